@@ -1,0 +1,150 @@
+//! Identifiers: a prefix that names the kind, then a ULID in lower case (`otp_01j9…`).
+//!
+//! A ULID is 48 bits of milliseconds and 80 bits that make it unique, so identifiers sort by time
+//! and carry the moment they were made.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::time::Timestamp;
+
+/// Characters of a ULID in its text form.
+const ULID_CHARS: usize = 26;
+
+/// Why a text is not an identifier of the wanted kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an identifier of the form {prefix}… followed by 26 lower-case characters")]
+pub struct IdError {
+    /// The prefix that the identifier must have, with its underscore.
+    pub prefix: &'static str,
+}
+
+fn ulid_from_text(text: &str) -> Option<[u8; 16]> {
+    let canonical = text.len() == ULID_CHARS
+        && text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
+    if !canonical {
+        return None;
+    }
+    let ulid = ulid::Ulid::from_string(text).ok()?;
+    let mut buffer = [0_u8; ULID_CHARS];
+    // Crockford's alphabet reads `i`, `l` and `o` as digits: only the canonical spelling is ours.
+    (lower_case(ulid, &mut buffer) == text).then(|| ulid.to_bytes())
+}
+
+fn lower_case(ulid: ulid::Ulid, buffer: &mut [u8; ULID_CHARS]) -> &str {
+    let text = ulid.array_to_str(buffer);
+    text.make_ascii_lowercase();
+    text
+}
+
+macro_rules! identifiers {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// The text that every identifier of this kind starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// Makes an identifier from its moment and 80 bits (the upper 48 of `unique` are
+            /// ignored).
+            #[must_use]
+            pub fn from_parts(at: Timestamp, unique: u128) -> Self {
+                Self(ulid::Ulid::from_parts(at.as_millis(), unique).to_bytes())
+            }
+
+            /// The identifier whose 16 bytes these are.
+            #[must_use]
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(bytes)
+            }
+
+            /// The 16 bytes, most significant first: they sort as the text does.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+
+            /// The moment the identifier was made, in milliseconds.
+            #[must_use]
+            pub fn timestamp(&self) -> Timestamp {
+                let [a, b, c, d, e, f, ..] = self.0;
+                Timestamp::from_millis(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut buffer = [0_u8; ULID_CHARS];
+                f.write_str(Self::PREFIX)?;
+                f.write_str(lower_case(ulid::Ulid::from_bytes(self.0), &mut buffer))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                text.strip_prefix(Self::PREFIX)
+                    .and_then(ulid_from_text)
+                    .map(Self)
+                    .ok_or(IdError { prefix: Self::PREFIX })
+            }
+        }
+    )*};
+}
+
+identifiers! {
+    /// One request for a one-time password: what the interface calls `request_id`.
+    RequestId = "otp_";
+    /// An API key's public name; the key itself is never stored.
+    KeyId = "key_";
+    /// A messaging number connected to a workspace.
+    NumberId = "num_";
+    /// An entry of a workspace's event log.
+    EventId = "evt_";
+    /// What the channel calls a message that it took.
+    MessageId = "msg_";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_bytes_are_the_same_identifier() {
+        let id = RequestId::from_parts(Timestamp::from_millis(1_700_000_000_123), 42);
+        let text = id.to_string();
+        assert!(text.starts_with("otp_0"), "{text}");
+        assert_eq!(text.len(), 4 + ULID_CHARS);
+        assert_eq!(text.parse::<RequestId>(), Ok(id));
+        assert_eq!(id.timestamp().as_millis(), 1_700_000_000_123);
+    }
+
+    #[test]
+    fn other_spellings_are_refused() {
+        let good = RequestId::from_parts(Timestamp::from_millis(1), 7).to_string();
+        for bad in [
+            String::new(),
+            "otp_".into(),
+            good.to_uppercase(),
+            good.replace("otp_", "msg_"),
+            format!("{good}0"),
+            good[..good.len() - 1].to_owned(),
+            good.replace('0', "o"),
+            format!("otp_8{}", &good[5..]),
+            format!("otp_{}é", &good[6..]),
+        ] {
+            assert!(bad.parse::<RequestId>().is_err(), "{bad}");
+        }
+    }
+}

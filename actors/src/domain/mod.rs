@@ -1,0 +1,20 @@
+//! Values and rules, pure: nothing here awaits, reads a clock, draws a random number or touches a
+//! disk. Time and randomness arrive as arguments.
+
+pub mod code;
+pub mod event;
+pub mod id;
+pub mod limits;
+pub mod phone;
+pub mod scope;
+pub mod time;
+pub mod workspace;
+
+pub use code::{CodeKey, OtpCode};
+pub use event::{Event, LogEntry, PublicEvent};
+pub use id::{EventId, IdError, KeyId, NumberId, RequestId};
+pub use limits::{Limits, LimitsOverride};
+pub use phone::{Phone, PhoneError};
+pub use scope::{Scope, Scopes};
+pub use time::{Timestamp, TimestampError};
+pub use workspace::{WorkspaceId, WorkspaceIdError};

@@ -1,0 +1,193 @@
+//! The port to durability, and the group commit on top of it.
+//!
+//! A [`Store`] keeps two things. **Records** are keyed values in [`Table`]s, read when needed. The
+//! **journal** is a sequence of numbered [`Frame`]s, each holding the events of one group commit;
+//! it rebuilds the state that actors keep in memory. One call of [`Store::commit`] makes a frame
+//! and its changes of records durable together, or not at all.
+//!
+//! Nothing but this module touches the disk. Nothing but the [`writer`]'s thread calls `commit`.
+
+pub mod crashing;
+pub mod fjall;
+pub mod frame;
+pub mod memory;
+pub mod snapshot;
+pub mod writer;
+
+#[cfg(test)]
+mod conformance;
+
+use std::ops::ControlFlow;
+
+pub use frame::{Frame, Section};
+pub use writer::{Batch, CommitError, Subscriber, Writer, WriterOptions};
+
+/// A frame's number. The first frame is 1; [`Position::START`] stands before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// Before the first frame.
+    pub const START: Self = Self(0);
+
+    /// The position right after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// The kinds of records, each with an ordered key space of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Facts about the engine as a whole: epoch, clock offset.
+    Meta,
+    /// Workspaces, their settings, credits and numbers.
+    Workspaces,
+    /// API keys, by id.
+    Keys,
+    /// Token buckets that are not full.
+    Buckets,
+    /// The workspaces' event logs, in chunks.
+    Events,
+}
+
+impl Table {
+    /// Every table.
+    pub const ALL: [Self; 5] =
+        [Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events];
+
+    /// The table's name on disk.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Workspaces => "workspaces",
+            Self::Keys => "keys",
+            Self::Buckets => "buckets",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// One change of one record. In a commit, no two changes name the same record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Where the record is.
+    pub table: Table,
+    /// Its key, 1 to 1,024 bytes.
+    pub key: Vec<u8>,
+    /// Its new value, or `None` to delete it.
+    pub value: Option<Vec<u8>>,
+}
+
+impl Change {
+    /// Writes a record.
+    #[must_use]
+    pub fn put(table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        Self { table, key: key.into(), value: Some(value.into()) }
+    }
+
+    /// Deletes a record; deleting one that is not there is no error.
+    #[must_use]
+    pub fn delete(table: Table, key: impl Into<Vec<u8>>) -> Self {
+        Self { table, key: key.into(), value: None }
+    }
+}
+
+/// What went wrong below the port.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The disk or the database refused. What was being committed may or may not be durable; what
+    /// was acknowledged before is. The store answers this until [`Store::reopen`] succeeds.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// What is on disk cannot be read as what was written there.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
+    /// Another process has the data directory open.
+    #[error("the data directory is in use by another process")]
+    Locked,
+}
+
+/// Which way a [`Store::scan`] goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the smallest key up.
+    Forward,
+    /// From the largest key down.
+    Backward,
+}
+
+/// Called with each key and value; says whether to go on.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// The port. Every method blocks; call them from the writer's thread or a blocking task, except
+/// [`get`](Store::get), which is quick enough for anywhere.
+pub trait Store: Send + Sync + 'static {
+    /// Makes the frame and the changes durable, all or none, in this order of calls. When it
+    /// returns `Ok` they survive a power cut.
+    ///
+    /// The frame's number is one above the last one's. After an error every call fails until
+    /// [`reopen`](Store::reopen).
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`]: the outcome is unknown, all or nothing of it.
+    fn commit(&self, frame: Option<&Frame>, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// The value of a committed record.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Visits the committed records whose key starts with `prefix` and, if `from` is given, is
+    /// at or after it (at or before it when going [`Direction::Backward`]).
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read.
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError>;
+
+    /// Visits the frames after `after`, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when a frame's checksum or number is not what it must be.
+    fn journal(
+        &self,
+        after: Position,
+        visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
+
+    /// The number of the newest frame ever committed, trimmed or not.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read.
+    fn last_position(&self) -> Result<Position, StoreError>;
+
+    /// Forgets the frames up to and including `through`, and gives their space back in time. It
+    /// need not be durable: a crash may bring trimmed frames back.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] as for a commit.
+    fn trim(&self, through: Position) -> Result<(), StoreError>;
+
+    /// After a failed commit: opens the store again from what is durable, such that whatever it
+    /// now shows is durable. Does nothing to a store that works.
+    ///
+    /// # Errors
+    /// The same as opening it the first time; it may be called again.
+    fn reopen(&self) -> Result<(), StoreError>;
+
+    /// Bytes of journal frames after `after`, roughly.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read.
+    fn journal_bytes(&self, after: Position) -> Result<u64, StoreError>;
+}
