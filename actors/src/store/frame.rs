@@ -9,7 +9,10 @@ use super::{Position, StoreError};
 pub const FRAME_BYTES_MAX: usize = 256 * 1024;
 
 /// Epoch, number, then a checksum over what follows them and over the two.
-const HEADER_BYTES: usize = 8 + 8 + 4;
+pub(super) const HEADER_BYTES: usize = 8 + 8 + 4;
+
+/// What a section takes besides its workspace's id and its events: their two lengths.
+pub(super) const SECTION_HEADER_BYTES: usize = 1 + 4;
 
 /// What one workspace has in a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +52,11 @@ impl Frame {
         }
         let checksum = checksum(&out[start..]);
         out[start + 16..start + HEADER_BYTES].copy_from_slice(&checksum.to_be_bytes());
-        debug_assert!(out.len() - start <= FRAME_BYTES_MAX, "a frame of {} bytes", out.len() - start);
+        debug_assert!(
+            out.len() - start <= FRAME_BYTES_MAX,
+            "a frame of {} bytes",
+            out.len() - start
+        );
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
@@ -60,23 +67,35 @@ impl Frame {
         let damaged = || StoreError::Damaged("a journal frame is not what was written".into());
         let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(damaged)?;
         let word = |at: usize| {
-            header[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes)).ok_or_else(damaged)
+            header[at..]
+                .first_chunk()
+                .map(|bytes| u64::from_be_bytes(*bytes))
+                .ok_or_else(damaged)
         };
         if header[16..] != checksum(bytes).to_be_bytes() {
             return Err(damaged());
         }
         let mut sections = Vec::new();
         while let Some((&id_bytes, after)) = rest.split_first() {
-            let (id, after) = after.split_at_checked(id_bytes.into()).ok_or_else(damaged)?;
+            let (id, after) = after
+                .split_at_checked(id_bytes.into())
+                .ok_or_else(damaged)?;
             let (length, after) = after.split_first_chunk().ok_or_else(damaged)?;
             let length = u32::from_be_bytes(*length) as usize;
             let (events, after) = after.split_at_checked(length).ok_or_else(damaged)?;
             let id = std::str::from_utf8(id).map_err(|_| damaged())?;
             let workspace = id.parse().map_err(|_| damaged())?;
-            sections.push(Section { workspace, events: events.to_vec() });
+            sections.push(Section {
+                workspace,
+                events: events.to_vec(),
+            });
             rest = after;
         }
-        Ok(Self { epoch: word(0)?, number: Position(word(8)?), sections })
+        Ok(Self {
+            epoch: word(0)?,
+            number: Position(word(8)?),
+            sections,
+        })
     }
 }
 

@@ -8,6 +8,7 @@
 //! Nothing but this module touches the disk. Nothing but the [`writer`]'s thread calls `commit`.
 
 pub mod crashing;
+pub mod events;
 pub mod fjall;
 pub mod frame;
 pub mod memory;
@@ -19,8 +20,12 @@ mod conformance;
 
 use std::ops::ControlFlow;
 
+pub use events::{LogChunk, event_log_key, event_log_prefix, scan_event_log};
 pub use frame::{Frame, Section};
-pub use writer::{Batch, CommitError, Subscriber, Writer, WriterOptions};
+pub use memory::MemoryStore;
+pub use writer::{
+    Batch, ChangeRef, CommitError, Group, Notify, Subscriber, Writer, WriterOptions, WriterStats,
+};
 
 /// A frame's number. The first frame is 1; [`Position::START`] stands before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -54,8 +59,13 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 5] =
-        [Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events];
+    pub const ALL: [Self; 5] = [
+        Self::Meta,
+        Self::Workspaces,
+        Self::Keys,
+        Self::Buckets,
+        Self::Events,
+    ];
 
     /// The table's name on disk.
     #[must_use]
@@ -85,13 +95,21 @@ impl Change {
     /// Writes a record.
     #[must_use]
     pub fn put(table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
-        Self { table, key: key.into(), value: Some(value.into()) }
+        Self {
+            table,
+            key: key.into(),
+            value: Some(value.into()),
+        }
     }
 
     /// Deletes a record; deleting one that is not there is no error.
     #[must_use]
     pub fn delete(table: Table, key: impl Into<Vec<u8>>) -> Self {
-        Self { table, key: key.into(), value: None }
+        Self {
+            table,
+            key: key.into(),
+            value: None,
+        }
     }
 }
 
@@ -190,4 +208,32 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn journal_bytes(&self, after: Position) -> Result<u64, StoreError>;
+}
+
+/// The least key that is greater than every one with the prefix; `None` when there is no such key.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// A scan's `from`, unless it lies outside of the prefix on the side where the scan begins anyway.
+fn bounding<'a>(prefix: &[u8], from: Option<&'a [u8]>, direction: Direction) -> Option<&'a [u8]> {
+    from.filter(|from| match direction {
+        Direction::Forward => *from > prefix,
+        Direction::Backward => *from < prefix || from.starts_with(prefix),
+    })
+}
+
+/// Frames are numbered without gaps.
+fn check_number(last: Position, frame: &Frame) -> Result<(), StoreError> {
+    if frame.number == last.next() {
+        return Ok(());
+    }
+    let Frame { number, .. } = frame;
+    Err(StoreError::Failed(format!(
+        "frame {} does not follow frame {}",
+        number.0, last.0
+    )))
 }
