@@ -16,6 +16,7 @@ pub(super) trait Subject {
 macro_rules! store_contract {
     ($name:ident, $subject:expr) => {
         mod $name {
+            #[allow(unused_imports, reason = "the subject may need nothing of it")]
             use super::*;
             use crate::store::conformance as suite;
 
