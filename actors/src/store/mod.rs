@@ -20,9 +20,12 @@ mod conformance;
 
 use std::ops::ControlFlow;
 
+pub use crashing::{CrashingStore, Keep, Outcome};
 pub use events::{LogChunk, event_log_key, event_log_prefix, scan_event_log};
+pub use fjall::{FjallOptions, FjallStore};
 pub use frame::{Frame, Section};
 pub use memory::MemoryStore;
+pub use snapshot::{Loaded, SnapshotDir, SnapshotError};
 pub use writer::{
     Batch, ChangeRef, CommitError, Group, Notify, Subscriber, Writer, WriterOptions, WriterStats,
 };
