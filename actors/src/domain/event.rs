@@ -1,0 +1,297 @@
+//! The two kinds of events.
+//!
+//! A journal [`Event`] is what rebuilds the state that a workspace keeps in memory; it is read by
+//! nobody else and trimmed once a snapshot covers it. A [`PublicEvent`] is what a user is told, in
+//! the workspace's event log. Both are appended by the commit that makes them true.
+
+use serde::{Deserialize, Serialize};
+
+use super::code::{CodeLength, Expiry};
+use super::{EventId, Phone, RequestId, Timestamp, WorkspaceId};
+
+/// Whether a request for a one-time password can still be verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtpStatus {
+    /// It can.
+    Active,
+    /// The code was submitted.
+    Verified,
+    /// Its time has passed.
+    Expired,
+    /// Five wrong codes were submitted.
+    Invalidated,
+}
+
+/// What became of the message that carries a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Durable, not yet taken by the channel.
+    Queued,
+    /// The channel took it.
+    Sent,
+    /// The channel refused it, or it could not be handed over in its time.
+    Failed,
+    /// It was handed over and no answer came.
+    Unknown,
+}
+
+/// Something that happened to what a workspace keeps in memory. Replaying a workspace's events in
+/// order gives that state again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A one-time password was accepted, at the moment in its id, for `price` credits.
+    OtpSent {
+        /// The request; its timestamp is the moment of sending.
+        id: RequestId,
+        /// Where it goes.
+        phone: Phone,
+        /// How long it is valid.
+        expiry: Expiry,
+        /// How many digits it has.
+        length: CodeLength,
+        /// The version of the master key that its code is derived with.
+        key_version: u8,
+    },
+    /// The same code goes out again.
+    OtpResent {
+        /// The request.
+        id: RequestId,
+        /// When.
+        at: Timestamp,
+    },
+    /// A wrong code was submitted; `attempts` of them so far, of which the fifth invalidates.
+    OtpMissed {
+        /// The request.
+        id: RequestId,
+        /// Wrong codes so far: 1 to 5.
+        attempts: u8,
+    },
+    /// The code was submitted.
+    OtpVerified {
+        /// The request.
+        id: RequestId,
+    },
+    /// The request's time passed while it was active.
+    OtpExpired {
+        /// The request.
+        id: RequestId,
+    },
+    /// The channel has answered for the request's message.
+    OtpDelivery {
+        /// The request.
+        id: RequestId,
+        /// What it answered.
+        delivery: Delivery,
+    },
+}
+
+/// The bytes are not events of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an event of this version")]
+pub struct EventDecodeError;
+
+impl Event {
+    /// Appends the event in postcard's format.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        encode(self, out);
+    }
+
+    /// Reads events that were encoded one after the other.
+    pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Result<Self, EventDecodeError>> {
+        decode_all(bytes)
+    }
+}
+
+/// What a user is told. The `type` and `data` of an entry of the event log; a code is in none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PublicEvent {
+    /// `otp.sent`: a one-time password was accepted for sending.
+    OtpSent {
+        /// The request.
+        request_id: RequestId,
+        /// Where it goes.
+        phone: Phone,
+        /// When the code stops being valid.
+        expires_at: Timestamp,
+        /// Whether this is the same code once more.
+        resend: bool,
+    },
+    /// `otp.verified`: the code was submitted in time.
+    OtpVerified {
+        /// The request.
+        request_id: RequestId,
+        /// Whose it is.
+        phone: Phone,
+    },
+    /// `otp.expired`: nobody submitted the code in time.
+    OtpExpired {
+        /// The request.
+        request_id: RequestId,
+        /// Whose it was.
+        phone: Phone,
+    },
+    /// `otp.failed`: the request ended, or its message was not delivered.
+    OtpFailed {
+        /// The request.
+        request_id: RequestId,
+        /// Whose it was.
+        phone: Phone,
+        /// Why.
+        reason: OtpFailure,
+    },
+}
+
+/// Why a one-time password failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OtpFailure {
+    /// Five wrong codes were submitted.
+    MaxAttempts,
+    /// The channel refused the message; its own error code, where it gave one.
+    Channel {
+        /// The channel's error code.
+        error_code: Option<u32>,
+    },
+    /// The channel did not take the message while the code was valid.
+    NotSentInTime,
+}
+
+impl OtpFailure {
+    /// The reason's name in an event: `max_attempts`, `channel_refused` or `not_sent_in_time`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxAttempts => "max_attempts",
+            Self::Channel { .. } => "channel_refused",
+            Self::NotSentInTime => "not_sent_in_time",
+        }
+    }
+}
+
+impl PublicEvent {
+    /// Every type of event that exists.
+    pub const KINDS: [&'static str; 4] = ["otp.sent", "otp.verified", "otp.expired", "otp.failed"];
+
+    /// The event's type, such as `otp.sent`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::OtpSent { .. } => Self::KINDS[0],
+            Self::OtpVerified { .. } => Self::KINDS[1],
+            Self::OtpExpired { .. } => Self::KINDS[2],
+            Self::OtpFailed { .. } => Self::KINDS[3],
+        }
+    }
+
+    /// The event's `data`: the ids of what it is about and the public fields of the thing.
+    #[must_use]
+    pub fn data(&self) -> serde_json::Value {
+        use serde_json::json;
+        match self {
+            Self::OtpSent { request_id, phone, expires_at, resend } => json!({
+                "request_id": request_id.to_string(),
+                "phone": phone.to_string(),
+                "expires_at": expires_at.to_string(),
+                "resend": resend,
+            }),
+            Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
+                json!({ "request_id": request_id.to_string(), "phone": phone.to_string() })
+            }
+            Self::OtpFailed { request_id, phone, reason } => {
+                let mut data = json!({
+                    "request_id": request_id.to_string(),
+                    "phone": phone.to_string(),
+                    "reason": reason.as_str(),
+                });
+                if let OtpFailure::Channel { error_code: Some(error_code) } = reason {
+                    data["error_code"] = (*error_code).into();
+                }
+                data
+            }
+        }
+    }
+}
+
+/// An entry of a workspace's event log, without its sequence: that is its place in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: PublicEvent,
+}
+
+impl LogEntry {
+    /// Appends the entry in postcard's format.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        encode(self, out);
+    }
+
+    /// Reads entries that were encoded one after the other.
+    pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Result<Self, EventDecodeError>> {
+        decode_all(bytes)
+    }
+
+    /// The id of the entry at `sequence` of a workspace's log. It is worked out, not stored: the
+    /// moment, 40 bits of the workspace's name and 40 bits of the sequence.
+    #[must_use]
+    pub fn id(&self, workspace: &WorkspaceId, sequence: u64) -> EventId {
+        // FNV-1a: stable across versions, and it guards nothing.
+        let name = workspace.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        const FORTY_BITS: u128 = (1 << 40) - 1;
+        let unique = (u128::from(name) & FORTY_BITS) << 40 | u128::from(sequence) & FORTY_BITS;
+        EventId::from_parts(self.at, unique)
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+    // Postcard fails only when its output is full or a length is not known; a growing vector and
+    // these fixed shapes are neither.
+    #[allow(clippy::expect_used)]
+    let result = postcard::serialize_with_flavor(value, Append(out)).expect("encodes into a Vec");
+    let () = result;
+}
+
+fn decode_all<'a, T: Deserialize<'a> + 'a>(
+    mut bytes: &'a [u8],
+) -> impl Iterator<Item = Result<T, EventDecodeError>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        match postcard::take_from_bytes(bytes) {
+            Ok((value, rest)) => {
+                bytes = rest;
+                Some(Ok(value))
+            }
+            Err(_) => {
+                bytes = &[];
+                Some(Err(EventDecodeError))
+            }
+        }
+    })
+}
+
+/// Lets postcard append to a buffer that is reused.
+struct Append<'a>(&'a mut Vec<u8>);
+
+impl postcard::ser_flavors::Flavor for Append<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
