@@ -1,0 +1,203 @@
+//! The sandbox: a channel that keeps its messages to itself, so that codes can be read and every
+//! outcome tried, without an account and without cost.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dashmap::DashMap;
+
+use crate::clock::Clock;
+use crate::domain::{MessageId, Phone, Timestamp, WorkspaceId};
+
+use super::{Channel, Content, Outbound, Outcome, Sending};
+
+/// How long a `slow` message takes, in engine time.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// What the sandbox does with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptedOutcome {
+    /// Delivers it.
+    Sent,
+    /// Refuses it for good, with this error code of the channel.
+    Failed {
+        /// The channel's error code.
+        error_code: u32,
+    },
+    /// Cannot be reached.
+    Unavailable,
+    /// Delivers it, and the answer never comes.
+    Lost,
+    /// Delivers it after five seconds of engine time.
+    Slow,
+}
+
+/// A message that the sandbox delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxMessage {
+    /// What we call the message.
+    pub message_id: MessageId,
+    /// Who got it.
+    pub to: Phone,
+    /// What kind of message it is: `otp`.
+    pub kind: &'static str,
+    /// What it said.
+    pub text: String,
+    /// The code that it carried.
+    pub code: Option<String>,
+    /// When it was delivered.
+    pub at: Timestamp,
+}
+
+/// The sandbox of one engine, with a shelf of messages for each workspace.
+#[derive(Debug)]
+pub struct Sandbox {
+    shelves: DashMap<WorkspaceId, Shelf>,
+    messages_kept: usize,
+    clock: Clock,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// Oldest first.
+    delivered: VecDeque<Delivered>,
+    scripts: Vec<Script>,
+}
+
+/// A delivered message, kept small: its text is made when somebody reads it.
+#[derive(Debug)]
+struct Delivered {
+    message_id: MessageId,
+    to: Phone,
+    code: crate::domain::OtpCode,
+    at: Timestamp,
+}
+
+#[derive(Debug)]
+struct Script {
+    /// Whose messages; `None` is everybody's.
+    to: Option<Phone>,
+    outcome: ScriptedOutcome,
+    /// How many messages it still holds for; `None` is until it is replaced.
+    times: Option<u32>,
+}
+
+impl Sandbox {
+    pub(crate) fn new(messages_kept: usize, clock: Clock) -> Self {
+        Self { shelves: DashMap::new(), messages_kept, clock }
+    }
+
+    /// The newest `limit` messages that were delivered in a workspace, to one phone or to all,
+    /// newest first.
+    #[must_use]
+    pub fn messages(
+        &self,
+        workspace: &WorkspaceId,
+        to: Option<Phone>,
+        limit: usize,
+    ) -> Vec<SandboxMessage> {
+        let Some(shelf) = self.shelves.get(workspace) else { return Vec::new() };
+        let wanted = |message: &&Delivered| to.is_none_or(|to| message.to == to);
+        shelf.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
+    }
+
+    /// Scripts what happens to messages to one phone, or to everybody, until the next script for
+    /// the same, or for the next `times` messages. A phone's own script goes before everybody's.
+    pub fn script(
+        &self,
+        workspace: &WorkspaceId,
+        to: Option<Phone>,
+        outcome: ScriptedOutcome,
+        times: Option<u32>,
+    ) {
+        let mut shelf = self.shelves.entry(workspace.clone()).or_default();
+        shelf.scripts.retain(|script| script.to != to);
+        if outcome != ScriptedOutcome::Sent || times.is_some() || to.is_some() {
+            shelf.scripts.push(Script { to, outcome, times });
+        }
+    }
+
+    fn deliver(&self, message: &Outbound) {
+        let mut shelf = self.shelves.entry(message.workspace.clone()).or_default();
+        if shelf.delivered.len() >= self.messages_kept {
+            shelf.delivered.pop_front();
+        }
+        shelf.delivered.push_back(Delivered {
+            message_id: message.message_id,
+            to: message.to,
+            code: message.code(),
+            at: self.clock.now(),
+        });
+    }
+
+    fn next_outcome(&self, message: &Outbound) -> ScriptedOutcome {
+        let Some(mut shelf) = self.shelves.get_mut(&message.workspace) else {
+            return ScriptedOutcome::Sent;
+        };
+        let scripts = &mut shelf.scripts;
+        let own = scripts.iter().position(|script| script.to == Some(message.to));
+        let Some(place) = own.or_else(|| scripts.iter().position(|script| script.to.is_none()))
+        else {
+            return ScriptedOutcome::Sent;
+        };
+        let script = &mut scripts[place];
+        let outcome = script.outcome;
+        if let Some(times) = &mut script.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                scripts.remove(place);
+            }
+        }
+        outcome
+    }
+}
+
+impl Delivered {
+    fn read(&self) -> SandboxMessage {
+        let code = self.code.reveal();
+        SandboxMessage {
+            message_id: self.message_id,
+            to: self.to,
+            kind: "otp",
+            text: format!("{code} is your verification code."),
+            code: Some(code),
+            at: self.at,
+        }
+    }
+}
+
+/// The sandbox as a channel.
+#[derive(Debug, Clone)]
+pub(crate) struct SandboxChannel(pub(crate) std::sync::Arc<Sandbox>);
+
+impl Channel for SandboxChannel {
+    fn send(&self, message: Outbound) -> Sending {
+        let Content::Otp { .. } = message.content;
+        let sandbox = &self.0;
+        match sandbox.next_outcome(&message) {
+            ScriptedOutcome::Sent => {
+                sandbox.deliver(&message);
+                Box::pin(std::future::ready(Outcome::Sent))
+            }
+            ScriptedOutcome::Failed { error_code } => {
+                Box::pin(std::future::ready(Outcome::Failed { error_code: Some(error_code) }))
+            }
+            ScriptedOutcome::Unavailable => {
+                Box::pin(std::future::ready(Outcome::Retry { after: None }))
+            }
+            ScriptedOutcome::Lost => {
+                sandbox.deliver(&message);
+                Box::pin(std::future::ready(Outcome::Unknown))
+            }
+            ScriptedOutcome::Slow => {
+                let sandbox = std::sync::Arc::clone(sandbox);
+                Box::pin(async move {
+                    let due = sandbox.clock.now().plus(SLOW);
+                    sandbox.clock.sleep_until(due).await;
+                    sandbox.deliver(&message);
+                    Outcome::Sent
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Messaging numbers: each has an actor that hands messages to its channel, tries again what was
+//! surely not taken, and leaves the channel alone for a while when it keeps failing.
+
+pub(crate) mod actor;
+mod breaker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use parking_lot::RwLock;
+use ractor::{ActorCell, ActorRef, SpawnErr};
+use std::sync::OnceLock;
+
+use crate::channel::{Channel, Outbound};
+use crate::clock::Clock;
+use crate::domain::{NumberId, RequestId, Timestamp, WorkspaceId};
+use crate::supervise::{Family, Residence};
+use crate::workspace::core::Settled;
+
+pub(crate) use actor::NumberMessage;
+
+/// Takes a number's final answers.
+pub(crate) trait Settle: Send + Sync + 'static {
+    /// The channel's final answers for messages of a workspace.
+    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(RequestId, Settled)>);
+
+    /// The number has lost its queue.
+    fn queue_lost(&self, number: NumberId);
+}
+
+/// The numbers that have something to send, and the way to them.
+pub(crate) struct Numbers {
+    directory: DashMap<NumberId, Arc<NumberSlot>>,
+    channel: Arc<dyn Channel>,
+    clock: Clock,
+    /// The supervisor and the receiver of answers, set right after they exist.
+    wiring: OnceLock<Wiring>,
+}
+
+/// What the numbers need and is made after them.
+pub(crate) struct Wiring {
+    pub(crate) supervisor: ActorRef<crate::supervise::NurseryMessage<NumberId>>,
+    pub(crate) settle: Arc<dyn Settle>,
+}
+
+/// One number's entry: it lasts, while its actor comes and goes.
+pub(crate) struct NumberSlot {
+    residence: RwLock<Residence<NumberMessage>>,
+    /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
+    down_until_ms: AtomicU64,
+    /// What came while no actor ran; it is given to the next one.
+    waiting: parking_lot::Mutex<Vec<Outbound>>,
+}
+
+impl Numbers {
+    pub(crate) fn new(channel: Arc<dyn Channel>, clock: Clock) -> Self {
+        Self { directory: DashMap::new(), channel, clock, wiring: OnceLock::new() }
+    }
+
+    /// Connects the supervisor and the receiver of answers; only the first call counts.
+    pub(crate) fn wire(&self, wiring: Wiring) {
+        drop(self.wiring.set(wiring));
+    }
+
+    /// Hands messages to their numbers. They are durable, so one that gets lost on the way goes
+    /// out again when its workspace or the engine starts anew.
+    pub(crate) fn dispatch(&self, messages: Vec<Outbound>) {
+        let mut messages = messages.into_iter().peekable();
+        while let Some(first) = messages.next() {
+            let number = first.number;
+            let mut same = vec![first];
+            same.reserve(messages.len());
+            while let Some(next) = messages.next_if(|next| next.number == number) {
+                same.push(next);
+            }
+            self.dispatch_to(number, same);
+        }
+    }
+
+    fn dispatch_to(&self, number: NumberId, messages: Vec<Outbound>) {
+        let slot = self.slot(number);
+        let residence = slot.residence.read();
+        let messages = match &*residence {
+            Residence::Live(actor) => match actor.cast(NumberMessage::Dispatch(messages)) {
+                Ok(()) => return,
+                Err(ractor::MessagingErr::SendErr(NumberMessage::Dispatch(messages))) => messages,
+                // It died with what it had: its restart has everything handed over again.
+                Err(_) => return,
+            },
+            Residence::Idle => messages,
+            // Its restart has everything handed over again.
+            Residence::Down { .. } | Residence::Parked(_) => return,
+        };
+        slot.waiting.lock().extend(messages);
+        drop(residence);
+        if let Some(wiring) = self.wiring.get() {
+            let start = crate::supervise::NurseryMessage::Start(number, None);
+            // The supervisor is gone when the engine is.
+            drop(wiring.supervisor.cast(start));
+        }
+    }
+
+    /// How long the number is still left alone because it kept failing.
+    pub(crate) fn down_for(&self, number: NumberId) -> Option<Duration> {
+        let slot = self.directory.get(&number)?;
+        let until = match slot.down_until_ms.load(Ordering::Acquire) {
+            0 => return None,
+            until => Timestamp::from_millis(until),
+        };
+        let left = until.since(self.clock.now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// The actors that run.
+    pub(crate) fn live(&self) -> Vec<ActorRef<NumberMessage>> {
+        let live = |slot: &NumberSlot| match &*slot.residence.read() {
+            Residence::Live(actor) => Some(actor.clone()),
+            _ => None,
+        };
+        self.directory.iter().filter_map(|entry| live(entry.value())).collect()
+    }
+
+    fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
+        if let Some(slot) = self.directory.get(&number) {
+            return Arc::clone(&slot);
+        }
+        let new = || {
+            Arc::new(NumberSlot {
+                residence: RwLock::new(Residence::Idle),
+                down_until_ms: AtomicU64::new(0),
+                waiting: parking_lot::Mutex::default(),
+            })
+        };
+        Arc::clone(&self.directory.entry(number).or_insert_with(new))
+    }
+}
+
+/// The numbers as a supervisor's children.
+pub(crate) struct NumberFamily(pub(crate) Arc<Numbers>);
+
+impl Family for NumberFamily {
+    type Key = NumberId;
+    type Message = NumberMessage;
+
+    const NAME: &'static str = "number";
+
+    async fn spawn(
+        &self,
+        number: &NumberId,
+        supervisor: ActorCell,
+    ) -> Result<ActorRef<NumberMessage>, SpawnErr> {
+        let actor = actor::NumberActor {
+            slot: self.0.slot(*number),
+            channel: Arc::clone(&self.0.channel),
+            clock: self.0.clock.clone(),
+            numbers: Arc::clone(&self.0),
+        };
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
+        Ok(actor)
+    }
+
+    fn is_wanted(&self, _number: &NumberId) -> bool {
+        true
+    }
+
+    fn is_resident(&self, number: &NumberId) -> bool {
+        matches!(&*self.0.slot(*number).residence.read(), Residence::Live(_))
+    }
+
+    fn publish(&self, number: &NumberId, residence: Residence<NumberMessage>) {
+        let slot = self.0.slot(*number);
+        let mut place = slot.residence.write();
+        if let Residence::Live(actor) = &residence {
+            let waiting = std::mem::take(&mut *slot.waiting.lock());
+            if !waiting.is_empty() {
+                // If it is gone already, its restart has everything handed over again.
+                drop(actor.cast(NumberMessage::Dispatch(waiting)));
+            }
+        }
+        *place = residence;
+    }
+
+    fn restarted(&self, number: &NumberId) {
+        if let Some(wiring) = self.0.wiring.get() {
+            wiring.settle.queue_lost(*number);
+        }
+    }
+}
