@@ -1,0 +1,154 @@
+//! API keys as they are stored.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::domain::{KeyId, LimitsOverride, Scopes, Timestamp, WorkspaceId};
+use crate::random;
+use crate::store::{Change, Direction, Store, StoreError, Table};
+use crate::workspace::records;
+
+/// What every key starts with, so that one that leaks is recognised.
+const KEY_PREFIX: &str = "pr_";
+/// Characters of a key that lists show: its prefix and 30 bits of 256.
+const SHOWN_CHARS: usize = KEY_PREFIX.len() + 5;
+
+/// A text that must not be printed by accident: `Debug` hides it.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A key to be made.
+#[derive(Debug, Clone)]
+pub struct NewKey {
+    /// What people call it.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// Its own limits, where it has any.
+    pub limits: LimitsOverride,
+}
+
+/// A key that was made. Its text is shown here and never again.
+#[derive(Debug, Clone)]
+pub struct CreatedKey {
+    /// What is known of it.
+    pub info: KeyInfo,
+    /// The bearer token.
+    pub key: Secret,
+}
+
+/// What is known of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Names the key.
+    pub id: KeyId,
+    /// What people call it.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// Its own limits, where it has any.
+    pub limits: LimitsOverride,
+    /// Its first characters.
+    pub prefix: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// The SHA-256 of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct KeyHash([u8; 32]);
+
+impl KeyHash {
+    pub(super) fn of(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// Whether both are of the same key, in constant time.
+    pub(super) fn matches(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+/// A key in the store, under its id in [`Table::Keys`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KeyRecord {
+    pub(super) id: KeyId,
+    pub(super) workspace: WorkspaceId,
+    pub(super) name: String,
+    pub(super) scopes: Scopes,
+    pub(super) limits: LimitsOverride,
+    pub(super) hash: KeyHash,
+    pub(super) prefix: String,
+    pub(super) created_at: Timestamp,
+}
+
+impl KeyRecord {
+    /// A new key and its text.
+    pub(super) fn create(workspace: &WorkspaceId, new: NewKey, now: Timestamp) -> (Self, Secret) {
+        let token = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()));
+        let NewKey { name, scopes, limits } = new;
+        let record = Self {
+            id: random::key_id(now),
+            workspace: workspace.clone(),
+            name,
+            scopes,
+            limits,
+            hash: KeyHash::of(&token),
+            prefix: token[..SHOWN_CHARS].to_owned(),
+            created_at: now,
+        };
+        (record, Secret(token))
+    }
+
+    pub(super) fn info(&self) -> KeyInfo {
+        KeyInfo {
+            id: self.id,
+            name: self.name.clone(),
+            scopes: self.scopes,
+            limits: self.limits,
+            prefix: self.prefix.clone(),
+            created_at: self.created_at,
+        }
+    }
+
+    pub(super) fn put(&self) -> Change {
+        Change::put(Table::Keys, *self.id.as_bytes(), records::encode(self))
+    }
+
+    pub(super) fn delete(&self) -> Change {
+        Change::delete(Table::Keys, *self.id.as_bytes())
+    }
+}
+
+/// Every key in the store.
+pub(super) fn load_all(store: &dyn Store) -> Result<Vec<KeyRecord>, StoreError> {
+    let mut keys = Ok(Vec::new());
+    store.scan(Table::Keys, &[], None, Direction::Forward, &mut |_, value| {
+        match (records::decode(value), &mut keys) {
+            (Ok(key), Ok(keys)) => keys.push(key),
+            (Err(error), keys) => *keys = Err(error),
+            (Ok(_), Err(_)) => {}
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    keys
+}

@@ -1,0 +1,314 @@
+//! API keys and request limits: answered from memory, without asking an actor.
+//!
+//! A key is 32 random bytes; the store and the memory hold its SHA-256 only. Since the hash of a
+//! guess tells nothing about the key next to it, a look-up by hash leaks nothing by its time.
+
+mod bucket;
+mod buckets;
+mod keys;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use dashmap::DashMap;
+
+use crate::clock::Clock;
+use crate::domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
+use crate::engine::{Shared, StartError};
+use crate::store::writer::CommitError;
+use crate::store::{Change, Table};
+use crate::workspace::Workspace;
+
+use bucket::Bucket;
+use buckets::{Addresses, Saved};
+pub use keys::{CreatedKey, KeyInfo, NewKey, Secret};
+use keys::{KeyHash, KeyRecord};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The keys and buckets of an engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Access {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    by_hash: DashMap<KeyHash, Arc<Caller>>,
+    addresses: Addresses,
+    saved: Saved,
+    /// A checkpoint is under way.
+    saving: AtomicBool,
+}
+
+/// Who a good key stands for.
+pub struct Caller {
+    /// The key's id.
+    pub key_id: KeyId,
+    /// The workspace that it belongs to.
+    pub workspace: Workspace,
+    /// What it may do.
+    pub scopes: Scopes,
+    record: KeyRecord,
+    buckets: ArcSwap<Vec<Bucket>>,
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("key_id", &self.key_id).finish_non_exhaustive()
+    }
+}
+
+/// What the token buckets said of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// `None`: it may go on. Otherwise the time until one like it may.
+    pub refused: Option<Duration>,
+    /// The bucket with the least share left; `None` when no limit is on.
+    pub bucket: Option<BucketState>,
+}
+
+/// Where a token bucket stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BucketState {
+    /// Requests that a full bucket allows at once.
+    pub limit: u32,
+    /// Requests that it allows now.
+    pub remaining: u32,
+    /// When it is full again, if nothing more is taken.
+    pub full_at: Timestamp,
+    /// Seconds in which an empty bucket fills.
+    pub window_s: u32,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Access")
+    }
+}
+
+impl Access {
+    /// Reads keys and buckets from the store.
+    pub(crate) async fn load(shared: Arc<Shared>) -> Result<Self, StartError> {
+        let store = Arc::clone(&shared.store);
+        let read = tokio::task::spawn_blocking(move || {
+            let keys = keys::load_all(store.as_ref())?;
+            Ok::<_, crate::store::StoreError>((keys, Saved::load(store.as_ref())?))
+        });
+        let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
+        let (records, saved) = read?;
+        let addresses = Addresses::new(shared.limits.unauthenticated_per_minute);
+        addresses.restore(&saved, &shared.clock);
+        let inner = Inner {
+            shared,
+            by_hash: DashMap::new(),
+            addresses,
+            saved,
+            saving: AtomicBool::new(false),
+        };
+        let access = Self { inner: Arc::new(inner) };
+        for record in records {
+            access.add(record).await?;
+        }
+        Ok(access)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.inner.shared.clock
+    }
+
+    /// The caller that a bearer token stands for; `None` when no key is that token, or it was
+    /// revoked.
+    #[must_use]
+    pub fn authenticate(&self, token: &str) -> Option<Arc<Caller>> {
+        let hash = KeyHash::of(token);
+        let caller = self.inner.by_hash.get(&hash)?;
+        caller.record.hash.matches(&hash).then(|| Arc::clone(&caller))
+    }
+
+    /// Takes one request from the key's buckets, or from none of them if one is empty.
+    #[must_use]
+    pub fn admit(&self, caller: &Caller) -> Admission {
+        let buckets = caller.buckets.load();
+        let now = self.clock().now();
+        // An empty bucket is looked for before any is taken from. Two requests that race for the
+        // last token may both pass here; one of them is then refused by the bucket itself.
+        if let Some(wait) = buckets.iter().filter_map(|bucket| bucket.wait(now)).max() {
+            return Admission { refused: Some(wait), bucket: least(&buckets, now) };
+        }
+        let refused = buckets.iter().filter_map(|bucket| bucket.take(self.clock()).err()).max();
+        Admission { refused, bucket: least(&buckets, now) }
+    }
+
+    /// Takes one request from the bucket of a client's address. IPv6 addresses share a bucket with
+    /// their /64 network, which is what one client is given.
+    #[must_use]
+    pub fn admit_address(&self, address: IpAddr) -> Admission {
+        self.inner.addresses.admit(address, self.clock())
+    }
+
+    /// The buckets of a workspace's keys take their size from the limits in force.
+    pub(crate) fn limits_changed(&self, workspace: &WorkspaceId, limits: Limits) {
+        let of_workspace = |entry: &dashmap::mapref::multiple::RefMulti<'_, _, Arc<Caller>>| {
+            entry.value().record.workspace == *workspace
+        };
+        for caller in self.inner.by_hash.iter().filter(of_workspace) {
+            let buckets = self.buckets(&caller.record, limits, |window_s| {
+                let old = caller.buckets.load();
+                old.iter().find(|old| old.window_s() == window_s).map(Bucket::full_at_ns)
+            });
+            caller.buckets.store(Arc::new(buckets));
+        }
+    }
+
+    /// Makes a key. It works when this returns.
+    pub(crate) async fn create_key(
+        &self,
+        workspace: &WorkspaceId,
+        new: NewKey,
+    ) -> Result<CreatedKey, CommitError> {
+        let (record, secret) = KeyRecord::create(workspace, new, self.clock().now());
+        self.inner.shared.writer.commit(vec![record.put()]).await?;
+        let info = record.info();
+        // The workspace was there a moment ago, and none is ever removed.
+        self.add(record).await.map_err(|_| CommitError::Closed)?;
+        Ok(CreatedKey { info, key: secret })
+    }
+
+    /// The keys of a workspace, oldest first.
+    pub(crate) fn keys_of(&self, workspace: &WorkspaceId) -> Vec<KeyInfo> {
+        let mut keys: Vec<_> = self
+            .inner
+            .by_hash
+            .iter()
+            .filter(|caller| caller.record.workspace == *workspace)
+            .map(|caller| caller.record.info())
+            .collect();
+        keys.sort_by_key(|key| key.id);
+        keys
+    }
+
+    /// Revokes a key: it does not work any more when this returns. `false` when the workspace has
+    /// no such key.
+    pub(crate) async fn revoke_key(
+        &self,
+        workspace: &WorkspaceId,
+        key: KeyId,
+    ) -> Result<bool, CommitError> {
+        let record = self.inner.by_hash.iter().find_map(|caller| {
+            let record = &caller.record;
+            (record.id == key && record.workspace == *workspace).then(|| record.clone())
+        });
+        let Some(record) = record else { return Ok(false) };
+        self.inner.shared.writer.commit(vec![record.delete()]).await?;
+        self.inner.by_hash.remove(&record.hash);
+        Ok(true)
+    }
+
+    /// Adds a durable key with its buckets as they were saved.
+    async fn add(&self, record: KeyRecord) -> Result<(), StartError> {
+        let shared = &self.inner.shared;
+        let Some(slot) = shared.workspaces.slot(&record.workspace) else {
+            let what = format!("key {} belongs to no workspace", record.id);
+            return Err(StartError::Store(crate::store::StoreError::Damaged(what)));
+        };
+        let limits = self.limits_of(&record.workspace).await?;
+        let saved = |window_s| self.inner.saved.key(record.id, window_s);
+        let buckets = self.buckets(&record, limits, saved);
+        let caller = Caller {
+            key_id: record.id,
+            workspace: Workspace::new(Arc::clone(shared), slot),
+            scopes: record.scopes,
+            buckets: ArcSwap::from_pointee(buckets),
+            record,
+        };
+        self.inner.by_hash.insert(caller.record.hash, Arc::new(caller));
+        Ok(())
+    }
+
+    /// The limits in force in a workspace, from its record: it may have no actor.
+    async fn limits_of(&self, workspace: &WorkspaceId) -> Result<Limits, StartError> {
+        let shared = &self.inner.shared;
+        let (store, id) = (Arc::clone(&shared.store), workspace.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            crate::workspace::records::load(store.as_ref(), &id)
+        });
+        let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
+        let own = read?.map_or_else(LimitsOverride::default, |records| records.profile.limits);
+        Ok(shared.limits.with(own))
+    }
+
+    fn buckets(
+        &self,
+        record: &KeyRecord,
+        limits: Limits,
+        full_at_ns: impl Fn(u32) -> Option<u64>,
+    ) -> Vec<Bucket> {
+        let limits = limits.with(record.limits);
+        let sizes =
+            [(limits.key_requests_per_hour, HOUR), (limits.key_requests_per_minute, MINUTE)];
+        let bucket = |(limit, window): (u32, Duration)| {
+            Bucket::new(limit, window, full_at_ns(window.as_secs() as u32), self.clock())
+        };
+        sizes.into_iter().filter_map(bucket).collect()
+    }
+
+    /// Writes the buckets that were used since the last time. A restart then refills none.
+    pub(crate) async fn checkpoint(&self) {
+        let changes = self.inner.saved.changes(self.all_buckets(), self.clock().now());
+        if changes.is_empty() {
+            return;
+        }
+        if let Err(error) = self.inner.shared.writer.commit(changes).await {
+            // They are written again next time: what was saved is only noted when it is durable.
+            tracing::warn!(%error, "request limits were not saved");
+            self.inner.saved.forget_noted();
+        }
+    }
+
+    /// The same without waiting for it, unless the last one is still under way.
+    pub(crate) fn checkpoint_in_background(&self) {
+        if self.inner.saving.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let access = self.clone();
+        drop(tokio::spawn(async move {
+            access.checkpoint().await;
+            access.inner.saving.store(false, Ordering::Release);
+        }));
+    }
+
+    /// Every bucket's name in the store and the moment at which it is full, in nanoseconds.
+    fn all_buckets(&self) -> Vec<(Vec<u8>, u64)> {
+        let mut all = Vec::new();
+        for caller in &self.inner.by_hash {
+            for bucket in caller.buckets.load().iter() {
+                let name = buckets::key_name(caller.key_id, bucket.window_s());
+                all.push((name, bucket.full_at_ns()));
+            }
+        }
+        self.inner.addresses.collect(&mut all, self.clock().now());
+        all
+    }
+}
+
+/// The bucket with the least share left.
+fn least(buckets: &[Bucket], now: Timestamp) -> Option<BucketState> {
+    let share = |state: &BucketState| {
+        // Parts in 2³², exact enough to compare.
+        (u64::from(state.remaining) << 32) / u64::from(state.limit)
+    };
+    buckets.iter().map(|bucket| bucket.state(now)).min_by_key(share)
+}
+
+/// Where the buckets are in the store.
+const BUCKETS: Table = Table::Buckets;
+
+/// A saved bucket.
+fn put(name: &[u8], full_at_ns: u64) -> Change {
+    Change::put(BUCKETS, name, full_at_ns.to_be_bytes())
+}

@@ -1,0 +1,324 @@
+//! Administration: workspaces, keys, limits, credits, numbers.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
+use crate::domain::{KeyId, Limits, LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use crate::engine::Shared;
+use crate::random;
+use crate::store::writer::CommitError;
+use crate::store::{Change, Table};
+use crate::supervise::Residence;
+use crate::workspace::actor::Configure;
+use crate::workspace::core::CreditsChange;
+use crate::workspace::messages::{ChangeError, Unavailable, UnavailableReason};
+use crate::workspace::records::{self, Profile};
+use crate::workspace::{NumberInfo, NumberKind, Workspace, WorkspaceSettings};
+
+/// Administration of an engine.
+pub struct Admin {
+    shared: Arc<Shared>,
+    access: Access,
+    /// Held while a workspace is made: of two of one name, one is told that the name is taken.
+    creation: Mutex<()>,
+    /// Held while engine time is moved: each move builds on the one before.
+    pub(crate) clock_moves: Mutex<()>,
+}
+
+/// A workspace, as an administrator sees it.
+#[derive(Debug, Clone)]
+pub struct WorkspaceInfo {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// What people call it.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Its balance.
+    pub credits: u64,
+    /// The limits in force.
+    pub limits: Limits,
+    /// API keys that are not revoked.
+    pub keys: usize,
+    /// Connected numbers.
+    pub numbers: usize,
+    /// Requests for one-time passwords in memory.
+    pub otps: usize,
+    /// Whether its actor runs.
+    pub state: WorkspaceState,
+}
+
+/// Whether a workspace's actor runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceState {
+    /// It does not, because nothing is hot; it starts when it is needed.
+    Idle,
+    /// It runs.
+    Live,
+    /// It died and starts again in a moment.
+    Restarting,
+    /// It cannot start, for this reason.
+    Parked(String),
+}
+
+/// Why a workspace was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateWorkspaceError {
+    /// Another has that id.
+    #[error("there is a workspace of that id already")]
+    Exists,
+    /// It cannot be made now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why something was not administered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// There is no such workspace.
+    #[error("no such workspace")]
+    NoSuchWorkspace,
+    /// The workspace has no such key.
+    #[error("no such key")]
+    NoSuchKey,
+    /// The workspace did not change.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// It cannot be done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl From<CommitError> for Unavailable {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Full | CommitError::TooLarge => {
+                Self::because(UnavailableReason::Overloaded)
+            }
+            CommitError::Closed => Self::because(UnavailableReason::Draining),
+            CommitError::Store(error) => {
+                tracing::error!(%error, "a record was not stored");
+                Self::because(UnavailableReason::Storage)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Admin")
+    }
+}
+
+impl Admin {
+    pub(crate) fn new(shared: Arc<Shared>, access: Access) -> Self {
+        Self { shared, access, creation: Mutex::new(()), clock_moves: Mutex::new(()) }
+    }
+
+    /// Makes a workspace without keys, numbers or credits.
+    ///
+    /// # Errors
+    /// [`CreateWorkspaceError`]: the id is taken, or not now.
+    pub async fn create_workspace(
+        &self,
+        id: WorkspaceId,
+        name: String,
+    ) -> Result<WorkspaceInfo, CreateWorkspaceError> {
+        let _one_at_a_time = self.creation.lock().await;
+        if self.shared.workspaces.slot(&id).is_some() {
+            return Err(CreateWorkspaceError::Exists);
+        }
+        let created_at = self.shared.clock.now();
+        let profile = Profile { name, created_at, limits: LimitsOverride::default() };
+        let key = records::profile_key(&id);
+        let change = Change::put(Table::Workspaces, key, records::encode(&profile));
+        self.shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
+        self.shared.workspaces.add(id.clone());
+        Ok(WorkspaceInfo {
+            id,
+            name: profile.name,
+            created_at,
+            credits: 0,
+            limits: self.shared.limits,
+            keys: 0,
+            numbers: 0,
+            otps: 0,
+            state: WorkspaceState::Idle,
+        })
+    }
+
+    /// All workspaces, by id.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>, Unavailable> {
+        let mut ids: Vec<_> =
+            self.shared.workspaces.all().iter().map(|slot| slot.id.clone()).collect();
+        ids.sort();
+        let mut infos = Vec::with_capacity(ids.len());
+        for id in ids {
+            match self.workspace(&id).await {
+                Ok(info) => infos.push(info),
+                Err(
+                    AdminError::Unavailable(why)
+                    | AdminError::Change(ChangeError::Unavailable(why)),
+                ) => {
+                    return Err(why);
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(infos)
+    }
+
+    /// One workspace. Its actor is asked if it runs, and not started if it does not.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is none, or not now.
+    pub async fn workspace(&self, id: &WorkspaceId) -> Result<WorkspaceInfo, AdminError> {
+        let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        let (store, of) = (Arc::clone(&self.shared.store), id.clone());
+        let read = tokio::task::spawn_blocking(move || records::load(store.as_ref(), &of));
+        let stored = match read.await {
+            Ok(Ok(Some(stored))) => stored,
+            Ok(Ok(None)) => return Err(AdminError::NoSuchWorkspace),
+            Ok(Err(error)) => {
+                tracing::error!(workspace = %id, %error, "a workspace's records cannot be read");
+                return Err(Unavailable::because(UnavailableReason::Storage).into());
+            }
+            Err(_) => return Err(Unavailable::because(UnavailableReason::Storage).into()),
+        };
+        let state = match slot.residence() {
+            Residence::Idle => WorkspaceState::Idle,
+            Residence::Live(_) => WorkspaceState::Live,
+            Residence::Down { .. } => WorkspaceState::Restarting,
+            Residence::Parked(reason) => WorkspaceState::Parked(reason.to_string()),
+        };
+        let otps = match state {
+            WorkspaceState::Live => self.configure(id, Configure::Read).await?.otps,
+            _ => 0,
+        };
+        Ok(WorkspaceInfo {
+            id: id.clone(),
+            name: stored.profile.name,
+            created_at: stored.profile.created_at,
+            credits: stored.credits,
+            limits: self.shared.limits.with(stored.profile.limits),
+            keys: self.access.keys_of(id).len(),
+            numbers: stored.numbers.len(),
+            otps,
+            state,
+        })
+    }
+
+    /// Lays limits over a workspace's own; gives the limits in force.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn set_limits(
+        &self,
+        id: &WorkspaceId,
+        over: LimitsOverride,
+    ) -> Result<Limits, AdminError> {
+        let settings = self.configure(id, Configure::Limits(over)).await?;
+        self.access.limits_changed(id, settings.limits);
+        Ok(settings.limits)
+    }
+
+    /// Sets a workspace's balance.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn set_credits(&self, id: &WorkspaceId, credits: u64) -> Result<u64, AdminError> {
+        let change = Configure::Credits(CreditsChange::Set(credits));
+        Ok(self.configure(id, change).await?.credits)
+    }
+
+    /// Adds to a workspace's balance.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, the balance would not fit, or not now.
+    pub async fn add_credits(&self, id: &WorkspaceId, add: u64) -> Result<u64, AdminError> {
+        let change = Configure::Credits(CreditsChange::Add(add));
+        Ok(self.configure(id, change).await?.credits)
+    }
+
+    /// Connects a sandbox number to a workspace.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
+        let now = self.shared.clock.now();
+        let number =
+            NumberInfo { id: random::number_id(now), kind: NumberKind::Sandbox, created_at: now };
+        self.configure(id, Configure::Connect(number.clone())).await?;
+        Ok(number)
+    }
+
+    /// A workspace's numbers, oldest first.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn numbers(&self, id: &WorkspaceId) -> Result<Vec<NumberInfo>, AdminError> {
+        Ok(self.configure(id, Configure::Read).await?.numbers)
+    }
+
+    /// Disconnects a number.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace or number, or not now.
+    pub async fn disconnect_number(
+        &self,
+        id: &WorkspaceId,
+        number: NumberId,
+    ) -> Result<(), AdminError> {
+        self.configure(id, Configure::Disconnect(number)).await?;
+        Ok(())
+    }
+
+    /// Makes a key. Its text is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn create_key(
+        &self,
+        id: &WorkspaceId,
+        new: NewKey,
+    ) -> Result<CreatedKey, AdminError> {
+        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        Ok(self.access.create_key(id, new).await.map_err(Unavailable::from)?)
+    }
+
+    /// A workspace's keys, oldest first.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchWorkspace`].
+    pub async fn keys(&self, id: &WorkspaceId) -> Result<Vec<KeyInfo>, AdminError> {
+        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        Ok(self.access.keys_of(id))
+    }
+
+    /// Revokes a key; it does not work any more when this returns.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace or key, or not now.
+    pub async fn revoke_key(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
+        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        match self.access.revoke_key(id, key).await.map_err(Unavailable::from)? {
+            true => Ok(()),
+            false => Err(AdminError::NoSuchKey),
+        }
+    }
+
+    async fn configure(
+        &self,
+        id: &WorkspaceId,
+        configure: Configure,
+    ) -> Result<WorkspaceSettings, AdminError> {
+        let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        let workspace = Workspace::new(Arc::clone(&self.shared), slot);
+        Ok(workspace.configure(configure).await?)
+    }
+}

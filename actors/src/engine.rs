@@ -1,0 +1,372 @@
+//! The engine: what starts everything, holds it together and stops it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use metrics::Recorder;
+use ractor::ActorRef;
+
+use crate::access::Access;
+use crate::admin::Admin;
+use crate::channel::sandbox::Sandbox;
+use crate::clock::Clock;
+use crate::domain::{Limits, WorkspaceId};
+use crate::keys::MasterKeys;
+use crate::number::Numbers;
+use crate::store::{Change, Store, StoreError, Table, Writer};
+use crate::supervise::NurseryMessage;
+use crate::workspace::Workspace;
+use crate::workspace::actor::WorkspaceMessage;
+use crate::workspace::load::Recovered;
+use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::slot::{Admission, Slot};
+
+mod root;
+mod start;
+mod stop;
+
+pub use stop::ShutdownError;
+
+/// Where the engine keeps what is durable.
+#[derive(Debug, Clone)]
+pub enum Durability {
+    /// In this directory, which is made if it is not there. One engine at a time uses it.
+    Disk(PathBuf),
+    /// In memory: gone when the engine is.
+    Memory,
+    /// In a store of the caller's, without snapshots: for tests.
+    Custom(CustomStore),
+}
+
+/// A store of the caller's.
+#[derive(Clone)]
+pub struct CustomStore(pub Arc<dyn Store>);
+
+impl std::fmt::Debug for CustomStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CustomStore")
+    }
+}
+
+/// What things cost, in credits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prices {
+    /// One one-time password.
+    pub otp: u64,
+}
+
+/// How much may be under way; beyond it commands are refused at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdmissionOptions {
+    /// Commands of one workspace.
+    pub in_flight_per_workspace: usize,
+    /// Commands of all workspaces together.
+    pub in_flight_total: usize,
+}
+
+/// How the sandbox behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SandboxOptions {
+    /// The newest messages of each workspace that can be read; older ones are forgotten.
+    pub messages_kept: usize,
+}
+
+/// Where metrics are registered.
+pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
+
+/// How an engine is set up.
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// Where it keeps what is durable.
+    pub durability: Durability,
+    /// What codes are derived with.
+    pub master_keys: MasterKeys,
+    /// The limits where a workspace or a key has none of its own.
+    pub limits: Limits,
+    /// What things cost.
+    pub prices: Prices,
+    /// How much may be under way.
+    pub admission: AdmissionOptions,
+    /// Requests for one-time passwords that one workspace may hold in memory.
+    pub otps_per_workspace_max: usize,
+    /// Bytes that may wait for the disk.
+    pub queued_bytes_max: usize,
+    /// How the sandbox behaves.
+    pub sandbox: SandboxOptions,
+    /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
+    pub snapshot_journal_bytes: u64,
+    /// Engine time.
+    pub clock: Clock,
+    /// Where metrics are registered; `None` is nowhere.
+    pub recorder: Option<SharedRecorder>,
+}
+
+impl EngineOptions {
+    /// In the directory `dir`; everything else at its default.
+    #[must_use]
+    pub fn on_disk(dir: impl Into<PathBuf>, master_keys: MasterKeys) -> Self {
+        Self::with(Durability::Disk(dir.into()), master_keys)
+    }
+
+    /// In memory; everything else at its default.
+    #[must_use]
+    pub fn in_memory(master_keys: MasterKeys) -> Self {
+        Self::with(Durability::Memory, master_keys)
+    }
+
+    fn with(durability: Durability, master_keys: MasterKeys) -> Self {
+        Self {
+            durability,
+            master_keys,
+            limits: Limits::default(),
+            prices: Prices { otp: 1 },
+            admission: AdmissionOptions {
+                in_flight_per_workspace: 10_000,
+                in_flight_total: 50_000,
+            },
+            otps_per_workspace_max: 10_000_000,
+            queued_bytes_max: 64 * 1024 * 1024,
+            sandbox: SandboxOptions { messages_kept: 200_000 },
+            snapshot_journal_bytes: 64 * 1024 * 1024,
+            clock: Clock::system(),
+            recorder: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for EngineOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineOptions")
+            .field("durability", &self.durability)
+            .field("master_keys", &self.master_keys)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another process uses the data directory.
+    #[error("the data directory is in use by another process")]
+    Locked,
+    /// The store cannot be opened or read.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The data directory cannot be used.
+    #[error("the data directory cannot be used: {0}")]
+    Directory(String),
+    /// An actor did not start.
+    #[error("an actor did not start: {0}")]
+    Actor(String),
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Locked => Self::Locked,
+            error => Self::Store(error),
+        }
+    }
+}
+
+/// Whether the engine takes work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// Whether it does.
+    pub ready: bool,
+    /// What stands in the way, for an operator.
+    pub reasons: Vec<String>,
+}
+
+/// What all parts of one engine share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) writer: Writer,
+    pub(crate) clock: Clock,
+    pub(crate) master_keys: MasterKeys,
+    pub(crate) limits: Limits,
+    pub(crate) prices: Prices,
+    pub(crate) otps_per_workspace_max: usize,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) numbers: Arc<Numbers>,
+    pub(crate) recovered: Recovered,
+}
+
+/// The directory of workspaces and the way to their supervisor.
+#[derive(Default)]
+pub(crate) struct Workspaces {
+    slots: DashMap<WorkspaceId, Arc<Slot>>,
+    supervisor: OnceLock<ActorRef<NurseryMessage<WorkspaceId>>>,
+}
+
+impl Workspaces {
+    /// The workspace's entry, if there is such a workspace.
+    pub(crate) fn slot(&self, id: &WorkspaceId) -> Option<Arc<Slot>> {
+        self.slots.get(id).map(|slot| Arc::clone(&slot))
+    }
+
+    /// Every workspace's entry.
+    pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
+        self.slots.iter().map(|slot| Arc::clone(&slot)).collect()
+    }
+
+    /// Adds a workspace that is durable.
+    pub(crate) fn add(&self, id: WorkspaceId) {
+        self.slots.entry(id.clone()).or_insert_with(|| Arc::new(Slot::new(id)));
+    }
+
+    /// Connects the supervisor; only the first call counts.
+    pub(crate) fn set_supervisor(&self, supervisor: ActorRef<NurseryMessage<WorkspaceId>>) {
+        drop(self.supervisor.set(supervisor));
+    }
+
+    /// Has the workspace's actor started, if it can be; returns when that was seen to.
+    pub(crate) async fn start(&self, id: WorkspaceId) {
+        let Some(supervisor) = self.supervisor.get() else { return };
+        let (done, seen) = tokio::sync::oneshot::channel();
+        if supervisor.cast(NurseryMessage::Start(id, Some(done))).is_ok() {
+            // Dropped unanswered: the engine is stopping, and the caller finds no actor.
+            drop(seen.await);
+        }
+    }
+
+    /// Tells the actors that run; the message is made for each.
+    pub(crate) fn tell_live(&self, message: impl Fn() -> WorkspaceMessage) {
+        for slot in self.all() {
+            if let Some(actor) = slot.live() {
+                // One that has gone has nothing to be told.
+                drop(actor.cast(message()));
+            }
+        }
+    }
+}
+
+/// A running engine. Cheap to clone; clones are the same engine.
+///
+/// It runs until [`shutdown`](Self::shutdown). Dropping the last handle without that is like a
+/// crash: nothing acknowledged is lost, and what was under way is not answered.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    access: Access,
+    admin: Admin,
+    sandbox: Arc<Sandbox>,
+    root: ActorRef<root::RootMessage>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.root.kill();
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engine")
+    }
+}
+
+impl Engine {
+    /// Opens what is durable, replays what was hot, and starts.
+    ///
+    /// # Errors
+    /// [`StartError`]: the store is in use, damaged or out of reach.
+    pub async fn start(options: EngineOptions) -> Result<Self, StartError> {
+        start::start(options).await
+    }
+
+    /// The workspace of that id, if there is one.
+    #[must_use]
+    pub fn workspace(&self, id: &WorkspaceId) -> Option<Workspace> {
+        let slot = self.inner.shared.workspaces.slot(id)?;
+        Some(Workspace::new(Arc::clone(&self.inner.shared), slot))
+    }
+
+    /// API keys and request limits.
+    #[must_use]
+    pub fn access(&self) -> &Access {
+        &self.inner.access
+    }
+
+    /// Administration of workspaces, keys, limits, credits and numbers.
+    #[must_use]
+    pub fn admin(&self) -> &Admin {
+        &self.inner.admin
+    }
+
+    /// What the sandbox delivered, and what it does next.
+    #[must_use]
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.inner.sandbox
+    }
+
+    /// Engine time.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.inner.shared.clock
+    }
+
+    /// Whether the engine takes work.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let shared = &self.inner.shared;
+        let mut reasons = Vec::new();
+        if !shared.admission.is_open() {
+            reasons.push("shutting down".to_owned());
+        }
+        if !shared.writer.is_healthy() {
+            reasons.push("storage is failing".to_owned());
+        }
+        if self.inner.root.get_status() != ractor::ActorStatus::Running {
+            reasons.push("the engine's supervisor has stopped".to_owned());
+        }
+        Health { ready: reasons.is_empty(), reasons }
+    }
+
+    /// Moves engine time forward and has its consequences seen to: when this returns, what has
+    /// expired has its event. The move outlives a restart. It cannot be taken back.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
+    pub async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
+        let shared = &self.inner.shared;
+        let storage = |error| {
+            tracing::error!(%error, "the clock's offset was not stored");
+            Unavailable::because(UnavailableReason::Storage)
+        };
+        let _one_at_a_time = self.inner.admin.clock_moves.lock().await;
+        let offset_ms = (shared.clock.offset() + step).as_millis();
+        let offset_ms = u64::try_from(offset_ms).unwrap_or(u64::MAX).to_be_bytes();
+        let change = Change::put(Table::Meta, start::CLOCK_OFFSET_KEY, offset_ms);
+        shared.writer.commit(vec![change]).await.map_err(storage)?;
+        shared.clock.advance(step);
+        for slot in shared.workspaces.all() {
+            if let Some(actor) = slot.live() {
+                let (done, seen) = tokio::sync::oneshot::channel();
+                if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
+                    // Dropped unanswered: the workspace restarts, and sees to it then.
+                    drop(seen.await);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses new commands, answers those under way, lets the channel finish what it has, makes
+    /// everything durable and stops. All of that within `grace`.
+    ///
+    /// # Errors
+    /// [`ShutdownError`] when the time was too short; what was acknowledged is durable even so.
+    pub async fn shutdown(&self, grace: Duration) -> Result<(), ShutdownError> {
+        stop::stop(&self.inner, grace).await
+    }
+}

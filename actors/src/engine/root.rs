@@ -1,0 +1,173 @@
+//! The root of the supervision tree: it starts the supervisors and gives time its beat.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+
+use crate::domain::{NumberId, RequestId, WorkspaceId};
+use crate::number::{NumberFamily, Settle, Wiring};
+use crate::snapshots::{SnapshotMessage, Snapshots};
+use crate::supervise::{Family, Nursery, Residence};
+use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
+use crate::workspace::core::Settled;
+
+use super::Shared;
+
+/// How often the workspaces are told that time has passed.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// What the root is told.
+#[derive(Debug)]
+pub(crate) enum RootMessage {
+    /// A second has passed.
+    Beat,
+}
+
+/// The root.
+pub(super) struct Root {
+    pub(super) shared: Arc<Shared>,
+    /// Takes snapshots, where there are any.
+    pub(super) snapshots: Option<Snapshots>,
+    pub(super) access: crate::access::Access,
+}
+
+/// The root's children, which go when it goes.
+pub(super) struct Children {
+    snapshots: Option<ActorRef<SnapshotMessage>>,
+}
+
+impl Actor for Root {
+    type Msg = RootMessage;
+    type State = Children;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Children, ActorProcessingErr> {
+        let clock = self.shared.clock.clone();
+        let family = Arc::new(WorkspaceFamily(Arc::clone(&self.shared)));
+        let nursery = Nursery { family, clock: clock.clone() };
+        let (workspaces, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        let family = Arc::new(NumberFamily(Arc::clone(&self.shared.numbers)));
+        let nursery = Nursery { family, clock };
+        let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        self.shared.workspaces.set_supervisor(workspaces);
+        let settle = Arc::new(SettleInWorkspace(Arc::downgrade(&self.shared)));
+        self.shared.numbers.wire(Wiring { supervisor, settle });
+        let snapshots = match &self.snapshots {
+            None => None,
+            Some(snapshots) => {
+                let spawned =
+                    Actor::spawn_linked(None, snapshots.clone(), (), myself.get_cell()).await?;
+                Some(spawned.0)
+            }
+        };
+        Ok(Children { snapshots })
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        _children: &mut Children,
+    ) -> Result<(), ActorProcessingErr> {
+        drop(myself.send_interval(BEAT, || RootMessage::Beat));
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        RootMessage::Beat: RootMessage,
+        children: &mut Children,
+    ) -> Result<(), ActorProcessingErr> {
+        self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
+        self.access.checkpoint_in_background();
+        if let Some(snapshots) = &children.snapshots {
+            // One that has gone is reported below.
+            drop(snapshots.cast(SnapshotMessage::Consider));
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        event: SupervisionEvent,
+        children: &mut Children,
+    ) -> Result<(), ActorProcessingErr> {
+        let SupervisionEvent::ActorFailed(child, error) = event else { return Ok(()) };
+        if children.snapshots.as_ref().is_some_and(|own| own.get_id() == child.get_id()) {
+            // Without snapshots the journal grows and a restart takes longer; nothing is lost.
+            tracing::error!(%error, "no more snapshots are taken until the next start");
+            children.snapshots = None;
+            return Ok(());
+        }
+        // The supervisors answer their own errors; one that dies is a defect, and the engine
+        // cannot go on without it.
+        tracing::error!(%error, "a supervisor died; the engine stops");
+        Err(error)
+    }
+}
+
+/// The workspaces as a supervisor's children.
+struct WorkspaceFamily(Arc<Shared>);
+
+impl Family for WorkspaceFamily {
+    type Key = WorkspaceId;
+    type Message = WorkspaceMessage;
+
+    const NAME: &'static str = "workspace";
+
+    async fn spawn(
+        &self,
+        id: &WorkspaceId,
+        supervisor: ractor::ActorCell,
+    ) -> Result<ActorRef<WorkspaceMessage>, ractor::SpawnErr> {
+        let Some(slot) = self.0.workspaces.slot(id) else {
+            let error = format!("there is no workspace {id}");
+            return Err(ractor::SpawnErr::StartupFailed(error.into()));
+        };
+        let actor = WorkspaceActor { shared: Arc::clone(&self.0), slot };
+        let (actor, _) = Actor::spawn_linked(None, actor, (), supervisor).await?;
+        Ok(actor)
+    }
+
+    fn is_wanted(&self, id: &WorkspaceId) -> bool {
+        self.0.workspaces.slot(id).is_some()
+    }
+
+    fn is_resident(&self, id: &WorkspaceId) -> bool {
+        self.0.workspaces.slot(id).is_some_and(|slot| slot.live().is_some())
+    }
+
+    fn publish(&self, id: &WorkspaceId, residence: Residence<WorkspaceMessage>) {
+        if let Some(slot) = self.0.workspaces.slot(id) {
+            slot.set_residence(residence);
+        }
+    }
+
+    /// A workspace hands over what is unsent whenever it starts.
+    fn restarted(&self, _id: &WorkspaceId) {}
+}
+
+/// Brings the numbers' answers to their workspaces. Weak, because the workspaces own the numbers.
+struct SettleInWorkspace(std::sync::Weak<Shared>);
+
+impl Settle for SettleInWorkspace {
+    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(RequestId, Settled)>) {
+        let Some(shared) = self.0.upgrade() else { return };
+        if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
+            // A workspace that has just died has its messages handed over again when it is back.
+            drop(actor.cast(WorkspaceMessage::Settled(answers)));
+        }
+    }
+
+    fn queue_lost(&self, _number: NumberId) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.workspaces.tell_live(|| WorkspaceMessage::Redispatch);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Starting: the store, the records that are held in memory, the hot states, the actors.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use ractor::Actor;
+
+use crate::access::Access;
+use crate::admin::Admin;
+use crate::channel::sandbox::{Sandbox, SandboxChannel};
+use crate::domain::WorkspaceId;
+use crate::number::Numbers;
+use crate::snapshots::{self, Replay, Snapshots};
+use crate::store::fjall::FjallStore;
+use crate::store::memory::MemoryStore;
+use crate::store::snapshot::{SnapshotDir, SnapshotError};
+use crate::store::{Position, Store, StoreError, Table, Writer, WriterOptions};
+use crate::workspace::hot::HotState;
+use crate::workspace::load::Recovered;
+use crate::workspace::records;
+use crate::workspace::slot::Admission;
+
+use super::root::Root;
+use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
+
+/// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
+pub(super) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
+
+/// What was read from the disk.
+struct Opened {
+    store: Arc<dyn Store>,
+    /// The snapshots and where the newest stands.
+    snapshots: Option<(Arc<SnapshotDir>, Position)>,
+    writer: Writer,
+    /// The hot states, of those workspaces that have one.
+    hot: HashMap<WorkspaceId, HotState>,
+    /// Those whose events cannot be read: their actors find that out, and say so.
+    damaged: Vec<WorkspaceId>,
+    workspaces: Vec<WorkspaceId>,
+    clock_offset: Duration,
+}
+
+pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
+    let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
+    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max));
+    let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
+    options.clock.advance(opened.clock_offset);
+
+    let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
+    let channel = Arc::new(SandboxChannel(Arc::clone(&sandbox)));
+    let admission = options.admission;
+    let workspaces = Workspaces::default();
+    for id in opened.workspaces {
+        workspaces.add(id);
+    }
+    for slot in opened.damaged.iter().filter_map(|id| workspaces.slot(id)) {
+        slot.enter();
+    }
+    let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| Snapshots {
+        dir: Arc::clone(dir),
+        store: Arc::clone(&opened.store),
+        journal_bytes_min: options.snapshot_journal_bytes,
+        newest: *newest,
+    });
+    let shared = Arc::new(Shared {
+        store: opened.store,
+        writer: opened.writer,
+        clock: options.clock.clone(),
+        master_keys: options.master_keys,
+        limits: options.limits,
+        prices: options.prices,
+        otps_per_workspace_max: options.otps_per_workspace_max,
+        admission: Arc::new(Admission::new(
+            admission.in_flight_per_workspace,
+            admission.in_flight_total,
+        )),
+        workspaces,
+        numbers: Arc::new(Numbers::new(channel, options.clock)),
+        recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
+    });
+    let access = Access::load(Arc::clone(&shared)).await?;
+    let admin = Admin::new(Arc::clone(&shared), access.clone());
+    let root = Root { shared: Arc::clone(&shared), snapshots, access: access.clone() };
+    let (root, _) =
+        Actor::spawn(None, root, ()).await.map_err(|error| StartError::Actor(error.to_string()))?;
+    if let Some(recorder) = options.recorder {
+        crate::metrics::start(&shared, &recorder);
+    }
+    for id in shared.recovered.ids() {
+        // They hold what must go on by itself: unsent messages, expiries.
+        shared.workspaces.start(id).await;
+    }
+    Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, StartError> {
+    let (store, snapshots): (Arc<dyn Store>, _) = match durability {
+        Durability::Memory => (Arc::new(MemoryStore::new()), None),
+        Durability::Custom(store) => (Arc::clone(&store.0), None),
+        Durability::Disk(dir) => {
+            let store = FjallStore::open(&dir.join("store"), Default::default())?;
+            let snapshots = SnapshotDir::open(dir.join("snapshots")).map_err(snapshot_error)?;
+            (Arc::new(store), Some(snapshots))
+        }
+    };
+    let writer = Writer::start(Arc::clone(&store), WriterOptions { queued_bytes_max })?;
+    let mut replay = match &snapshots {
+        Some(dir) => snapshots::load(dir).map_err(snapshot_error)?,
+        None => Replay::default(),
+    };
+    let newest = replay.position;
+    catch_up(store.as_ref(), &mut replay)?;
+    let (hot, damaged) = replay.into_states();
+    let snapshots = snapshots.map(|dir| (Arc::new(dir), newest));
+    let offset = store.get(Table::Meta, CLOCK_OFFSET_KEY)?;
+    let offset = offset.map(|bytes| bytes.try_into().map(u64::from_be_bytes)).transpose();
+    let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
+    let workspaces = records::all_ids(store.as_ref())?;
+    let clock_offset = Duration::from_millis(offset.unwrap_or_default());
+    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, clock_offset })
+}
+
+fn snapshot_error(error: SnapshotError) -> StartError {
+    StartError::Directory(error.to_string())
+}
+
+/// Replays the journal after a snapshot.
+fn catch_up(store: &dyn Store, replay: &mut Replay) -> Result<(), StoreError> {
+    let mut frames = 0_u64;
+    let from = replay.position;
+    store.journal(from, &mut |frame| {
+        frames += 1;
+        replay.apply(&frame);
+        ControlFlow::Continue(())
+    })?;
+    tracing::debug!(frames, from = from.0, "the journal was replayed");
+    Ok(())
+}

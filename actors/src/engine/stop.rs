@@ -1,0 +1,64 @@
+//! Stopping in the order of dependence: first no new work, then the channels, then the
+//! workspaces, then the store.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::number::NumberMessage;
+use crate::workspace::actor::WorkspaceMessage;
+
+use super::Inner;
+
+/// Why a shutdown was not complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ShutdownError {
+    /// The time was over before everything under way was finished. What was acknowledged is
+    /// durable; what was not answered is unknown to its caller.
+    #[error("not everything under way was finished within the time given")]
+    TimedOut,
+}
+
+/// Of the time given, the share for messages that are with the channel: they are durable and go
+/// out again after the next start, so they do not take the rest's time.
+const CHANNEL_SHARE: u32 = 2;
+
+pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownError> {
+    let in_time = tokio::time::timeout(grace, finish(inner, grace)).await;
+    inner.access.checkpoint().await;
+    let writer = inner.shared.writer.clone();
+    // It blocks until the last group is durable.
+    let stopped = tokio::task::spawn_blocking(move || writer.stop());
+    let stopped = tokio::time::timeout(grace.max(Duration::from_secs(1)), stopped).await;
+    // By now there is nothing that a child could lose.
+    inner.root.kill();
+    match (in_time, stopped) {
+        (Ok(()), Ok(_)) => Ok(()),
+        _ => Err(ShutdownError::TimedOut),
+    }
+}
+
+async fn finish(inner: &Inner, grace: Duration) {
+    let shared = &inner.shared;
+    shared.admission.drain().await;
+    let numbers = async {
+        for actor in shared.numbers.live() {
+            let (done, drained) = oneshot::channel();
+            if actor.cast(NumberMessage::Drain(done)).is_ok() {
+                // Dropped unanswered: it is gone, and so is what it waited for.
+                drop(drained.await);
+            }
+        }
+    };
+    // A slow channel is not waited for to the end: what it has is durable.
+    drop(tokio::time::timeout(grace / CHANNEL_SHARE, numbers).await);
+    for slot in shared.workspaces.all() {
+        if let Some(actor) = slot.live() {
+            let (done, settled) = oneshot::channel();
+            if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
+                // Dropped unanswered: its commit failed, and those who waited were told.
+                drop(settled.await);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The engine's own figures: sampled, so that no command pays for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Key, Level, Metadata, Recorder};
+
+use crate::engine::{Shared, SharedRecorder};
+
+const SAMPLED_EVERY: Duration = Duration::from_secs(1);
+
+/// The figures, where they are registered.
+struct Figures {
+    commits: Counter,
+    batches: Counter,
+    bytes: Counter,
+    in_flight: Gauge,
+    live_workspaces: Gauge,
+    journal_position: Gauge,
+    healthy: Gauge,
+}
+
+impl Figures {
+    fn register(recorder: &dyn Recorder) -> Self {
+        let metadata = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+        let counter = |name: &'static str, what: &'static str| {
+            recorder.describe_counter(name.into(), None, what.into());
+            recorder.register_counter(&Key::from_static_name(name), &metadata)
+        };
+        let gauge = |name: &'static str, what: &'static str| {
+            recorder.describe_gauge(name.into(), None, what.into());
+            recorder.register_gauge(&Key::from_static_name(name), &metadata)
+        };
+        Self {
+            commits: counter("postrider_commits_total", "Group commits, each one fsync"),
+            batches: counter("postrider_commit_batches_total", "Batches in the group commits"),
+            bytes: counter("postrider_commit_bytes_total", "Bytes in the group commits"),
+            in_flight: gauge("postrider_commands_in_flight", "Commands under way"),
+            live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
+            journal_position: gauge("postrider_journal_position", "The newest durable frame"),
+            healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
+        }
+    }
+
+    fn sample(&self, shared: &Shared) {
+        let stats = shared.writer.stats();
+        self.commits.absolute(stats.groups);
+        self.batches.absolute(stats.batches);
+        self.bytes.absolute(stats.bytes);
+        self.in_flight.set(shared.admission.in_flight() as f64);
+        let live = shared.workspaces.all().iter().filter(|slot| slot.live().is_some()).count();
+        self.live_workspaces.set(live as f64);
+        self.journal_position.set(shared.writer.last_position().0 as f64);
+        self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
+    }
+}
+
+/// Registers the figures and samples them until the engine is gone.
+pub(crate) fn start(shared: &Arc<Shared>, recorder: &SharedRecorder) {
+    let figures = Figures::register(recorder.as_ref());
+    let shared = Arc::downgrade(shared);
+    drop(tokio::spawn(async move {
+        while let Some(shared) = shared.upgrade() {
+            figures.sample(&shared);
+            drop(shared);
+            tokio::time::sleep(SAMPLED_EVERY).await;
+        }
+    }));
+}

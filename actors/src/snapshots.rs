@@ -1,0 +1,210 @@
+//! Taking snapshots: the journal, folded into the newest snapshot, becomes the next one.
+//!
+//! A snapshot is worked out from what is durable, by the code that a restart runs, on a thread of
+//! its own. No actor is asked for its state, so none stalls, and a defect in an actor's memory
+//! cannot get into a snapshot.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use crate::domain::WorkspaceId;
+use crate::store::snapshot::{SnapshotDir, SnapshotError};
+use crate::store::{Frame, Position, Store};
+use crate::workspace::hot::HotState;
+
+/// Hot states as of a position of the journal.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    /// The last frame that is in.
+    pub(crate) position: Position,
+    states: HashMap<WorkspaceId, HotState>,
+    /// Workspaces whose events or snapshot cannot be read.
+    damaged: HashMap<WorkspaceId, String>,
+}
+
+impl Replay {
+    /// Applies the next frame.
+    pub(crate) fn apply(&mut self, frame: &Frame) {
+        for section in &frame.sections {
+            let id = &section.workspace;
+            if self.damaged.contains_key(id) {
+                continue;
+            }
+            if !self.states.contains_key(id) {
+                self.states.insert(id.clone(), HotState::default());
+            }
+            let Some(state) = self.states.get_mut(id) else { continue };
+            if let Err(error) = state.replay(&section.events) {
+                self.damaged.insert(id.clone(), format!("frame {}: {error}", frame.number.0));
+            }
+        }
+        self.position = frame.number;
+    }
+
+    /// The states that hold something, and the workspaces that cannot be read.
+    pub(crate) fn into_states(mut self) -> (HashMap<WorkspaceId, HotState>, Vec<WorkspaceId>) {
+        self.states.retain(|id, state| !state.is_empty() && !self.damaged.contains_key(id));
+        (self.states, self.damaged.into_keys().collect())
+    }
+
+    /// Forgets what every workspace would have forgotten by the latest moment in the journal.
+    fn settle(&mut self) {
+        let latest = self.states.values().map(HotState::now).max().unwrap_or_default();
+        self.states.values_mut().for_each(|state| state.forget_until(latest));
+        self.states.retain(|_, state| !state.is_empty());
+    }
+}
+
+/// The newest good snapshot.
+pub(crate) fn load(dir: &SnapshotDir) -> Result<Replay, SnapshotError> {
+    let loaded = dir.load()?;
+    let mut replay = Replay { position: loaded.position, ..Replay::default() };
+    for (id, bytes) in loaded.entries {
+        match HotState::decode(&bytes) {
+            Ok(state) => drop(replay.states.insert(id, state)),
+            Err(error) => drop(replay.damaged.insert(id, format!("its snapshot: {error}"))),
+        }
+    }
+    Ok(replay)
+}
+
+/// One workspace in the newest good snapshot.
+pub(crate) fn base_of(dir: &SnapshotDir, id: &WorkspaceId) -> Result<(Position, HotState), String> {
+    let mut replay = load(dir).map_err(|error| error.to_string())?;
+    match replay.damaged.remove(id) {
+        Some(damage) => Err(damage),
+        None => Ok((replay.position, replay.states.remove(id).unwrap_or_default())),
+    }
+}
+
+/// What the snapshots' actor is told.
+#[derive(Debug)]
+pub(crate) enum SnapshotMessage {
+    /// See whether a snapshot is due, and take it.
+    Consider,
+    /// The snapshot under way has ended: what was taken, if anything was.
+    Ended(Option<Taken>),
+}
+
+/// A snapshot: where it stands, and how large it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Taken {
+    pub(crate) position: Position,
+    pub(crate) bytes: u64,
+}
+
+/// The snapshots' actor.
+#[derive(Clone)]
+pub(crate) struct Snapshots {
+    pub(crate) dir: Arc<SnapshotDir>,
+    pub(crate) store: Arc<dyn Store>,
+    /// Bytes of journal since the last snapshot at which the next one is due, at the least.
+    pub(crate) journal_bytes_min: u64,
+    /// Where the newest snapshot stands at the start.
+    pub(crate) newest: Position,
+}
+
+/// What the snapshots' actor remembers.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    under_way: bool,
+    /// The last snapshot: the journal must outgrow it before the next one.
+    last: Taken,
+}
+
+impl Actor for Snapshots {
+    type Msg = SnapshotMessage;
+    type State = Schedule;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Schedule, ActorProcessingErr> {
+        Ok(Schedule { under_way: false, last: Taken { position: self.newest, bytes: 0 } })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        schedule: &mut Schedule,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SnapshotMessage::Consider if schedule.under_way => {}
+            SnapshotMessage::Consider => {
+                schedule.under_way = true;
+                let (snapshots, last) = (self.clone(), schedule.last);
+                drop(tokio::task::spawn_blocking(move || {
+                    let ended = Ended { actor: myself, taken: None };
+                    snapshots.take_if_due(last, ended);
+                }));
+            }
+            SnapshotMessage::Ended(taken) => {
+                schedule.under_way = false;
+                schedule.last = taken.unwrap_or(schedule.last);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells the actor that a snapshot has ended, also when it ended in a panic.
+struct Ended {
+    actor: ActorRef<SnapshotMessage>,
+    taken: Option<Taken>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // The actor is gone when the engine is.
+        drop(self.actor.cast(SnapshotMessage::Ended(self.taken)));
+    }
+}
+
+impl Snapshots {
+    fn take_if_due(&self, last: Taken, mut ended: Ended) {
+        match self.store.journal_bytes(last.position) {
+            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => return,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "whether a snapshot is due cannot be told");
+                return;
+            }
+        }
+        match self.take() {
+            Ok(taken) => ended.taken = Some(taken),
+            Err(error) => tracing::warn!(%error, "a snapshot was not taken; the journal grows"),
+        }
+    }
+
+    /// Takes a snapshot and lets go of the journal that two snapshots cover.
+    fn take(&self) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
+        let mut replay = load(&self.dir)?;
+        self.store.journal(replay.position, &mut |frame| {
+            replay.apply(&frame);
+            ControlFlow::Continue(())
+        })?;
+        if let Some((id, damage)) = replay.damaged.iter().next() {
+            // Its journal is all there is of it: it must not be trimmed.
+            return Err(format!("workspace {id} cannot be read: {damage}").into());
+        }
+        replay.settle();
+        let position = replay.position;
+        let mut bytes = 0;
+        let entries = replay.states.into_iter().map(|(id, state)| {
+            let mut entry = Vec::new();
+            state.encode_into(&mut entry);
+            bytes += entry.len() as u64;
+            (id, entry)
+        });
+        let trim_through = self.dir.write(position, entries)?;
+        self.store.trim(trim_through)?;
+        tracing::info!(position = position.0, bytes, "a snapshot was taken");
+        Ok(Taken { position, bytes })
+    }
+}

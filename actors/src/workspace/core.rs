@@ -1,0 +1,322 @@
+//! The rules of a workspace, pure: a command and a moment go in; an answer and effects come out.
+
+use std::time::Duration;
+
+use crate::channel::{Content, Outbound};
+use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
+use crate::domain::{
+    Event, Limits, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
+    WorkspaceId,
+};
+use crate::keys::CodeKeys;
+
+use super::effects::Effects;
+use super::hot::HotState;
+use super::messages::{
+    ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
+    Unavailable, UnavailableReason, Verification, VerifyOtpError,
+};
+use super::otps::Otp;
+
+const TEN_MINUTES: Duration = Duration::from_secs(600);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Most requests that one [`Core::tick`] handles, so that its events fit in a frame.
+const TICK_MAX: usize = 1000;
+
+/// What the channel finally said of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// It took it.
+    Sent,
+    /// It refused it, with its own error code where it gave one.
+    Failed(Option<u32>),
+    /// It was handed over and no answer came.
+    Unknown,
+    /// It did not take it while the code was valid.
+    NotSentInTime,
+}
+
+/// The settings that a workspace's rules read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// The limits in force.
+    pub(crate) limits: Limits,
+    /// Credits for one one-time password.
+    pub(crate) otp_price: u64,
+    /// Most requests held in memory.
+    pub(crate) otps_max: usize,
+}
+
+/// The state of a workspace and its rules.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(super) id: WorkspaceId,
+    pub(super) hot: HotState,
+    /// The balance, as of the last command.
+    pub(super) credits: u64,
+    pub(super) rules: Rules,
+    /// The number that messages leave through.
+    pub(super) number: Option<NumberId>,
+    /// Derives the codes.
+    pub(super) keys: CodeKeys,
+}
+
+impl Core {
+    /// Takes the moment of a command: the clock's, or the latest that was seen if that is later.
+    pub(crate) fn observe(&mut self, now: Timestamp) -> Timestamp {
+        self.hot.advance(now);
+        self.hot.now()
+    }
+
+    /// Sends a one-time password under the id `id`, which carries the moment.
+    pub(crate) fn send_otp(
+        &mut self,
+        command: SendOtp,
+        id: RequestId,
+        effects: &mut Effects,
+    ) -> Result<OtpSent, SendOtpError> {
+        let SendOtp { phone, expiry, length } = command;
+        debug_assert!(id.timestamp() == self.hot.now());
+        self.may_send(phone)?;
+        if self.hot.otps.len() >= self.rules.otps_max {
+            return Err(Unavailable::because(UnavailableReason::Overloaded).into());
+        }
+        let key_version = self.keys.current_version();
+        self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
+        self.set_credits(self.credits - self.rules.otp_price, effects);
+        let message = MessageId::from_bytes(*id.as_bytes());
+        self.announce_send(id, message, effects).ok_or(SendOtpError::NotConnected)
+    }
+
+    /// Sends a request's code once more, as message `message`.
+    pub(crate) fn resend_otp(
+        &mut self,
+        id: RequestId,
+        message: MessageId,
+        effects: &mut Effects,
+    ) -> Result<OtpSent, ResendOtpError> {
+        let otp = self.active(id).map_err(ResendOtpError::Ended)?;
+        self.may_send(otp.phone).map_err(ResendOtpError::Refused)?;
+        self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
+        self.set_credits(self.credits - self.rules.otp_price, effects);
+        self.announce_send(id, message, effects)
+            .ok_or(ResendOtpError::Refused(SendOtpError::NotConnected))
+    }
+
+    /// Compares a submitted code. The attempt is counted whether or not it is right: the answer
+    /// waits for the commit of the count.
+    pub(crate) fn verify_otp(
+        &mut self,
+        id: RequestId,
+        submitted: &str,
+        effects: &mut Effects,
+    ) -> Result<Verification, VerifyOtpError> {
+        let otp = self.active(id)?;
+        let attempts = otp.attempts + 1;
+        if self.code_of(&otp).is_some_and(|code| code.matches(submitted)) {
+            self.perform(Event::OtpVerified { id }, effects);
+            effects.tell(
+                self.hot.now(),
+                PublicEvent::OtpVerified { request_id: id, phone: otp.phone },
+            );
+            return Ok(Verification::Verified);
+        }
+        self.perform(Event::OtpMissed { id, attempts }, effects);
+        match (Otp { attempts, ..otp }).attempts_remaining() {
+            0 => {
+                self.tell_failure(&otp, OtpFailure::MaxAttempts, effects);
+                Err(VerifyOtpError::MaxAttempts)
+            }
+            attempts_remaining => Ok(Verification::Wrong { attempts_remaining }),
+        }
+    }
+
+    /// Where a request stands.
+    pub(crate) fn otp(&self, id: RequestId) -> Result<OtpState, ReadOtpError> {
+        let otp = self.known(id).ok_or(ReadOtpError::NotFound)?;
+        Ok(OtpState {
+            request_id: id,
+            status: otp.status(self.hot.now()),
+            attempts_remaining: otp.attempts_remaining(),
+            expires_at: otp.expires_at(),
+            delivery: otp.delivery,
+        })
+    }
+
+    /// Takes what the channel said of a request's message.
+    pub(crate) fn settle(&mut self, id: RequestId, settled: Settled, effects: &mut Effects) {
+        let Some(otp) = self.known(id) else { return };
+        let (delivery, failure) = match settled {
+            Settled::Sent => (Delivery::Sent, None),
+            Settled::Unknown => (Delivery::Unknown, None),
+            Settled::Failed(error_code) => {
+                (Delivery::Failed, Some(OtpFailure::Channel { error_code }))
+            }
+            Settled::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
+        };
+        self.perform(Event::OtpDelivery { id, delivery }, effects);
+        if let Some(reason) = failure {
+            let refunded = self.credits.saturating_add(self.rules.otp_price);
+            self.set_credits(refunded, effects);
+            self.tell_failure(&otp, reason, effects);
+        }
+    }
+
+    /// Notes what has expired and forgets what is long over. Returns whether there is more to do,
+    /// which another call does.
+    pub(crate) fn tick(&mut self, effects: &mut Effects) -> bool {
+        for _ in 0..TICK_MAX {
+            let Some(slot) = self.hot.otps.take_due(self.hot.now()) else { return false };
+            let otp = *self.hot.otps.at(slot);
+            if otp.noted == OtpStatus::Active {
+                self.perform(Event::OtpExpired { id: otp.id }, effects);
+                effects.tell(
+                    self.hot.now(),
+                    PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone },
+                );
+            }
+            if otp.forgotten_at() <= self.hot.now() {
+                self.hot.otps.remove(slot);
+            } else {
+                self.hot.otps.await_oblivion(slot);
+            }
+        }
+        true
+    }
+
+    /// The messages that the channel has not answered for: after a restart they are handed over
+    /// again.
+    pub(crate) fn unsent(&self) -> Vec<Outbound> {
+        let queued = |otp: &&Otp| otp.delivery == Delivery::Queued;
+        self.hot
+            .otps
+            .iter()
+            .map(|(_, otp)| otp)
+            .filter(queued)
+            .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
+            .collect()
+    }
+
+    /// Sets the balance, or adds to it.
+    pub(crate) fn change_credits(
+        &mut self,
+        change: CreditsChange,
+        effects: &mut Effects,
+    ) -> Result<u64, ChangeError> {
+        let credits = match change {
+            CreditsChange::Set(credits) => credits,
+            CreditsChange::Add(add) => {
+                self.credits.checked_add(add).ok_or(ChangeError::TooManyCredits)?
+            }
+        };
+        self.set_credits(credits, effects);
+        Ok(credits)
+    }
+
+    /// Whether a send to `phone` is allowed and paid for; changes nothing.
+    fn may_send(&self, phone: Phone) -> Result<(), SendOtpError> {
+        let Rules { limits, otp_price, otps_max } = self.rules;
+        if self.number.is_none() {
+            return Err(SendOtpError::NotConnected);
+        }
+        if self.credits < otp_price {
+            let available = self.credits;
+            return Err(SendOtpError::InsufficientCredits { needed: otp_price, available });
+        }
+        let phone_wait = self
+            .hot
+            .phone_wait(phone, limits.otp_per_phone_10m, TEN_MINUTES)
+            .max(self.hot.phone_wait(phone, limits.otp_per_phone_hour, HOUR));
+        if let Some(retry_after) = phone_wait {
+            return Err(SendOtpError::PhoneLimit { retry_after });
+        }
+        let hourly = limits.otp_per_workspace_hour;
+        let wait = (hourly > 0).then(|| self.hot.sends.wait_for_any(self.hot.now(), hourly, HOUR));
+        if let Some(retry_after) = wait.flatten() {
+            return Err(SendOtpError::WorkspaceLimit { retry_after });
+        }
+        // Resends are counted too and could grow without end where the limits are off.
+        if self.hot.sends.len() >= otps_max.saturating_mul(2) {
+            return Err(Unavailable::because(UnavailableReason::Overloaded).into());
+        }
+        Ok(())
+    }
+
+    /// The request, unless it is forgotten.
+    fn known(&self, id: RequestId) -> Option<Otp> {
+        self.hot.otps.get(id).copied().filter(|otp| self.hot.now() < otp.forgotten_at())
+    }
+
+    /// The request, if it can still be verified.
+    fn active(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
+        let otp = self.known(id).ok_or(VerifyOtpError::NotFound)?;
+        match otp.status(self.hot.now()) {
+            OtpStatus::Active => Ok(otp),
+            OtpStatus::Verified => Err(VerifyOtpError::AlreadyVerified),
+            OtpStatus::Expired => Err(VerifyOtpError::Expired),
+            OtpStatus::Invalidated => Err(VerifyOtpError::MaxAttempts),
+        }
+    }
+
+    /// The request's code; `None` when the version of the master key that made it is gone.
+    fn code_of(&self, otp: &Otp) -> Option<OtpCode> {
+        self.keys.code(otp.key_version, otp.id, otp.phone, otp.length)
+    }
+
+    /// Changes the state by an event and has it made durable.
+    fn perform(&mut self, event: Event, effects: &mut Effects) {
+        self.hot.play(&event);
+        effects.journal(&event);
+    }
+
+    fn set_credits(&mut self, credits: u64, effects: &mut Effects) {
+        if self.credits != credits {
+            self.credits = credits;
+            effects.credits = Some(credits);
+        }
+    }
+
+    /// Tells the log of a send and hands the message over; the request is in the table.
+    fn announce_send(
+        &self,
+        id: RequestId,
+        message: MessageId,
+        effects: &mut Effects,
+    ) -> Option<OtpSent> {
+        let otp = self.hot.otps.get(id)?;
+        let expires_at = otp.expires_at();
+        let resend = message.as_bytes() != id.as_bytes();
+        let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
+        effects.tell(self.hot.now(), event);
+        effects.outbound.push(self.outbound(otp, message)?);
+        Some(OtpSent { request_id: id, expires_at })
+    }
+
+    fn outbound(&self, otp: &Otp, message_id: MessageId) -> Option<Outbound> {
+        let number = self.number?;
+        let code_key = self.keys.of_version(otp.key_version)?.clone();
+        Some(Outbound {
+            message_id,
+            number,
+            workspace: self.id.clone(),
+            to: otp.phone,
+            give_up_at: otp.expires_at(),
+            content: Content::Otp { request_id: otp.id, length: otp.length, code_key },
+        })
+    }
+
+    fn tell_failure(&self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
+        let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
+        effects.tell(self.hot.now(), event);
+    }
+}
+
+/// A change of the balance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CreditsChange {
+    /// To this.
+    Set(u64),
+    /// By this much more.
+    Add(u64),
+}

@@ -1,0 +1,44 @@
+//! What a command wants done: made durable first, then sent.
+
+use crate::channel::Outbound;
+use crate::domain::{Event, LogEntry, PublicEvent, Timestamp};
+
+/// Collects the effects of one command. The buffers are used again for the next one.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// Journal events, encoded.
+    pub(super) events: Vec<u8>,
+    /// Entries of the event log, encoded.
+    pub(super) log: Vec<u8>,
+    /// How many entries `log` holds.
+    pub(super) log_count: u32,
+    /// The new balance, if it changed.
+    pub(super) credits: Option<u64>,
+    /// Messages for the number, once all of this is durable.
+    pub(super) outbound: Vec<Outbound>,
+}
+
+impl Effects {
+    /// Whether anything has to become durable.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.log.is_empty() && self.credits.is_none()
+    }
+
+    /// Empties the buffers and keeps their memory.
+    pub(super) fn clear(&mut self) {
+        self.events.clear();
+        self.log.clear();
+        self.log_count = 0;
+        self.credits = None;
+        self.outbound.clear();
+    }
+
+    pub(super) fn journal(&mut self, event: &Event) {
+        event.encode_into(&mut self.events);
+    }
+
+    pub(super) fn tell(&mut self, at: Timestamp, event: PublicEvent) {
+        LogEntry { at, event }.encode_into(&mut self.log);
+        self.log_count += 1;
+    }
+}

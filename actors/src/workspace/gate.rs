@@ -1,0 +1,138 @@
+//! The gate: answers and messages wait here until what they depend on is durable.
+
+use std::collections::VecDeque;
+
+use crate::channel::Outbound;
+use crate::store::writer::Group;
+
+use super::messages::{
+    ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Unavailable,
+    UnavailableReason, Verification, VerifyOtpError,
+};
+use super::slot::ReplyTo;
+use super::{WorkspaceSettings, actor::WorkspaceMessage};
+
+/// An answer that is not given yet, and where it goes.
+#[derive(Debug)]
+pub(super) enum Held {
+    Send(ReplyTo<OtpSent, SendOtpError>, Result<OtpSent, SendOtpError>),
+    Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
+    Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
+    Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
+    Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<WorkspaceSettings, ChangeError>),
+    /// Somebody waits for everything before this to be durable.
+    Barrier(tokio::sync::oneshot::Sender<()>),
+}
+
+impl Held {
+    fn release(self) {
+        match self {
+            Self::Send(reply, answer) => reply.send(answer),
+            Self::Verify(reply, answer) => reply.send(answer),
+            Self::Resend(reply, answer) => reply.send(answer),
+            Self::Read(reply, answer) => reply.send(answer),
+            Self::Change(reply, answer) => reply.send(answer),
+            // Nobody is told if the asker has gone away.
+            Self::Barrier(done) => {
+                done.send(()).ok();
+            }
+        }
+    }
+
+    /// Answers that the outcome is unknown.
+    fn fail(self) {
+        let why = Unavailable::because(UnavailableReason::Storage);
+        match self {
+            Self::Send(reply, _) => reply.send(Err(why.into())),
+            Self::Verify(reply, _) => reply.send(Err(why.into())),
+            Self::Resend(reply, _) => {
+                reply.send(Err(ResendOtpError::Refused(SendOtpError::Unavailable(why))));
+            }
+            Self::Read(reply, _) => reply.send(Err(why.into())),
+            Self::Change(reply, _) => reply.send(Err(why.into())),
+            // Dropping it tells that it did not come to be.
+            Self::Barrier(_) => {}
+        }
+    }
+}
+
+/// What waits, in the order in which it came; groups never go down along it.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    held: VecDeque<(Group, Held)>,
+    outbound: VecDeque<(Group, Outbound)>,
+    /// The last group that something was put into.
+    submitted: Group,
+    /// All groups up to this one are durable.
+    durable: Group,
+}
+
+impl Gate {
+    /// Whether nothing waits.
+    pub(super) fn is_clear(&self) -> bool {
+        self.submitted <= self.durable
+    }
+
+    /// Holds an answer until `group`, and everything before it, is durable.
+    pub(super) fn hold(&mut self, group: Group, held: Held) {
+        self.submitted = self.submitted.max(group);
+        self.held.push_back((group, held));
+    }
+
+    /// Holds messages until `group` is durable.
+    pub(super) fn hold_outbound(&mut self, group: Group, messages: impl Iterator<Item = Outbound>) {
+        self.submitted = self.submitted.max(group);
+        self.outbound.extend(messages.map(|message| (group, message)));
+    }
+
+    /// Notes that something without an answer was put into `group`.
+    pub(super) fn expect(&mut self, group: Group) {
+        self.submitted = self.submitted.max(group);
+    }
+
+    /// Gives an answer that changed nothing. What it tells may be the work of a command that is
+    /// not durable yet, so it waits for all of those.
+    pub(super) fn pass(&mut self, held: Held) {
+        if self.is_clear() {
+            held.release();
+        } else {
+            self.held.push_back((self.submitted, held));
+        }
+    }
+
+    /// Opens for what `group` made durable: answers go out; the messages are returned.
+    pub(super) fn open(&mut self, group: Group) -> Vec<Outbound> {
+        self.durable = self.durable.max(group);
+        while let Some((_, held)) = self.held.pop_front_if(|(of, _)| *of <= group) {
+            held.release();
+        }
+        let due = self.outbound.partition_point(|(of, _)| *of <= group);
+        self.outbound.drain(..due).map(|(_, message)| message).collect()
+    }
+
+    /// A commit failed: whatever waits is answered that its outcome is unknown.
+    pub(super) fn fail(&mut self) {
+        self.outbound.clear();
+        for (_, held) in self.held.drain(..) {
+            held.fail();
+        }
+    }
+}
+
+/// A message that was refused before it reached the state.
+pub(super) fn refuse(message: WorkspaceMessage, why: Unavailable) {
+    match message {
+        WorkspaceMessage::SendOtp(_, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::VerifyOtp(_, _, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::ResendOtp(_, reply) => {
+            reply.send(Err(ResendOtpError::Refused(SendOtpError::Unavailable(why))));
+        }
+        WorkspaceMessage::ReadOtp(_, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::Configure(_, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::Settled(_)
+        | WorkspaceMessage::Committed(..)
+        | WorkspaceMessage::Tick
+        | WorkspaceMessage::Barrier(_)
+        | WorkspaceMessage::Redispatch => {}
+    }
+}

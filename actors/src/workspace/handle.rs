@@ -1,0 +1,205 @@
+//! What callers hold of a workspace.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::domain::{EventId, PublicEvent, RequestId, Timestamp, WorkspaceId};
+use crate::engine::Shared;
+use crate::store::StoreError;
+
+use super::WorkspaceSettings;
+use super::actor::{Configure, WorkspaceMessage};
+use super::messages::{
+    ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
+    Unavailable, UnavailableReason, Verification, VerifyOtpError,
+};
+use super::slot::{ReplyTo, Slot, Undelivered};
+
+/// How often a command that found no actor has one started before it gives up.
+const STARTS_MAX: usize = 3;
+
+/// One workspace. Cheap to clone; every call may be made from anywhere, concurrently.
+///
+/// Each answer comes after everything it tells is durable. A call whose future is dropped may have
+/// been carried out.
+#[derive(Clone)]
+pub struct Workspace {
+    shared: Arc<Shared>,
+    slot: Arc<Slot>,
+}
+
+/// Entries of a workspace's event log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventsPage {
+    /// In order, oldest first.
+    pub entries: Vec<EventEntry>,
+    /// The sequence to go on after: that of the last entry that was looked at.
+    pub next_after: u64,
+}
+
+/// One entry of a workspace's event log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventEntry {
+    /// The entry's id, the same whenever it is read.
+    pub id: EventId,
+    /// Its place in the workspace's log; the first is 1, and none is left out.
+    pub sequence: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: PublicEvent,
+}
+
+impl std::fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Workspace").field(&self.slot.id).finish()
+    }
+}
+
+impl Workspace {
+    pub(crate) const fn new(shared: Arc<Shared>, slot: Arc<Slot>) -> Self {
+        Self { shared, slot }
+    }
+
+    /// The workspace's id.
+    #[must_use]
+    pub fn id(&self) -> &WorkspaceId {
+        &self.slot.id
+    }
+
+    /// Makes a one-time password and sends it to a phone.
+    ///
+    /// # Errors
+    /// [`SendOtpError`]: a limit, no number, no credits, or not now.
+    pub async fn send_otp(&self, command: SendOtp) -> Result<OtpSent, SendOtpError> {
+        self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
+    }
+
+    /// Compares what a user entered with the request's code. At most one call ever, whatever
+    /// races, is answered [`Verification::Verified`].
+    ///
+    /// # Errors
+    /// [`VerifyOtpError`]: the request is unknown or has ended, or not now.
+    pub async fn verify_otp(
+        &self,
+        request_id: RequestId,
+        code: &str,
+    ) -> Result<Verification, VerifyOtpError> {
+        self.call(|reply| WorkspaceMessage::VerifyOtp(request_id, code.into(), reply)).await
+    }
+
+    /// Sends a request's code once more: the same code, with the same expiry and attempts.
+    ///
+    /// # Errors
+    /// [`ResendOtpError`]: the request has ended, or what [`send_otp`](Self::send_otp) refuses.
+    pub async fn resend_otp(&self, request_id: RequestId) -> Result<OtpSent, ResendOtpError> {
+        self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
+    }
+
+    /// Where a request stands.
+    ///
+    /// # Errors
+    /// [`ReadOtpError`]: the request is unknown, or not now.
+    pub async fn otp(&self, request_id: RequestId) -> Result<OtpState, ReadOtpError> {
+        self.call(|reply| WorkspaceMessage::ReadOtp(request_id, reply)).await
+    }
+
+    /// The workspace's events after sequence `after` (0: from the beginning), at most `limit` of
+    /// them, of type `kind` if one is given. Looks at a bounded part of the log, so a page can be
+    /// empty before the end; `next_after` then still goes on.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn events(
+        &self,
+        after: u64,
+        limit: usize,
+        kind: Option<&str>,
+    ) -> Result<EventsPage, Unavailable> {
+        let storage = || Unavailable::because(UnavailableReason::Storage);
+        let permit = self.slot.admit(&self.shared.admission)?;
+        let (shared, id) = (Arc::clone(&self.shared), self.slot.id.clone());
+        let kind = kind.map(str::to_owned);
+        let read = tokio::task::spawn_blocking(move || {
+            let page = read_events(&shared, &id, after, limit, kind.as_deref());
+            drop(permit);
+            page
+        });
+        match read.await {
+            Ok(Ok(page)) => Ok(page),
+            Ok(Err(error)) => {
+                tracing::error!(workspace = %self.slot.id, %error, "the event log cannot be read");
+                Err(storage())
+            }
+            Err(_) => Err(storage()),
+        }
+    }
+
+    /// Asks for or changes what the workspace is set to.
+    pub(crate) async fn configure(
+        &self,
+        configure: Configure,
+    ) -> Result<WorkspaceSettings, ChangeError> {
+        self.call(|reply| WorkspaceMessage::Configure(configure, reply)).await
+    }
+
+    /// Takes a permit, sends a command, waits for its answer.
+    async fn call<T, E: From<Unavailable>>(
+        &self,
+        message: impl FnOnce(ReplyTo<T, E>) -> WorkspaceMessage,
+    ) -> Result<T, E> {
+        let permit = self.slot.admit(&self.shared.admission)?;
+        let (sender, answer) = oneshot::channel();
+        let mut undelivered = self.slot.deliver(message(ReplyTo::new(sender, permit)));
+        for _ in 0..STARTS_MAX {
+            match undelivered {
+                Ok(()) => break,
+                Err(Undelivered::Down(why)) => return Err(why.into()),
+                Err(Undelivered::NotLive(message)) => {
+                    self.shared.workspaces.start(self.slot.id.clone()).await;
+                    undelivered = self.slot.deliver(*message);
+                }
+            }
+        }
+        match undelivered {
+            Err(Undelivered::Down(why)) => return Err(why.into()),
+            // Dropping the message drops its reply, which answers below.
+            Err(Undelivered::NotLive(message)) => drop(message),
+            Ok(()) => {}
+        }
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => Err(Unavailable::because(UnavailableReason::Restarting).into()),
+        }
+    }
+}
+
+impl From<Unavailable> for ResendOtpError {
+    fn from(why: Unavailable) -> Self {
+        Self::Refused(SendOtpError::Unavailable(why))
+    }
+}
+
+fn read_events(
+    shared: &Shared,
+    id: &WorkspaceId,
+    after: u64,
+    limit: usize,
+    kind: Option<&str>,
+) -> Result<EventsPage, StoreError> {
+    let mut page = EventsPage { entries: Vec::new(), next_after: after };
+    super::log::read(shared.store.as_ref(), id, after, &mut |sequence, entry| {
+        page.next_after = sequence;
+        if kind.is_none_or(|kind| entry.event.kind() == kind) {
+            let id = entry.id(id, sequence);
+            page.entries.push(EventEntry { id, sequence, at: entry.at, event: entry.event });
+        }
+        page.entries.len() < limit && sequence - after < EVENTS_LOOKED_AT_MAX
+    })?;
+    Ok(page)
+}
+
+/// Most entries that one page looks at: with a filter that matches nothing a page would otherwise
+/// read the whole log.
+const EVENTS_LOOKED_AT_MAX: u64 = 50_000;

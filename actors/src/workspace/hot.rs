@@ -1,0 +1,189 @@
+//! What a workspace keeps in memory and the journal rebuilds: pending one-time passwords and the
+//! rolling windows.
+//!
+//! Every change of it is an [`Event`]; commands decide, [`HotState::play`] changes. So a replay of
+//! the journal runs the very code that ran when the events were made.
+
+use std::time::Duration;
+
+use crate::domain::event::{Delivery, EventDecodeError, OtpStatus};
+use crate::domain::{Event, Timestamp};
+
+use super::otps::{Otp, OtpTable, Slot};
+use super::sends::SendLog;
+
+/// The state's first byte in a snapshot.
+const SNAPSHOT_VERSION: u8 = 1;
+
+/// Pending one-time passwords and what was sent in the last hour.
+#[derive(Debug, Default)]
+pub(crate) struct HotState {
+    /// The latest moment that was seen; commands never go back behind it.
+    now: Timestamp,
+    pub(super) otps: OtpTable,
+    pub(super) sends: SendLog,
+}
+
+impl HotState {
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.otps.len() == 0 && self.sends.len() == 0
+    }
+
+    /// The latest moment that was seen.
+    pub(crate) const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Forgets what is over by `latest`, for a snapshot.
+    pub(crate) fn forget_until(&mut self, latest: Timestamp) {
+        self.advance(latest);
+        self.otps.forget_unnoted(self.now);
+    }
+
+    /// Moves to `now`, if that is later, and lets the windows roll.
+    pub(super) fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        let otps = &self.otps;
+        self.sends.evict(self.now, |slot| otps.at(slot).phone);
+    }
+
+    /// Applies one event. Events about requests that are forgotten change nothing.
+    pub(super) fn play(&mut self, event: &Event) {
+        match *event {
+            Event::OtpSent { id, phone, expiry, length, key_version } => {
+                let otp = Otp {
+                    id,
+                    phone,
+                    expiry,
+                    length,
+                    key_version,
+                    attempts: 0,
+                    noted: OtpStatus::Active,
+                    delivery: Delivery::Queued,
+                };
+                let slot = self.otps.insert(otp);
+                self.count_send(id.timestamp(), slot);
+            }
+            Event::OtpResent { id, at } => {
+                if let Some(slot) = self.otps.find(id) {
+                    self.count_send(at, slot);
+                    self.change(event);
+                }
+            }
+            Event::OtpMissed { .. }
+            | Event::OtpVerified { .. }
+            | Event::OtpExpired { .. }
+            | Event::OtpDelivery { .. } => self.change(event),
+        }
+    }
+
+    fn count_send(&mut self, at: Timestamp, slot: Slot) {
+        self.advance(at);
+        let otps = &self.otps;
+        self.sends.push(self.now, slot, |slot| otps.at(slot).phone);
+    }
+
+    fn change(&mut self, event: &Event) {
+        let (Event::OtpSent { id, .. }
+        | Event::OtpResent { id, .. }
+        | Event::OtpMissed { id, .. }
+        | Event::OtpVerified { id }
+        | Event::OtpExpired { id }
+        | Event::OtpDelivery { id, .. }) = *event;
+        let Some(otp) = self.otps.get_mut(id) else { return };
+        match *event {
+            Event::OtpSent { .. } => {}
+            Event::OtpResent { .. } => otp.delivery = Delivery::Queued,
+            Event::OtpMissed { attempts, .. } => {
+                otp.attempts = attempts;
+                if otp.attempts_remaining() == 0 {
+                    otp.noted = OtpStatus::Invalidated;
+                }
+            }
+            Event::OtpVerified { .. } => otp.noted = OtpStatus::Verified,
+            Event::OtpExpired { .. } => otp.noted = OtpStatus::Expired,
+            Event::OtpDelivery { delivery, .. } => otp.delivery = delivery,
+        }
+    }
+
+    /// Replays a section of a journal frame.
+    ///
+    /// # Errors
+    /// [`EventDecodeError`] when the bytes are not events; the state is then of no use.
+    pub(crate) fn replay(&mut self, events: &[u8]) -> Result<(), EventDecodeError> {
+        for event in Event::decode_all(events) {
+            self.play(&event?);
+        }
+        self.otps.forget_unnoted(self.now);
+        Ok(())
+    }
+
+    /// Appends the whole state, for a snapshot.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        out.push(SNAPSHOT_VERSION);
+        out.extend_from_slice(&self.now.as_millis().to_be_bytes());
+        out.extend_from_slice(&(self.otps.len() as u64).to_be_bytes());
+        let mut ordinals = hashbrown::HashMap::with_capacity(self.otps.len());
+        for (ordinal, (slot, otp)) in self.otps.iter().enumerate() {
+            ordinals.insert(slot, ordinal as u32);
+            crate::domain::event::encode(otp, out);
+        }
+        let sends = self.sends.iter();
+        out.extend_from_slice(&(sends.len() as u64).to_be_bytes());
+        for (at, slot) in sends {
+            // A send's request outlives it, so its ordinal is known.
+            let ordinal = ordinals.get(&slot).copied().unwrap_or_default();
+            out.extend_from_slice(&at.as_millis().to_be_bytes());
+            out.extend_from_slice(&ordinal.to_be_bytes());
+        }
+    }
+
+    /// Reads what [`encode_into`](Self::encode_into) wrote.
+    ///
+    /// # Errors
+    /// [`EventDecodeError`] when the bytes are not such a state of this version.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, EventDecodeError> {
+        let (version, mut rest) = bytes.split_first().ok_or(EventDecodeError)?;
+        if *version != SNAPSHOT_VERSION {
+            return Err(EventDecodeError);
+        }
+        let now = Timestamp::from_millis(take_u64(&mut rest)?);
+        let mut state = Self { now, ..Self::default() };
+        let mut slots = Vec::new();
+        for _ in 0..take_u64(&mut rest)? {
+            let (otp, after) = postcard::take_from_bytes(rest).map_err(|_| EventDecodeError)?;
+            slots.push(state.otps.insert(otp));
+            rest = after;
+        }
+        let otps = &state.otps;
+        for _ in 0..take_u64(&mut rest)? {
+            let at = Timestamp::from_millis(take_u64(&mut rest)?);
+            let (ordinal, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
+            rest = after;
+            let ordinal = u32::from_be_bytes(*ordinal) as usize;
+            let slot = *slots.get(ordinal).ok_or(EventDecodeError)?;
+            state.sends.push(at, slot, |slot| otps.at(slot).phone);
+        }
+        if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
+    }
+
+    /// How long until one more one-time password to `phone` keeps the limit; `None`: now.
+    pub(super) fn phone_wait(
+        &self,
+        phone: crate::domain::Phone,
+        limit: u32,
+        window: Duration,
+    ) -> Option<Duration> {
+        if limit == 0 {
+            return None;
+        }
+        self.sends.wait_for_phone(self.now, phone, limit, window, |slot| self.otps.at(slot).phone)
+    }
+}
+
+fn take_u64(bytes: &mut &[u8]) -> Result<u64, EventDecodeError> {
+    let (word, rest) = bytes.split_first_chunk().ok_or(EventDecodeError)?;
+    *bytes = rest;
+    Ok(u64::from_be_bytes(*word))
+}

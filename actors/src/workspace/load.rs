@@ -1,0 +1,143 @@
+//! Rebuilding a workspace from what is durable.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::domain::WorkspaceId;
+use crate::engine::Shared;
+use crate::store::snapshot::SnapshotDir;
+use crate::store::{Position, Store, StoreError};
+use crate::supervise::Damaged;
+
+use super::core::{Core, Rules};
+use super::hot::HotState;
+use super::records::{self, WorkspaceRecords};
+use super::slot::Slot;
+
+/// Why a workspace could not be rebuilt.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// The store does not answer; it may later.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What the store keeps cannot be read: trying again does not help.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+    /// Reading it panicked.
+    #[error("reading the workspace stopped half-way")]
+    Interrupted,
+}
+
+/// Rebuilds a workspace: its core, its records and the sequence of its next log entry.
+pub(crate) async fn load(
+    shared: &Arc<Shared>,
+    slot: &Arc<Slot>,
+) -> Result<(Core, WorkspaceRecords, u64), LoadError> {
+    // What a predecessor has put into the writer's queue must be settled before it is read.
+    shared.writer.barrier().await.map_err(|error| {
+        StoreError::Failed(format!("the writer did not settle what was queued: {error}"))
+    })?;
+    let (shared, slot) = (Arc::clone(shared), Arc::clone(slot));
+    let read = tokio::task::spawn_blocking(move || read(&shared, &slot.id, slot.enter()));
+    read.await.map_err(|_| LoadError::Interrupted)?
+}
+
+fn read(
+    shared: &Shared,
+    id: &WorkspaceId,
+    in_journal: bool,
+) -> Result<(Core, WorkspaceRecords, u64), LoadError> {
+    let store = shared.store.as_ref();
+    let records = records::load(store, id)
+        .and_then(|found| {
+            found.ok_or_else(|| StoreError::Damaged(format!("workspace {id} has no profile")))
+        })
+        .map_err(park_if_damaged)?;
+    let hot = match shared.recovered.take(id) {
+        Some(hot) => hot,
+        None if in_journal => replay_one(shared, id)?,
+        None => HotState::default(),
+    };
+    let rules = Rules {
+        limits: shared.limits.with(records.profile.limits),
+        otp_price: shared.prices.otp,
+        otps_max: shared.otps_per_workspace_max,
+    };
+    let core = Core {
+        id: id.clone(),
+        hot,
+        credits: records.credits,
+        rules,
+        number: records.numbers.first().map(|number| number.id),
+        keys: shared.master_keys.code_keys(id),
+    };
+    let log_next = next_log_sequence(store, id).map_err(park_if_damaged)?;
+    Ok((core, records, log_next))
+}
+
+fn park_if_damaged(error: StoreError) -> LoadError {
+    match error {
+        StoreError::Damaged(what) => LoadError::Damaged(Damaged(what)),
+        error => LoadError::Store(error),
+    }
+}
+
+/// Replays the journal, from the newest snapshot on, for one workspace.
+fn replay_one(shared: &Shared, id: &WorkspaceId) -> Result<HotState, LoadError> {
+    let (position, mut hot) = shared.recovered.base(id).map_err(Damaged)?;
+    let mut damage = None;
+    let replayed = shared.store.journal(position, &mut |frame| {
+        let own = frame.sections.iter().filter(|section| section.workspace == *id);
+        for section in own {
+            if let Err(error) = hot.replay(&section.events) {
+                damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    replayed.map_err(park_if_damaged)?;
+    match damage {
+        Some(damaged) => Err(damaged.into()),
+        None => Ok(hot),
+    }
+}
+
+/// The sequence of the entry that comes next in a workspace's log; the first is 1.
+fn next_log_sequence(store: &dyn Store, id: &WorkspaceId) -> Result<u64, StoreError> {
+    Ok(super::log::last_sequence(store, id)? + 1)
+}
+
+/// The hot states that the start of the engine read from the journal, until their actors take
+/// them, and what a later rebuild starts from.
+pub(crate) struct Recovered {
+    states: parking_lot::Mutex<hashbrown::HashMap<WorkspaceId, HotState>>,
+    /// Where the newest snapshots are, for rebuilding one workspace.
+    snapshots: Option<Arc<SnapshotDir>>,
+}
+
+impl Recovered {
+    pub(crate) fn new(
+        states: hashbrown::HashMap<WorkspaceId, HotState>,
+        snapshots: Option<Arc<SnapshotDir>>,
+    ) -> Self {
+        Self { states: parking_lot::Mutex::new(states), snapshots }
+    }
+
+    /// The workspaces that wait for their actors.
+    pub(crate) fn ids(&self) -> Vec<WorkspaceId> {
+        self.states.lock().keys().cloned().collect()
+    }
+
+    fn take(&self, id: &WorkspaceId) -> Option<HotState> {
+        self.states.lock().remove(id)
+    }
+
+    /// The workspace's state in the newest good snapshot, and the position it stands at.
+    fn base(&self, id: &WorkspaceId) -> Result<(Position, HotState), String> {
+        match &self.snapshots {
+            None => Ok((Position::START, HotState::default())),
+            Some(snapshots) => crate::snapshots::base_of(snapshots, id),
+        }
+    }
+}

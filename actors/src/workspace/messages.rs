@@ -1,0 +1,192 @@
+//! What a workspace can be asked, what it answers, and how it refuses.
+
+use std::time::Duration;
+
+use crate::domain::code::{CodeLength, Expiry};
+use crate::domain::{Phone, RequestId, Timestamp};
+
+/// Asks for a one-time password to be made and sent to a phone.
+#[derive(Debug, Clone, Copy)]
+pub struct SendOtp {
+    /// Where it goes.
+    pub phone: Phone,
+    /// How long it is valid.
+    pub expiry: Expiry,
+    /// How many digits it has.
+    pub length: CodeLength,
+}
+
+impl SendOtp {
+    /// A six-digit code that is valid for five minutes.
+    #[must_use]
+    pub fn to(phone: Phone) -> Self {
+        Self { phone, expiry: Expiry::default(), length: CodeLength::default() }
+    }
+}
+
+/// A one-time password was accepted: durable, and on its way to the phone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtpSent {
+    /// Names the request in every later call.
+    pub request_id: RequestId,
+    /// When the code stops being valid.
+    pub expires_at: Timestamp,
+}
+
+/// What verifying a code found. Each answer is durable: a crash does not give an attempt back, nor
+/// lets a code be accepted again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    /// It is the code. No other verification of this request is ever answered so.
+    Verified,
+    /// It is not the code.
+    Wrong {
+        /// Wrong codes that are still allowed, the last of which ends the request: 1 to 4.
+        attempts_remaining: u8,
+    },
+}
+
+/// Where a request for a one-time password stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtpState {
+    /// The request.
+    pub request_id: RequestId,
+    /// Whether it can still be verified, and if not, why.
+    pub status: OtpStatus,
+    /// Wrong codes that are still allowed: 0 to 5.
+    pub attempts_remaining: u8,
+    /// When the code stops, or stopped, being valid.
+    pub expires_at: Timestamp,
+    /// What the channel made of the message.
+    pub delivery: Delivery,
+}
+
+pub use crate::domain::event::{Delivery, OtpStatus};
+
+/// Nothing can be done now; nothing was done, unless the reason says that this is not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unavailable {
+    /// Why.
+    pub reason: UnavailableReason,
+    /// When it is worth trying again.
+    pub retry_after: Duration,
+}
+
+/// Why a workspace cannot take a command.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnavailableReason {
+    /// As many commands are under way as may be.
+    #[error("too many requests are under way")]
+    Overloaded,
+    /// The engine is stopping.
+    #[error("the engine is shutting down")]
+    Draining,
+    /// The commit failed; what was asked may or may not have been done.
+    #[error("storage failed; the outcome is unknown")]
+    Storage,
+    /// The workspace is being rebuilt from what is durable; what was under way is unknown.
+    #[error("the workspace is restarting")]
+    Restarting,
+    /// The workspace was stopped for good; the text says why.
+    #[error("the workspace is parked: {0}")]
+    Parked(String),
+    /// The messaging number fails repeatedly and is not being tried for a while.
+    #[error("the messaging number is failing")]
+    ChannelDown,
+}
+
+impl Unavailable {
+    /// Unavailable for this reason, worth another try in a second.
+    #[must_use]
+    pub const fn because(reason: UnavailableReason) -> Self {
+        Self { reason, retry_after: Duration::from_secs(1) }
+    }
+}
+
+/// Why a one-time password was not sent. It consumed no quota, no credit and no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendOtpError {
+    /// The phone has had as many as it may in the last ten minutes, or hour.
+    #[error("too many one-time passwords to this phone")]
+    PhoneLimit {
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// The workspace has sent as many as it may in the last hour.
+    #[error("too many one-time passwords in this workspace")]
+    WorkspaceLimit {
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// The workspace has no messaging number.
+    #[error("the workspace has no active messaging number")]
+    NotConnected,
+    /// The workspace cannot pay for it.
+    #[error("not enough credits: {needed} needed, {available} available")]
+    InsufficientCredits {
+        /// The price.
+        needed: u64,
+        /// The balance.
+        available: u64,
+    },
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a code could not be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyOtpError {
+    /// There is no such request in this workspace, or it ended more than an hour ago.
+    #[error("no such one-time password request")]
+    NotFound,
+    /// Its time has passed.
+    #[error("the one-time password has expired")]
+    Expired,
+    /// This was the fifth wrong code, or came after it.
+    #[error("too many wrong codes; a new one-time password is needed")]
+    MaxAttempts,
+    /// It has been verified before.
+    #[error("the one-time password was already verified")]
+    AlreadyVerified,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a one-time password was not sent again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResendOtpError {
+    /// The request has ended or does not exist: what a verification of it would answer.
+    #[error(transparent)]
+    Ended(VerifyOtpError),
+    /// It could not be sent.
+    #[error(transparent)]
+    Refused(SendOtpError),
+}
+
+/// Why the state of a request cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadOtpError {
+    /// There is no such request in this workspace, or it ended more than an hour ago.
+    #[error("no such one-time password request")]
+    NotFound,
+    /// It cannot be told now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a setting, a number or a balance of a workspace was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The balance would pass the largest number that can be held.
+    #[error("the balance would be too large")]
+    TooManyCredits,
+    /// It has no such number.
+    #[error("no such number")]
+    NoSuchNumber,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}

@@ -1,0 +1,37 @@
+//! A workspace: its one-time passwords, limits, credits and numbers, in one actor with a pure core.
+//!
+//! [`Workspace`] is the handle that callers hold; the actor behind it comes when it is needed and
+//! goes when nothing is hot.
+
+pub(crate) mod actor;
+pub(crate) mod core;
+pub(crate) mod effects;
+mod gate;
+mod handle;
+pub(crate) mod hot;
+mod index;
+pub(crate) mod load;
+mod log;
+pub(crate) mod messages;
+mod otps;
+pub(crate) mod records;
+mod sends;
+pub(crate) mod slot;
+
+pub use handle::{EventEntry, EventsPage, Workspace};
+pub use records::{NumberInfo, NumberKind};
+
+use crate::domain::Limits;
+
+/// What a workspace is set to, and how much it holds.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkspaceSettings {
+    /// The balance.
+    pub(crate) credits: u64,
+    /// The limits in force.
+    pub(crate) limits: Limits,
+    /// The connected numbers, oldest first.
+    pub(crate) numbers: Vec<NumberInfo>,
+    /// Requests for one-time passwords in memory.
+    pub(crate) otps: usize,
+}

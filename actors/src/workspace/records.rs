@@ -1,0 +1,136 @@
+//! What the store keeps of a workspace besides its journal: profile, numbers, balance.
+//!
+//! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`; profiles and numbers as JSON,
+//! so that fields can be added, the balance as eight bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use crate::store::{Direction, Store, StoreError, Table};
+
+/// A workspace's name and settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Profile {
+    pub(crate) name: String,
+    pub(crate) created_at: Timestamp,
+    #[serde(default)]
+    pub(crate) limits: LimitsOverride,
+}
+
+/// A messaging number connected to a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumberInfo {
+    /// The number's id.
+    pub id: NumberId,
+    /// What is behind it.
+    pub kind: NumberKind,
+    /// When it was connected.
+    pub created_at: Timestamp,
+}
+
+/// What is behind a messaging number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NumberKind {
+    /// The sandbox, which keeps messages to itself.
+    Sandbox,
+}
+
+impl NumberKind {
+    /// The kind's name: `sandbox`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sandbox => "sandbox",
+        }
+    }
+}
+
+/// Everything the store keeps of one workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkspaceRecords {
+    pub(crate) profile: Profile,
+    pub(crate) credits: u64,
+    /// Oldest first.
+    pub(crate) numbers: Vec<NumberInfo>,
+}
+
+const PROFILE: &[u8] = b"profile";
+const CREDITS: &[u8] = b"credits";
+const NUMBER: &[u8] = b"number/";
+
+fn key(workspace: &WorkspaceId, name: &[u8]) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0], name].concat()
+}
+
+/// The key of a workspace's profile.
+pub(crate) fn profile_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, PROFILE)
+}
+
+/// The key of a workspace's balance.
+pub(crate) fn credits_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, CREDITS)
+}
+
+/// The key of one of a workspace's numbers.
+pub(crate) fn number_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
+    [key(workspace, NUMBER).as_slice(), number.as_bytes()].concat()
+}
+
+/// A record's JSON.
+pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+    // These records are structs of strings and numbers, which always have a JSON form.
+    #[allow(clippy::expect_used)]
+    let json = serde_json::to_vec(record).expect("a record has a JSON form");
+    json
+}
+
+/// Reads a record's JSON.
+pub(crate) fn decode<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(json)
+        .map_err(|error| StoreError::Damaged(format!("a record is not what was written: {error}")))
+}
+
+/// Reads what the store keeps of a workspace; `None` when there is no such workspace.
+pub(crate) fn load(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+) -> Result<Option<WorkspaceRecords>, StoreError> {
+    let Some(profile) = store.get(Table::Workspaces, &profile_key(workspace))? else {
+        return Ok(None);
+    };
+    let credits = match store.get(Table::Workspaces, &credits_key(workspace))? {
+        None => 0,
+        Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| {
+            StoreError::Damaged(format!("the balance of workspace {workspace} is not a number"))
+        })?),
+    };
+    let mut numbers = Vec::new();
+    let mut damage = None;
+    let prefix = key(workspace, NUMBER);
+    store.scan(Table::Workspaces, &prefix, None, Direction::Forward, &mut |_, value| {
+        match decode(value) {
+            Ok(number) => numbers.push(number),
+            Err(error) => damage = Some(error),
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    match damage {
+        Some(error) => Err(error),
+        None => Ok(Some(WorkspaceRecords { profile: decode(&profile)?, credits, numbers })),
+    }
+}
+
+/// The ids of all workspaces.
+pub(crate) fn all_ids(store: &dyn Store) -> Result<Vec<WorkspaceId>, StoreError> {
+    let mut ids = Vec::new();
+    store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, _| {
+        if let Some(id) = key.strip_suffix(PROFILE).and_then(|key| key.strip_suffix(&[0])) {
+            // The id was checked before it was written.
+            ids.extend(std::str::from_utf8(id).ok().and_then(|id| id.parse().ok()));
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(ids)
+}
