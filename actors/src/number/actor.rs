@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use hashbrown::HashSet;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
@@ -31,6 +32,8 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 pub(crate) enum NumberMessage {
     /// Send these. Each gets one final answer, through [`super::Settle`], unless the actor dies.
     Dispatch(Vec<Outbound>),
+    /// The same, except for those of requests that it already has a message of.
+    Recover(Vec<Outbound>),
     /// A message that took time has its outcome.
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
@@ -61,7 +64,8 @@ pub(crate) struct State {
     /// To be sent from a moment on; the number tells those of one moment apart.
     delayed: BTreeMap<(Timestamp, u64), Attempt>,
     delayed_count: u64,
-    in_flight: usize,
+    /// Requests whose messages are with the channel, once for each message.
+    in_flight: Vec<RequestId>,
     breaker: Breaker,
     /// The generation of the running wait, and what it waits for. Older waits are ignored.
     wait: (u64, Option<Timestamp>),
@@ -93,11 +97,19 @@ impl Actor for NumberActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             NumberMessage::Dispatch(messages) => {
-                let fresh = messages.into_iter().map(|message| Attempt { message, refusals: 0 });
-                state.ready.extend(fresh);
+                state.ready.extend(messages.into_iter().map(Attempt::first));
+            }
+            NumberMessage::Recover(messages) => {
+                let has = state.requests();
+                let missing =
+                    messages.into_iter().filter(|message| !has.contains(&request(message)));
+                state.ready.extend(missing.map(Attempt::first));
             }
             NumberMessage::Done(attempt, outcome) => {
-                state.in_flight -= 1;
+                let of = request(&attempt.message);
+                if let Some(place) = state.in_flight.iter().position(|request| *request == of) {
+                    state.in_flight.swap_remove(place);
+                }
                 self.concluded(*attempt, outcome, state);
             }
             NumberMessage::Wake(generation) => {
@@ -109,7 +121,7 @@ impl Actor for NumberActor {
         }
         self.send_what_may_go(&myself, state);
         self.hand_back(state);
-        if state.in_flight == 0
+        if state.in_flight.is_empty()
             && let Some(done) = state.draining.take()
         {
             // Nobody is told if the asker has gone away.
@@ -131,7 +143,7 @@ impl NumberActor {
         {
             state.ready.push_back(entry.remove());
         }
-        while state.in_flight < IN_FLIGHT_MAX
+        while state.in_flight.len() < IN_FLIGHT_MAX
             && let Some(attempt) = state.ready.pop_front()
         {
             if attempt.message.give_up_at <= now {
@@ -154,7 +166,7 @@ impl NumberActor {
         match Pin::as_mut(&mut sending).poll(&mut context) {
             Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
             Poll::Pending => {
-                state.in_flight += 1;
+                state.in_flight.push(request(&attempt.message));
                 let myself = myself.clone();
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
@@ -188,12 +200,11 @@ impl NumberActor {
     }
 
     fn conclude(&self, message: &Outbound, settled: Settled, state: &mut State) {
-        let Content::Otp { request_id, .. } = &message.content;
         if state.workspace.as_ref() != Some(&message.workspace) {
             self.hand_back(state);
             state.workspace = Some(message.workspace.clone());
         }
-        state.answers.push((*request_id, settled));
+        state.answers.push((request(message), settled));
     }
 
     /// Gives the collected answers to their workspace.
@@ -236,6 +247,27 @@ impl NumberActor {
             drop(myself.cast(NumberMessage::Wake(generation)));
         }));
     }
+}
+
+impl Attempt {
+    const fn first(message: Outbound) -> Self {
+        Self { message, refusals: 0 }
+    }
+}
+
+impl State {
+    /// The requests that it has messages of.
+    fn requests(&self) -> HashSet<RequestId> {
+        let waiting = self.ready.iter().chain(self.delayed.values());
+        let waiting = waiting.map(|attempt| request(&attempt.message));
+        waiting.chain(self.in_flight.iter().copied()).collect()
+    }
+}
+
+/// The request that a message is for.
+const fn request(message: &Outbound) -> RequestId {
+    let Content::Otp { request_id, .. } = message.content;
+    request_id
 }
 
 /// Exponential, with up to a quarter more or less by `jitter`, a fraction from 0 to 1.

@@ -51,7 +51,7 @@ pub(crate) struct NumberSlot {
     /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
     down_until_ms: AtomicU64,
     /// What came while no actor ran; it is given to the next one.
-    waiting: parking_lot::Mutex<Vec<Outbound>>,
+    waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
 
 impl Numbers {
@@ -64,9 +64,19 @@ impl Numbers {
         drop(self.wiring.set(wiring));
     }
 
-    /// Hands messages to their numbers. They are durable, so one that gets lost on the way goes
-    /// out again when its workspace or the engine starts anew.
+    /// Hands new messages to their numbers. They are durable, so one that gets lost on the way
+    /// goes out again when its workspace or the engine starts anew.
     pub(crate) fn dispatch(&self, messages: Vec<Outbound>) {
+        self.hand_over(messages, NumberMessage::Dispatch);
+    }
+
+    /// Hands messages over that a predecessor may have handed over already: those that the number
+    /// still has are left out.
+    pub(crate) fn recover(&self, messages: Vec<Outbound>) {
+        self.hand_over(messages, NumberMessage::Recover);
+    }
+
+    fn hand_over(&self, messages: Vec<Outbound>, message: fn(Vec<Outbound>) -> NumberMessage) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {
             let number = first.number;
@@ -75,25 +85,24 @@ impl Numbers {
             while let Some(next) = messages.next_if(|next| next.number == number) {
                 same.push(next);
             }
-            self.dispatch_to(number, same);
+            self.hand_over_to(number, message(same));
         }
     }
 
-    fn dispatch_to(&self, number: NumberId, messages: Vec<Outbound>) {
+    fn hand_over_to(&self, number: NumberId, message: NumberMessage) {
         let slot = self.slot(number);
         let residence = slot.residence.read();
-        let messages = match &*residence {
-            Residence::Live(actor) => match actor.cast(NumberMessage::Dispatch(messages)) {
-                Ok(()) => return,
-                Err(ractor::MessagingErr::SendErr(NumberMessage::Dispatch(messages))) => messages,
-                // It died with what it had: its restart has everything handed over again.
-                Err(_) => return,
+        let message = match &*residence {
+            Residence::Live(actor) => match actor.cast(message) {
+                Err(ractor::MessagingErr::SendErr(message)) => message,
+                // If it died with what it had, its restart has everything handed over again.
+                Ok(()) | Err(_) => return,
             },
-            Residence::Idle => messages,
+            Residence::Idle => message,
             // Its restart has everything handed over again.
             Residence::Down { .. } | Residence::Parked(_) => return,
         };
-        slot.waiting.lock().extend(messages);
+        slot.waiting.lock().push(message);
         drop(residence);
         if let Some(wiring) = self.wiring.get() {
             let start = crate::supervise::NurseryMessage::Start(number, None);
@@ -173,10 +182,9 @@ impl Family for NumberFamily {
         let slot = self.0.slot(*number);
         let mut place = slot.residence.write();
         if let Residence::Live(actor) = &residence {
-            let waiting = std::mem::take(&mut *slot.waiting.lock());
-            if !waiting.is_empty() {
+            for message in slot.waiting.lock().drain(..) {
                 // If it is gone already, its restart has everything handed over again.
-                drop(actor.cast(NumberMessage::Dispatch(waiting)));
+                drop(actor.cast(message));
             }
         }
         *place = residence;

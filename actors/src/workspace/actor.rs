@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::Outbound;
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::random;
@@ -79,6 +78,8 @@ pub(crate) struct Loaded {
     gate: Gate,
     /// Emptied after each command; kept for its memory.
     effects: Effects,
+    /// The number's answers that came while storage failed.
+    unnoted: Vec<(RequestId, Settled)>,
     /// The key of the balance's record.
     credits_key: Vec<u8>,
 }
@@ -115,7 +116,7 @@ impl Actor for WorkspaceActor {
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
-        self.dispatch(loaded.core.unsent());
+        self.shared.numbers.recover(loaded.core.unsent());
         Ok(())
     }
 
@@ -130,6 +131,20 @@ impl Actor for WorkspaceActor {
             return Ok(());
         };
         state.core.observe(self.shared.clock.now());
+        if !self.shared.writer.is_healthy() {
+            // Nothing could be made durable, so nothing is begun; what is durable stays known.
+            match message {
+                WorkspaceMessage::Committed(..) => {}
+                WorkspaceMessage::Settled(answers) => {
+                    state.unnoted.extend(answers);
+                    return Ok(());
+                }
+                message => {
+                    refuse(message, Unavailable::because(UnavailableReason::Storage));
+                    return Ok(());
+                }
+            }
+        }
         if let Err(lost) = self.act(&myself, message, state) {
             state.gate.fail();
             return Err(Box::new(lost));
@@ -152,6 +167,7 @@ impl Loaded {
             subscriber,
             gate: Gate::default(),
             effects: Effects::default(),
+            unnoted: Vec::new(),
             credits_key: records::credits_key(id),
         }
     }
@@ -164,11 +180,20 @@ impl Loaded {
             }
             return Ok(());
         }
-        let group = self.submit(&[])?;
-        match held {
-            Some(held) => self.gate.hold(group, held),
-            None => self.gate.expect(group),
-        }
+        let group = match (self.submit(&[]), held) {
+            (Ok(group), Some(held)) => {
+                self.gate.hold(group, held);
+                group
+            }
+            (Ok(group), None) => {
+                self.gate.expect(group);
+                group
+            }
+            (Err(lost), held) => {
+                held.into_iter().for_each(Held::fail);
+                return Err(lost);
+            }
+        };
         self.gate.hold_outbound(group, self.effects.outbound.drain(..));
         self.effects.clear();
         Ok(())
@@ -207,6 +232,18 @@ impl Loaded {
         Ok(group)
     }
 
+    /// Notes the number's answers. They come a thousand at a time at the most, and those that
+    /// storage kept from being noted are noted in such parts too, because a commit is bounded.
+    fn settle(&mut self, answers: Vec<(RequestId, Settled)>) -> Result<(), StateLost> {
+        for some in answers.chunks(1000) {
+            for (id, settled) in some {
+                self.core.settle(*id, *settled, &mut self.effects);
+            }
+            self.finish(None)?;
+        }
+        Ok(())
+    }
+
     fn settings(&self) -> WorkspaceSettings {
         WorkspaceSettings {
             credits: self.core.credits,
@@ -228,35 +265,30 @@ impl WorkspaceActor {
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
                 let id = random::request_id(core.hot.now());
-                let answer = self
-                    .channel_down(core)
-                    .map_or_else(|| core.send_otp(command, id, effects), |down| Err(down.into()));
-                Held::Send(reply, answer)
+                core.channel_down = self.channel_down(core);
+                Held::Send(reply, core.send_otp(command, id, effects))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
                 Held::Verify(reply, core.verify_otp(id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                let answer = core.resend_otp(id, message, effects);
-                Held::Resend(reply, answer)
+                core.channel_down = self.channel_down(core);
+                Held::Resend(reply, core.resend_otp(id, message, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, reply) => {
                 return self.configure(configure, reply, state);
             }
-            WorkspaceMessage::Settled(settled) => {
-                for (id, settled) in settled {
-                    core.settle(id, settled, effects);
-                }
-                return state.finish(None);
-            }
+            WorkspaceMessage::Settled(answers) => return state.settle(answers),
             WorkspaceMessage::Committed(group, result) => {
                 result?;
-                self.dispatch(state.gate.open(group));
+                self.shared.numbers.dispatch(state.gate.open(group));
                 return Ok(());
             }
             WorkspaceMessage::Tick => {
+                let unnoted = std::mem::take(&mut state.unnoted);
+                state.settle(unnoted)?;
                 self.tick(state)?;
                 self.passivate(myself, state);
                 return Ok(());
@@ -267,7 +299,7 @@ impl WorkspaceActor {
                 return Ok(());
             }
             WorkspaceMessage::Redispatch => {
-                self.dispatch(core.unsent());
+                self.shared.numbers.recover(core.unsent());
                 return Ok(());
             }
         };
@@ -278,11 +310,6 @@ impl WorkspaceActor {
     fn channel_down(&self, core: &Core) -> Option<Unavailable> {
         let retry_after = self.shared.numbers.down_for(core.number?)?;
         Some(Unavailable { reason: UnavailableReason::ChannelDown, retry_after })
-    }
-
-    /// Hands messages to their number.
-    fn dispatch(&self, messages: Vec<Outbound>) {
-        self.shared.numbers.dispatch(messages);
     }
 
     fn tick(&self, state: &mut Loaded) -> Result<(), StateLost> {

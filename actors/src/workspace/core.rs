@@ -58,6 +58,8 @@ pub(crate) struct Core {
     pub(super) rules: Rules,
     /// The number that messages leave through.
     pub(super) number: Option<NumberId>,
+    /// Set while the number keeps failing: what would be sent is refused.
+    pub(super) channel_down: Option<Unavailable>,
     /// Derives the codes.
     pub(super) keys: CodeKeys,
 }
@@ -144,9 +146,10 @@ impl Core {
         })
     }
 
-    /// Takes what the channel said of a request's message.
+    /// Takes what the channel said of a request's message. A message that is handed over again
+    /// after a restart may be answered for twice; each payment is settled once.
     pub(crate) fn settle(&mut self, id: RequestId, settled: Settled, effects: &mut Effects) {
-        let Some(otp) = self.known(id) else { return };
+        let Some(otp) = self.known(id).filter(|otp| otp.unsettled > 0) else { return };
         let (delivery, failure) = match settled {
             Settled::Sent => (Delivery::Sent, None),
             Settled::Unknown => (Delivery::Unknown, None),
@@ -188,7 +191,7 @@ impl Core {
     /// The messages that the channel has not answered for: after a restart they are handed over
     /// again.
     pub(crate) fn unsent(&self) -> Vec<Outbound> {
-        let queued = |otp: &&Otp| otp.delivery == Delivery::Queued;
+        let queued = |otp: &&Otp| otp.unsettled > 0 && otp.delivery == Delivery::Queued;
         self.hot
             .otps
             .iter()
@@ -235,6 +238,9 @@ impl Core {
         let wait = (hourly > 0).then(|| self.hot.sends.wait_for_any(self.hot.now(), hourly, HOUR));
         if let Some(retry_after) = wait.flatten() {
             return Err(SendOtpError::WorkspaceLimit { retry_after });
+        }
+        if let Some(down) = &self.channel_down {
+            return Err(down.clone().into());
         }
         // Resends are counted too and could grow without end where the limits are off.
         if self.hot.sends.len() >= otps_max.saturating_mul(2) {

@@ -40,7 +40,7 @@ impl Held {
     }
 
     /// Answers that the outcome is unknown.
-    fn fail(self) {
+    pub(super) fn fail(self) {
         let why = Unavailable::because(UnavailableReason::Storage);
         match self {
             Self::Send(reply, _) => reply.send(Err(why.into())),

@@ -34,6 +34,8 @@ pub(super) struct Otp {
     /// What happened to it; `Active` also while its time has passed and nobody has noted it.
     pub(super) noted: OtpStatus,
     pub(super) delivery: Delivery,
+    /// Messages of it that were paid for and that the channel has not answered for.
+    pub(super) unsettled: u8,
 }
 
 impl Otp {
@@ -203,6 +205,7 @@ mod tests {
             attempts: 0,
             noted: OtpStatus::Active,
             delivery: Delivery::Queued,
+            unsettled: 1,
         }
     }
 
