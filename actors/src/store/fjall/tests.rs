@@ -28,12 +28,8 @@ fn fill(store: &FjallStore, frames: std::ops::RangeInclusive<u64>, events: &[u8]
 }
 
 fn logs(dir: &TempDir) -> Vec<PathBuf> {
-    let paths = std::fs::read_dir(dir.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    paths
-        .filter(|path| path.extension().is_some_and(|it| it == "jnl"))
-        .collect()
+    let paths = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|it| it == "jnl")).collect()
 }
 
 #[test]
@@ -53,10 +49,7 @@ fn a_changed_byte_in_the_log_is_noticed() {
     fill(&dir.open(), 1..=3, &[0xab; 1000]);
     let [log] = logs(&dir).try_into().unwrap();
     let mut bytes = std::fs::read(&log).unwrap();
-    let at = bytes
-        .windows(100)
-        .position(|window| window == [0xab; 100])
-        .unwrap();
+    let at = bytes.windows(100).position(|window| window == [0xab; 100]).unwrap();
     bytes[at + 50] ^= 1;
     std::fs::write(&log, bytes).unwrap();
     let opened = FjallStore::open(dir.path(), FjallOptions::default());
@@ -108,10 +101,7 @@ fn a_frame_that_is_wrong_or_missing_is_noticed() {
 #[test]
 fn trimming_gives_space_back_and_small_memtables_do_not_block() {
     let dir = tempfile::tempdir().unwrap();
-    let options = FjallOptions {
-        memtable_bytes: 256 * 1024,
-        ..FjallOptions::default()
-    };
+    let options = FjallOptions { memtable_bytes: 256 * 1024, ..FjallOptions::default() };
     let store = FjallStore::open(dir.path(), options).unwrap();
     fill(&store, 1..=150, &[7; 50_000]);
     let journal = store.handle().unwrap().journal.clone();
@@ -121,11 +111,7 @@ fn trimming_gives_space_back_and_small_memtables_do_not_block() {
     let before = journal.disk_space();
     assert!(before > 5_000_000, "{before}");
     store.trim(Position(149)).unwrap();
-    assert!(
-        journal.disk_space() < before / 2,
-        "{} of {before}",
-        journal.disk_space()
-    );
+    assert!(journal.disk_space() < before / 2, "{} of {before}", journal.disk_space());
     assert_eq!(numbers(&store, 0), [150]);
     drop((journal, store));
     let store = FjallStore::open(dir.path(), options).unwrap();
@@ -153,10 +139,7 @@ fn after_a_failure_all_fails_until_it_is_open_again_on_a_fresh_log() {
     store.reopen().unwrap();
     assert_ne!(inode(), old.1);
     assert!(!dir.path().join("7.jnl.copy").exists());
-    assert_eq!(
-        store.get(Table::Keys, b"k"),
-        Ok(Some(3u64.to_be_bytes().to_vec()))
-    );
+    assert_eq!(store.get(Table::Keys, b"k"), Ok(Some(3u64.to_be_bytes().to_vec())));
     fill(&store, 4..=6, b"events");
     drop(store);
     assert_eq!(numbers(&dir.open(), 0), [1, 2, 3, 4, 5, 6]);
