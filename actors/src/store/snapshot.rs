@@ -115,8 +115,7 @@ impl SnapshotDir {
     ) -> Result<(), SnapshotError> {
         let written = content::write(&temporary.join(files::DATABASE), position, entries)?;
         files::seal(temporary)?;
-        let mut bytes = 0;
-        let read = self.read(position, temporary, &mut |_, entry| bytes += entry.len())?;
+        let read = self.read(position, temporary, &mut |_, _| ())?;
         if read != written {
             return Err(SnapshotError::Damaged("it does not read as it was written".into()));
         }
