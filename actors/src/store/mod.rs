@@ -62,13 +62,8 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 5] = [
-        Self::Meta,
-        Self::Workspaces,
-        Self::Keys,
-        Self::Buckets,
-        Self::Events,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events];
 
     /// The table's name on disk.
     #[must_use]
@@ -98,21 +93,13 @@ impl Change {
     /// Writes a record.
     #[must_use]
     pub fn put(table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
-        Self {
-            table,
-            key: key.into(),
-            value: Some(value.into()),
-        }
+        Self { table, key: key.into(), value: Some(value.into()) }
     }
 
     /// Deletes a record; deleting one that is not there is no error.
     #[must_use]
     pub fn delete(table: Table, key: impl Into<Vec<u8>>) -> Self {
-        Self {
-            table,
-            key: key.into(),
-            value: None,
-        }
+        Self { table, key: key.into(), value: None }
     }
 }
 
@@ -176,7 +163,8 @@ pub trait Store: Send + Sync + 'static {
         visit: Visit<'_>,
     ) -> Result<(), StoreError>;
 
-    /// Visits the frames after `after`, oldest first.
+    /// Visits the frames after `after`, oldest first. Trimmed ones are passed over in silence: who
+    /// needs all of them checks that the first one is `after.next()`.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when a frame's checksum or number is not what it must be.
@@ -235,8 +223,5 @@ fn check_number(last: Position, frame: &Frame) -> Result<(), StoreError> {
         return Ok(());
     }
     let Frame { number, .. } = frame;
-    Err(StoreError::Failed(format!(
-        "frame {} does not follow frame {}",
-        number.0, last.0
-    )))
+    Err(StoreError::Failed(format!("frame {} does not follow frame {}", number.0, last.0)))
 }
