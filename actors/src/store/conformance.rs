@@ -44,15 +44,8 @@ macro_rules! store_contract {
 pub(super) use store_contract;
 
 pub(super) fn frame(number: u64, events: &[u8]) -> Frame {
-    let section = |id: &str| Section {
-        workspace: id.parse().unwrap(),
-        events: events.to_vec(),
-    };
-    Frame {
-        epoch: 1,
-        number: Position(number),
-        sections: vec![section("acme"), section("b")],
-    }
+    let section = |id: &str| Section { workspace: id.parse().unwrap(), events: events.to_vec() };
+    Frame { epoch: 1, number: Position(number), sections: vec![section("acme"), section("b")] }
 }
 
 pub(super) fn numbers(store: &dyn Store, after: u64) -> Vec<u64> {
@@ -88,48 +81,25 @@ pub(super) fn a_commit_shows_as_a_whole(subject: &impl Subject) {
     assert_eq!(store.get(Table::Keys, b"k"), Ok(None));
     assert_eq!(store.last_position(), Ok(Position::START));
     assert_eq!(store.journal_bytes(Position::START), Ok(0));
-    let changes = [
-        Change::put(Table::Keys, *b"k", *b"1"),
-        Change::put(Table::Meta, *b"k", *b"2"),
-    ];
+    let changes = [Change::put(Table::Keys, *b"k", *b"1"), Change::put(Table::Meta, *b"k", *b"2")];
     store.commit(Some(&frame(1, b"one")), &changes).unwrap();
     assert_eq!(store.get(Table::Keys, b"k"), Ok(Some(b"1".to_vec())));
     assert_eq!(store.get(Table::Meta, b"k"), Ok(Some(b"2".to_vec())));
     assert_eq!(store.get(Table::Events, b"k"), Ok(None));
     assert_eq!(numbers(&store, 0), [1]);
-    let changes = [
-        Change::delete(Table::Keys, *b"k"),
-        Change::delete(Table::Keys, *b"absent"),
-    ];
+    let changes = [Change::delete(Table::Keys, *b"k"), Change::delete(Table::Keys, *b"absent")];
     store.commit(None, &changes).unwrap();
     assert_eq!(store.get(Table::Keys, b"k"), Ok(None));
-    assert_eq!(
-        keys(&store, b"", None, Direction::Forward),
-        <[Vec<u8>; 0]>::default()
-    );
+    assert_eq!(keys(&store, b"", None, Direction::Forward), <[Vec<u8>; 0]>::default());
     assert_eq!(store.last_position(), Ok(Position(1)));
 }
 
 pub(super) fn a_commit_survives_opening_again(subject: &impl Subject) {
     let store = subject.open();
-    store
-        .commit(
-            Some(&frame(1, b"one")),
-            &[Change::put(Table::Keys, *b"k", *b"1")],
-        )
-        .unwrap();
-    store
-        .commit(
-            Some(&frame(2, b"two")),
-            &[Change::put(Table::Keys, *b"k", *b"2")],
-        )
-        .unwrap();
-    store
-        .commit(None, &[Change::put(Table::Keys, *b"x", *b"3")])
-        .unwrap();
-    store
-        .commit(None, &[Change::delete(Table::Keys, *b"x")])
-        .unwrap();
+    store.commit(Some(&frame(1, b"one")), &[Change::put(Table::Keys, *b"k", *b"1")]).unwrap();
+    store.commit(Some(&frame(2, b"two")), &[Change::put(Table::Keys, *b"k", *b"2")]).unwrap();
+    store.commit(None, &[Change::put(Table::Keys, *b"x", *b"3")]).unwrap();
+    store.commit(None, &[Change::delete(Table::Keys, *b"x")]).unwrap();
     drop(store);
     let store = subject.open();
     assert_eq!(store.get(Table::Keys, b"k"), Ok(Some(b"2".to_vec())));
@@ -147,12 +117,8 @@ pub(super) fn a_commit_survives_opening_again(subject: &impl Subject) {
 pub(super) fn scans_go_both_ways(subject: &impl Subject) {
     let store = subject.open();
     let all: [&[u8]; 7] = [b"a", b"b", b"b\0", b"b1", b"b3", b"b3x", b"c"];
-    store
-        .commit(None, &all.map(|key| Change::put(Table::Keys, key, *b"v")))
-        .unwrap();
-    store
-        .commit(None, &[Change::put(Table::Meta, *b"b2", *b"another table")])
-        .unwrap();
+    store.commit(None, &all.map(|key| Change::put(Table::Keys, key, *b"v"))).unwrap();
+    store.commit(None, &[Change::put(Table::Meta, *b"b2", *b"another table")]).unwrap();
     let forward = |prefix: &[u8], from| keys(&store, prefix, from, Direction::Forward);
     let backward = |prefix: &[u8], from| keys(&store, prefix, from, Direction::Backward);
     assert_eq!(forward(b"", None), all);
@@ -162,11 +128,7 @@ pub(super) fn scans_go_both_ways(subject: &impl Subject) {
     assert_eq!(forward(b"b", Some(b"a")), all[1..6]);
     assert_eq!(forward(b"b", Some(b"c")), all[..0]);
     let reversed = |range: std::ops::Range<usize>| {
-        all[range]
-            .iter()
-            .rev()
-            .map(|key| key.to_vec())
-            .collect::<Vec<_>>()
+        all[range].iter().rev().map(|key| key.to_vec()).collect::<Vec<_>>()
     };
     assert_eq!(backward(b"", None), reversed(0..7));
     assert_eq!(backward(b"b", None), reversed(1..6));
@@ -178,56 +140,29 @@ pub(super) fn scans_go_both_ways(subject: &impl Subject) {
 
 pub(super) fn scans_of_awkward_keys(subject: &impl Subject) {
     let store = subject.open();
-    let all: [&[u8]; 5] = [
-        &[0],
-        &[0xfe, 0xff],
-        &[0xff],
-        &[0xff, 0xff],
-        &[0xff, 0xff, 1],
-    ];
-    store
-        .commit(None, &all.map(|key| Change::put(Table::Keys, key, *b"v")))
-        .unwrap();
+    let all: [&[u8]; 5] = [&[0], &[0xfe, 0xff], &[0xff], &[0xff, 0xff], &[0xff, 0xff, 1]];
+    store.commit(None, &all.map(|key| Change::put(Table::Keys, key, *b"v"))).unwrap();
     assert_eq!(keys(&store, &[0xff], None, Direction::Forward), all[2..]);
-    assert_eq!(
-        keys(&store, &[0xff, 0xff], None, Direction::Backward),
-        [all[4], all[3]]
-    );
-    assert_eq!(
-        keys(&store, &[0xfe, 0xff], None, Direction::Backward),
-        [all[1]]
-    );
-    assert_eq!(
-        keys(&store, &[0], Some(&[0xff]), Direction::Backward),
-        [all[0]]
-    );
+    assert_eq!(keys(&store, &[0xff, 0xff], None, Direction::Backward), [all[4], all[3]]);
+    assert_eq!(keys(&store, &[0xfe, 0xff], None, Direction::Backward), [all[1]]);
+    assert_eq!(keys(&store, &[0], Some(&[0xff]), Direction::Backward), [all[0]]);
     let long = vec![7; 1024];
-    store
-        .commit(None, &[Change::put(Table::Keys, long.clone(), *b"v")])
-        .unwrap();
+    store.commit(None, &[Change::put(Table::Keys, long.clone(), *b"v")]).unwrap();
     assert_eq!(keys(&store, &[7], None, Direction::Forward), [long]);
 }
 
 pub(super) fn a_scan_can_stop_and_may_use_the_store(subject: &impl Subject) {
     let store = subject.open();
     let put = |n: u16| Change::put(Table::Keys, n.to_be_bytes(), *b"v");
-    store
-        .commit(None, &(0..500).map(put).collect::<Vec<_>>())
-        .unwrap();
+    store.commit(None, &(0..500).map(put).collect::<Vec<_>>()).unwrap();
     for direction in [Direction::Forward, Direction::Backward] {
         assert_eq!(keys(&store, b"", None, direction).len(), 500);
         let mut left = 150;
         store
             .scan(Table::Keys, b"", None, direction, &mut |key, _| {
-                store
-                    .commit(None, &[Change::put(Table::Buckets, key, *b"seen")])
-                    .unwrap();
+                store.commit(None, &[Change::put(Table::Buckets, key, *b"seen")]).unwrap();
                 left -= 1;
-                if left == 0 {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })
             .unwrap();
         assert_eq!(left, 0);
@@ -269,8 +204,8 @@ pub(super) fn the_journal_shows_what_follows_a_position(subject: &impl Subject) 
     assert_eq!(numbers(&store, 0), (1..=300).collect::<Vec<_>>());
     assert_eq!(numbers(&store, 255), (256..=300).collect::<Vec<_>>());
     assert_eq!(numbers(&store, 299), [300]);
-    assert_eq!(numbers(&store, 300), []);
-    assert_eq!(numbers(&store, 1000), []);
+    assert!(numbers(&store, 300).is_empty());
+    assert!(numbers(&store, 1000).is_empty());
     let [all, half, none] = [0, 150, 300].map(|at| store.journal_bytes(Position(at)).unwrap());
     assert_eq!(none, 0);
     assert!(half * 3 > all && half * 3 < all * 2, "{half} of {all}");
@@ -285,10 +220,7 @@ pub(super) fn a_frame_out_of_order_is_refused(subject: &impl Subject) {
         }
         let change = Change::put(Table::Keys, *b"k", *b"with it");
         let refused = store.commit(Some(&frame(wrong, b"wrong")), &[change]);
-        assert!(
-            matches!(refused, Err(StoreError::Failed(_))),
-            "{wrong}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(StoreError::Failed(_))), "{wrong}: {refused:?}");
         store.reopen().unwrap();
         assert_eq!(store.get(Table::Keys, b"k"), Ok(None));
         assert_eq!(numbers(&store, 0), [1]);
@@ -316,7 +248,7 @@ pub(super) fn trimming_forgets_frames_but_not_the_last_number(subject: &impl Sub
     store.trim(Position(3)).unwrap();
     assert_eq!(numbers(&store, 0), (6..=20).collect::<Vec<_>>());
     store.trim(Position(20)).unwrap();
-    assert_eq!(numbers(&store, 0), []);
+    assert!(numbers(&store, 0).is_empty());
     assert_eq!(store.journal_bytes(Position::START), Ok(0));
     assert_eq!(store.last_position(), Ok(Position(20)));
     drop(store);
@@ -333,7 +265,7 @@ pub(super) fn trimming_beyond_the_end_keeps_the_next_number(subject: &impl Subje
     store.commit(Some(&frame(1, b"events")), &[]).unwrap();
     assert_eq!(numbers(&store, 0), [1]);
     store.trim(Position(u64::MAX - 1)).unwrap();
-    assert_eq!(numbers(&store, 0), []);
+    assert!(numbers(&store, 0).is_empty());
     store.commit(Some(&frame(2, b"events")), &[]).unwrap();
     assert_eq!(numbers(&store, 0), [2]);
 }
@@ -341,9 +273,7 @@ pub(super) fn trimming_beyond_the_end_keeps_the_next_number(subject: &impl Subje
 pub(super) fn reopening_a_store_that_works_changes_nothing(subject: &impl Subject) {
     let store = subject.open();
     let put = Change::put(Table::Keys, *b"k", *b"v");
-    store
-        .commit(Some(&frame(1, b"events")), std::slice::from_ref(&put))
-        .unwrap();
+    store.commit(Some(&frame(1, b"events")), std::slice::from_ref(&put)).unwrap();
     store.reopen().unwrap();
     assert_eq!(store.get(Table::Keys, b"k"), Ok(Some(b"v".to_vec())));
     store.commit(Some(&frame(2, b"events")), &[put]).unwrap();
@@ -353,20 +283,11 @@ pub(super) fn reopening_a_store_that_works_changes_nothing(subject: &impl Subjec
 pub(super) fn many_commits_and_trims(subject: &impl Subject) {
     let mut store = subject.open();
     for number in 1..=200u64 {
-        let put = Change::put(
-            Table::Keys,
-            (number % 7).to_be_bytes(),
-            number.to_be_bytes(),
-        );
-        store
-            .commit(Some(&frame(number, &number.to_be_bytes())), &[put])
-            .unwrap();
+        let put = Change::put(Table::Keys, (number % 7).to_be_bytes(), number.to_be_bytes());
+        store.commit(Some(&frame(number, &number.to_be_bytes())), &[put]).unwrap();
         if number % 50 == 0 {
             store.trim(Position(number - 20)).unwrap();
-            assert_eq!(
-                numbers(&store, 0),
-                (number - 19..=number).collect::<Vec<_>>()
-            );
+            assert_eq!(numbers(&store, 0), (number - 19..=number).collect::<Vec<_>>());
         }
         if number % 80 == 0 {
             drop(store);
@@ -378,5 +299,5 @@ pub(super) fn many_commits_and_trims(subject: &impl Subject) {
         .map(|at| store.get(Table::Keys, &at.to_be_bytes()).unwrap().unwrap())
         .map(|value| u64::from_be_bytes(value.try_into().unwrap()))
         .sum();
-    assert_eq!(sum, (194..=200).sum());
+    assert_eq!(sum, (194..=200).sum::<u64>());
 }

@@ -72,10 +72,7 @@ impl CrashingStore {
     /// Makes the next `count` commits that reach the store fail. After each one everything fails
     /// until [`Store::reopen`].
     pub fn fail_next_commits(&self, count: usize, outcome: Outcome) {
-        self.0
-            .lock()
-            .script
-            .extend(std::iter::repeat_n(Some(outcome), count));
+        self.0.lock().script.extend(std::iter::repeat_n(Some(outcome), count));
     }
 
     /// Lets the next `commits` commits that reach the store succeed and the one after them fail.
@@ -102,10 +99,7 @@ impl CrashingStore {
     pub fn crash(&self, keep: Keep) -> Self {
         let mut state = self.0.lock();
         state.crashed = true;
-        let mut next = State {
-            synced: state.synced.clone(),
-            ..State::default()
-        };
+        let mut next = State { synced: state.synced.clone(), ..State::default() };
         let bytes = match keep {
             Keep::Nothing => 0,
             Keep::Everything => state.unsynced.len(),
@@ -137,10 +131,7 @@ impl State {
         frame.map_or(Ok(()), |frame| check_number(self.visible.last(), frame))?;
         let outcome = self.script.pop_front().flatten();
         if outcome != Some(Outcome::Lost) {
-            append(
-                &mut self.unsynced,
-                &Entry::Commit(frame.cloned(), changes.to_vec()),
-            );
+            append(&mut self.unsynced, &Entry::Commit(frame.cloned(), changes.to_vec()));
         }
         match outcome {
             None => {
@@ -209,9 +200,7 @@ impl Store for CrashingStore {
         visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.0.lock().check()?;
-        journal_in_steps(after, visit, |after| {
-            self.0.lock().visible.next_frame(after)
-        });
+        journal_in_steps(after, visit, |after| self.0.lock().visible.next_frame(after));
         self.0.lock().check()
     }
 

@@ -62,43 +62,31 @@ pub fn scan_event_log(
     // The chunk that contains `from` is the last one that begins at or before it.
     let mut start = None;
     let at = event_log_key(workspace, from);
-    store.scan(
-        Table::Events,
-        &prefix,
-        Some(&at),
-        Direction::Backward,
-        &mut |key, value| {
-            start = Some(chunk(&prefix, key, value).map(|it| (key.to_vec(), it)));
-            ControlFlow::Break(())
-        },
-    )?;
+    store.scan(Table::Events, &prefix, Some(&at), Direction::Backward, &mut |key, value| {
+        start = Some(chunk(&prefix, key, value).map(|it| (key.to_vec(), it)));
+        ControlFlow::Break(())
+    })?;
     let start = match start.transpose()? {
         Some((key, it)) if it.first + u64::from(it.count) > from => key,
         _ => at,
     };
     let mut outcome = Ok(());
-    store.scan(
-        Table::Events,
-        &prefix,
-        Some(&start),
-        Direction::Forward,
-        &mut |key, value| match chunk(&prefix, key, value) {
+    store.scan(Table::Events, &prefix, Some(&start), Direction::Forward, &mut |key, value| {
+        match chunk(&prefix, key, value) {
             Ok(chunk) => visit(chunk),
             Err(error) => {
                 outcome = Err(error);
                 ControlFlow::Break(())
             }
-        },
-    )?;
+        }
+    })?;
     outcome
 }
 
 fn chunk(prefix: &[u8], key: &[u8], value: &[u8]) -> Result<LogChunk, StoreError> {
     let damaged = || StoreError::Damaged("a chunk of an event log is not what was written".into());
-    let first = key
-        .get(prefix.len()..)
-        .and_then(|rest| rest.try_into().ok())
-        .ok_or_else(damaged)?;
+    let first =
+        key.get(prefix.len()..).and_then(|rest| rest.try_into().ok()).ok_or_else(damaged)?;
     let (count, entries) = value.split_first_chunk().ok_or_else(damaged)?;
     Ok(LogChunk {
         first: u64::from_be_bytes(first),

@@ -60,11 +60,7 @@ pub struct FjallOptions {
 impl Default for FjallOptions {
     /// A cache of 64 MiB, memtables of 32 MiB, a log of 128 MiB.
     fn default() -> Self {
-        Self {
-            cache_bytes: 64 << 20,
-            memtable_bytes: 32 << 20,
-            log_bytes: 128 << 20,
-        }
+        Self { cache_bytes: 64 << 20, memtable_bytes: 32 << 20, log_bytes: 128 << 20 }
     }
 }
 
@@ -102,13 +98,9 @@ impl FjallStore {
     /// [`StoreError::Damaged`] when the files do not make sense; [`StoreError::Failed`] when they
     /// cannot be read or written.
     pub fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        let open = Open::open(dir, options)?;
+        let open = Open::open_first(dir, options)?;
         let state = RwLock::new(State::Open(Arc::new(open)));
-        Ok(Self {
-            dir: dir.to_owned(),
-            options,
-            state,
-        })
+        Ok(Self { dir: dir.to_owned(), options, state })
     }
 
     fn handle(&self) -> Result<Arc<Open>, StoreError> {
@@ -132,17 +124,11 @@ impl FjallStore {
 
 impl Store for FjallStore {
     fn commit(&self, frame: Option<&Frame>, changes: &[Change]) -> Result<(), StoreError> {
-        self.handle()?
-            .commit(frame, changes)
-            .map_err(|error| self.fail(error))
+        self.handle()?.commit(frame, changes).map_err(|error| self.fail(error))
     }
 
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self
-            .handle()?
-            .table(table)
-            .get(key)
-            .map_err(damaged_or_failed)?;
+        let value = self.handle()?.table(table).get(key).map_err(damaged_or_failed)?;
         Ok(value.map(|value| value.to_vec()))
     }
 
@@ -170,9 +156,7 @@ impl Store for FjallStore {
     }
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
-        self.handle()?
-            .trim(through)
-            .map_err(|error| self.fail(error))
+        self.handle()?.trim(through).map_err(|error| self.fail(error))
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
@@ -203,10 +187,7 @@ impl Open {
     }
 
     fn commit(&self, frame: Option<&Frame>, changes: &[Change]) -> Result<(), StoreError> {
-        let mut batch = self
-            .database
-            .batch()
-            .durability(Some(PersistMode::SyncData));
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         let mut frame_bytes = 0;
         if let Some(frame) = frame {
             check_number(Position(self.last.load(Ordering::Acquire)), frame)?;
@@ -215,11 +196,7 @@ impl Open {
             buffer.clear();
             frame.encode_into(&mut buffer);
             frame_bytes = buffer.len();
-            batch.insert(
-                &self.journal,
-                frame.number.0.to_be_bytes(),
-                buffer.as_slice(),
-            );
+            batch.insert(&self.journal, frame.number.0.to_be_bytes(), buffer.as_slice());
         }
         let mut tables = [false; Table::ALL.len()];
         for Change { table, key, value } in changes {
@@ -274,10 +251,7 @@ impl Open {
         {
             return Ok(());
         }
-        let mut records = self
-            .database
-            .snapshot()
-            .range::<&[u8], _>(self.table(table), (from, to));
+        let mut records = self.database.snapshot().range::<&[u8], _>(self.table(table), (from, to));
         loop {
             let record = match direction {
                 Direction::Forward => records.next(),
@@ -297,14 +271,8 @@ impl Open {
         visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let last = self.last.load(Ordering::Acquire);
-        let mut expected = after
-            .0
-            .max(self.trimmed.load(Ordering::Acquire))
-            .saturating_add(1);
-        let frames = self
-            .database
-            .snapshot()
-            .range(&self.journal, expected.to_be_bytes()..);
+        let mut expected = after.0.max(self.trimmed.load(Ordering::Acquire)).saturating_add(1);
+        let frames = self.database.snapshot().range(&self.journal, expected.to_be_bytes()..);
         for frame in frames {
             let (key, value) = frame.into_inner().map_err(damaged_or_failed)?;
             let frame = Frame::decode(&value)?;
@@ -316,11 +284,7 @@ impl Open {
                 return Ok(());
             }
         }
-        if expected <= last {
-            Err(missing(expected))
-        } else {
-            Ok(())
-        }
+        if expected <= last { Err(missing(expected)) } else { Ok(()) }
     }
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
@@ -329,18 +293,12 @@ impl Open {
             return Ok(());
         }
         // First the mark, durably: a frame must never be missing without it.
-        let mut batch = self
-            .database
-            .batch()
-            .durability(Some(PersistMode::SyncData));
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         batch.insert(&self.journal_state, TRIMMED_KEY, through.to_be_bytes());
         batch.commit().map_err(failed)?;
         self.trimmed.store(through, Ordering::Release);
         self.size.lock().trim(through);
-        self.journal
-            .tree
-            .drop_range(..=through.to_be_bytes())
-            .map_err(|error| failed(error.into()))
+        self.journal.tree.drop_range(..=through.to_be_bytes()).map_err(|error| failed(error.into()))
     }
 }
 

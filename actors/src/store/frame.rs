@@ -67,35 +67,23 @@ impl Frame {
         let damaged = || StoreError::Damaged("a journal frame is not what was written".into());
         let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(damaged)?;
         let word = |at: usize| {
-            header[at..]
-                .first_chunk()
-                .map(|bytes| u64::from_be_bytes(*bytes))
-                .ok_or_else(damaged)
+            header[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes)).ok_or_else(damaged)
         };
         if header[16..] != checksum(bytes).to_be_bytes() {
             return Err(damaged());
         }
         let mut sections = Vec::new();
         while let Some((&id_bytes, after)) = rest.split_first() {
-            let (id, after) = after
-                .split_at_checked(id_bytes.into())
-                .ok_or_else(damaged)?;
+            let (id, after) = after.split_at_checked(id_bytes.into()).ok_or_else(damaged)?;
             let (length, after) = after.split_first_chunk().ok_or_else(damaged)?;
             let length = u32::from_be_bytes(*length) as usize;
             let (events, after) = after.split_at_checked(length).ok_or_else(damaged)?;
             let id = std::str::from_utf8(id).map_err(|_| damaged())?;
             let workspace = id.parse().map_err(|_| damaged())?;
-            sections.push(Section {
-                workspace,
-                events: events.to_vec(),
-            });
+            sections.push(Section { workspace, events: events.to_vec() });
             rest = after;
         }
-        Ok(Self {
-            epoch: word(0)?,
-            number: Position(word(8)?),
-            sections,
-        })
+        Ok(Self { epoch: word(0)?, number: Position(word(8)?), sections })
     }
 }
 

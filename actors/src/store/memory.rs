@@ -163,11 +163,7 @@ impl Model {
         let copy = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
         match direction {
             Direction::Forward => {
-                let from = if from == Bound::Unbounded {
-                    Bound::Included(prefix)
-                } else {
-                    from
-                };
+                let from = if from == Bound::Unbounded { Bound::Included(prefix) } else { from };
                 let range = records.range::<[u8], _>((from, Bound::Unbounded));
                 let inside = range.take_while(|(key, _)| key.starts_with(prefix));
                 inside.take(Self::PAGE_RECORDS).map(copy).collect()
@@ -185,10 +181,7 @@ impl Model {
 
     pub(super) fn next_frame(&self, after: Position) -> Option<Frame> {
         let range = (Bound::Excluded(after), Bound::Unbounded);
-        self.journal
-            .range(range)
-            .next()
-            .map(|(_, frame)| frame.clone())
+        self.journal.range(range).next().map(|(_, frame)| frame.clone())
     }
 
     pub(super) fn last(&self) -> Position {
@@ -200,9 +193,7 @@ impl Model {
     }
 
     pub(super) fn journal_bytes(&self, after: Position) -> u64 {
-        let frames = self
-            .journal
-            .range((Bound::Excluded(after), Bound::Unbounded));
+        let frames = self.journal.range((Bound::Excluded(after), Bound::Unbounded));
         frames.map(|(_, frame)| encoded_bytes(frame)).sum()
     }
 }

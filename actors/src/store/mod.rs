@@ -62,13 +62,8 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 5] = [
-        Self::Meta,
-        Self::Workspaces,
-        Self::Keys,
-        Self::Buckets,
-        Self::Events,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events];
 
     /// The table's name on disk.
     #[must_use]
@@ -98,21 +93,13 @@ impl Change {
     /// Writes a record.
     #[must_use]
     pub fn put(table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
-        Self {
-            table,
-            key: key.into(),
-            value: Some(value.into()),
-        }
+        Self { table, key: key.into(), value: Some(value.into()) }
     }
 
     /// Deletes a record; deleting one that is not there is no error.
     #[must_use]
     pub fn delete(table: Table, key: impl Into<Vec<u8>>) -> Self {
-        Self {
-            table,
-            key: key.into(),
-            value: None,
-        }
+        Self { table, key: key.into(), value: None }
     }
 }
 
@@ -235,8 +222,5 @@ fn check_number(last: Position, frame: &Frame) -> Result<(), StoreError> {
         return Ok(());
     }
     let Frame { number, .. } = frame;
-    Err(StoreError::Failed(format!(
-        "frame {} does not follow frame {}",
-        number.0, last.0
-    )))
+    Err(StoreError::Failed(format!("frame {} does not follow frame {}", number.0, last.0)))
 }

@@ -73,10 +73,7 @@ impl SnapshotDir {
                 fs::remove_dir_all(entry.path())?;
             }
         }
-        Ok(Self {
-            dir,
-            busy: Mutex::new(()),
-        })
+        Ok(Self { dir, busy: Mutex::new(()) })
     }
 
     /// Writes a generation: the state after all frames up to `position` and none behind.
@@ -121,9 +118,7 @@ impl SnapshotDir {
         let mut bytes = 0;
         let read = self.read(position, temporary, &mut |_, entry| bytes += entry.len())?;
         if read != written {
-            return Err(SnapshotError::Damaged(
-                "it does not read as it was written".into(),
-            ));
+            return Err(SnapshotError::Damaged("it does not read as it was written".into()));
         }
         Ok(())
     }
@@ -162,11 +157,7 @@ impl SnapshotDir {
             let mut entries = Vec::new();
             match self.read(position, &path, &mut |id, entry| entries.push((id, entry))) {
                 Ok(_) => {
-                    return Ok(Loaded {
-                        position,
-                        entries,
-                        warnings,
-                    });
+                    return Ok(Loaded { position, entries, warnings });
                 }
                 Err(SnapshotError::Damaged(why)) => {
                     warn!(position = position.0, %why, "a snapshot is damaged and passed over");
@@ -175,11 +166,7 @@ impl SnapshotDir {
                 Err(error @ SnapshotError::Io(_)) => return Err(error),
             }
         }
-        Ok(Loaded {
-            position: Position::START,
-            entries: Vec::new(),
-            warnings,
-        })
+        Ok(Loaded { position: Position::START, entries: Vec::new(), warnings })
     }
 
     /// Reads a generation from a copy that sled may change.
@@ -208,7 +195,7 @@ impl SnapshotDir {
                 found.push((Position(at), entry.path()));
             }
         }
-        found.sort_unstable_by(|one, other| other.0.cmp(&one.0));
+        found.sort_unstable_by_key(|(position, _)| std::cmp::Reverse(*position));
         Ok(found)
     }
 
@@ -230,11 +217,7 @@ impl SnapshotDir {
         if path.extension().is_none() {
             doomed.set_extension("old.tmp");
         }
-        let renamed = if doomed == path {
-            Ok(())
-        } else {
-            fs::rename(path, &doomed)
-        };
+        let renamed = if doomed == path { Ok(()) } else { fs::rename(path, &doomed) };
         if let Err(error) = renamed.and_then(|()| fs::remove_dir_all(&doomed)) {
             warn!(%error, path = %path.display(), "an old snapshot cannot be removed");
         }

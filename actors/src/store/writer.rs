@@ -32,9 +32,7 @@ pub struct WriterOptions {
 impl Default for WriterOptions {
     /// 64 MiB.
     fn default() -> Self {
-        Self {
-            queued_bytes_max: 64 << 20,
-        }
+        Self { queued_bytes_max: 64 << 20 }
     }
 }
 
@@ -161,10 +159,7 @@ impl Writer {
             .name("store-writer".into())
             .spawn(move || worker.run())
             .map_err(|error| StoreError::Failed(format!("starting the writer: {error}")))?;
-        Ok(Self(Arc::new(Inner {
-            shared,
-            thread: Mutex::new(Some(thread)),
-        })))
+        Ok(Self(Arc::new(Inner { shared, thread: Mutex::new(Some(thread)) })))
     }
 
     /// A way for one workspace actor to submit batches and to hear what became of them.
@@ -173,11 +168,7 @@ impl Writer {
     /// own section of a frame.
     #[must_use]
     pub fn subscribe(&self, workspace: WorkspaceId, notify: Notify) -> Subscriber {
-        let owner = Owner {
-            workspace,
-            notify,
-            failed: AtomicBool::new(false),
-        };
+        let owner = Owner { workspace, notify, failed: AtomicBool::new(false) };
         Subscriber {
             shared: self.0.shared.clone(),
             owner: Arc::new(owner),
@@ -208,9 +199,7 @@ impl Writer {
 
     async fn wait_for(&self, changes: Vec<Change>) -> Result<(), CommitError> {
         let (sender, receiver) = oneshot::channel();
-        self.0
-            .shared
-            .stage(|queue| queue.stage_changes(changes, sender))?;
+        self.0.shared.stage(|queue| queue.stage_changes(changes, sender))?;
         receiver.await.unwrap_or(Err(CommitError::Closed))
     }
 
@@ -220,10 +209,7 @@ impl Writer {
         self.0.shared.begin_stop();
         let mut thread = self.0.thread.lock();
         // From a notification, hence on that thread, there is nothing to wait for.
-        if thread
-            .as_ref()
-            .is_some_and(|it| it.thread().id() == std::thread::current().id())
-        {
+        if thread.as_ref().is_some_and(|it| it.thread().id() == std::thread::current().id()) {
             return;
         }
         if let Some(thread) = thread.take() {
@@ -258,9 +244,7 @@ impl Writer {
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer")
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
+        f.debug_struct("Writer").field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
 
@@ -294,10 +278,7 @@ impl Subscriber {
                 let why = "an earlier commit of this workspace failed";
                 return Err(StoreError::Failed(why.into()).into());
             }
-            let last = (
-                self.group.load(Ordering::Relaxed),
-                self.section.load(Ordering::Relaxed),
-            );
+            let last = (self.group.load(Ordering::Relaxed), self.section.load(Ordering::Relaxed));
             let (group, section) = queue.stage_batch(&self.owner, last, &batch, need)?;
             self.group.store(group, Ordering::Relaxed);
             self.section.store(section, Ordering::Relaxed);
@@ -314,8 +295,6 @@ impl Subscriber {
 
 impl std::fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscriber")
-            .field("workspace", self.workspace())
-            .finish_non_exhaustive()
+        f.debug_struct("Subscriber").field("workspace", self.workspace()).finish_non_exhaustive()
     }
 }

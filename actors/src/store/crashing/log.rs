@@ -24,9 +24,7 @@ pub(super) fn append(log: &mut Vec<u8>, entry: &Entry) {
         Entry::Commit(frame, changes) => {
             body.push(1);
             let mut encoded = Vec::new();
-            frame
-                .iter()
-                .for_each(|frame| frame.encode_into(&mut encoded));
+            frame.iter().for_each(|frame| frame.encode_into(&mut encoded));
             field(&mut body, &encoded);
             for Change { table, key, value } in changes {
                 body.extend_from_slice(&[*table as u8, u8::from(value.is_some())]);
@@ -63,26 +61,16 @@ pub(super) fn take(log: &mut &[u8]) -> Option<Entry> {
     let (&kind, rest) = body.split_first()?;
     body = rest;
     if kind == 0 {
-        return Some(Entry::Trim(Position(u64::from_be_bytes(
-            body.try_into().ok()?,
-        ))));
+        return Some(Entry::Trim(Position(u64::from_be_bytes(body.try_into().ok()?))));
     }
     let frame = field(&mut body)?;
-    let frame = if frame.is_empty() {
-        None
-    } else {
-        Some(Frame::decode(&frame).ok()?)
-    };
+    let frame = if frame.is_empty() { None } else { Some(Frame::decode(&frame).ok()?) };
     let mut changes = Vec::new();
     while let Some((&[table, is_put], rest)) = body.split_first_chunk() {
         body = rest;
         let (key, value) = (field(&mut body)?, field(&mut body)?);
         let table = *Table::ALL.get(usize::from(table))?;
-        changes.push(Change {
-            table,
-            key,
-            value: (is_put == 1).then_some(value),
-        });
+        changes.push(Change { table, key, value: (is_put == 1).then_some(value) });
     }
     Some(Entry::Commit(frame, changes))
 }

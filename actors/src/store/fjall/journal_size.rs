@@ -16,20 +16,13 @@ impl JournalSize {
     /// For a journal from after `trimmed` up to `last` whose frames have roughly this many bytes.
     pub(super) fn new(trimmed: u64, last: u64, bytes: u64) -> Self {
         let total = if last > trimmed { bytes } else { 0 };
-        Self {
-            marks: [(trimmed, 0), (last, total)].into(),
-            total,
-        }
+        Self { marks: [(trimmed, 0), (last, total)].into(), total }
     }
 
     /// Counts a new frame.
     pub(super) fn add(&mut self, number: u64, bytes: u64) {
         self.total += bytes;
-        if self
-            .marks
-            .back()
-            .is_none_or(|&(at, _)| number >= at + FRAMES_PER_MARK)
-        {
+        if self.marks.back().is_none_or(|&(at, _)| number >= at + FRAMES_PER_MARK) {
             self.marks.push_back((number, self.total));
         }
     }

@@ -30,7 +30,7 @@ const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
 impl Open {
     /// Opens or makes the database in `dir`.
-    pub(super) fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+    pub(super) fn open_first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(io_failed)?;
         Self::open_locked(dir, options, 1)
     }
@@ -101,11 +101,7 @@ fn positions(journal: &Keyspace, journal_state: &Keyspace) -> Result<(u64, u64),
 
 /// Takes fjall's lock, if there is a database.
 fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
-    let file = match OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(dir.join(LOCK_FILE))
-    {
+    let file = match OpenOptions::new().read(true).write(true).open(dir.join(LOCK_FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io_failed(error)),

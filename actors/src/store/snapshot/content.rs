@@ -48,14 +48,7 @@ impl Sum {
     fn new(position: Position) -> Self {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&position.0.to_be_bytes());
-        Self {
-            summary: Summary {
-                entries: 0,
-                bytes: 0,
-                checksum: 0,
-            },
-            hasher,
-        }
+        Self { summary: Summary { entries: 0, bytes: 0, checksum: 0 }, hasher }
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) {
@@ -67,10 +60,7 @@ impl Sum {
     }
 
     fn finish(self) -> Summary {
-        Summary {
-            checksum: self.hasher.finalize(),
-            ..self.summary
-        }
+        Summary { checksum: self.hasher.finalize(), ..self.summary }
     }
 }
 
@@ -107,8 +97,7 @@ pub(super) fn write(
             }
         }
         let summary = sum.finish();
-        db.insert(SUMMARY_KEY, &summary.encode())
-            .map_err(sled_failed)?;
+        db.insert(SUMMARY_KEY, &summary.encode()).map_err(sled_failed)?;
         db.flush().map_err(sled_failed)?;
         drop(db);
         wait_until_closed(dir)?;
@@ -138,9 +127,8 @@ pub(super) fn read(
             if key.ends_with(&[0; 4]) {
                 finish(current.replace(head(&value)?), visit)?;
             } else {
-                let (_, _, state) = current
-                    .as_mut()
-                    .ok_or_else(|| damaged("a first chunk is missing"))?;
+                let (_, _, state) =
+                    current.as_mut().ok_or_else(|| damaged("a first chunk is missing"))?;
                 state.extend_from_slice(&value);
             }
         }
@@ -164,15 +152,8 @@ fn head(value: &[u8]) -> Result<(WorkspaceId, u64, Vec<u8>), SnapshotError> {
     let bad = || damaged("a first chunk is not what was written");
     let (length, id) = value.split_first_chunk().ok_or_else(bad)?;
     let length = u64::from_be_bytes(*length);
-    let workspace = std::str::from_utf8(id)
-        .ok()
-        .and_then(|id| id.parse().ok())
-        .ok_or_else(bad)?;
-    Ok((
-        workspace,
-        length,
-        Vec::with_capacity(length.min(AHEAD_BYTES_MAX) as usize),
-    ))
+    let workspace = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok()).ok_or_else(bad)?;
+    Ok((workspace, length, Vec::with_capacity(length.min(AHEAD_BYTES_MAX) as usize)))
 }
 
 fn finish(
@@ -190,10 +171,7 @@ fn finish(
 }
 
 fn open(dir: &Path) -> Result<Db, SnapshotError> {
-    let config = Config::new()
-        .path(dir)
-        .cache_capacity(CACHE_BYTES)
-        .flush_every_ms(None);
+    let config = Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
     config.open().map_err(sled_failed)
 }
 

@@ -69,10 +69,7 @@ impl Line {
     fn copy(&self, generation: &Path, to: &mut impl Write) -> Result<(), SnapshotError> {
         let (checksum, length) = copy(&generation.join(&self.path), to)?;
         if (checksum, length) != (self.checksum, self.length) {
-            return Err(damaged(&format!(
-                "{} is not what was written",
-                self.path.display()
-            )));
+            return Err(damaged(&format!("{} is not what was written", self.path.display())));
         }
         Ok(())
     }
@@ -81,10 +78,7 @@ impl Line {
 fn manifest(generation: &Path) -> Result<Vec<Line>, SnapshotError> {
     let bad = || damaged("its manifest is not what was written");
     let text = fs::read_to_string(generation.join(MANIFEST)).map_err(|_| bad())?;
-    let lines = text
-        .strip_suffix('\n')
-        .and_then(|text| text.rfind('\n'))
-        .map_or(0, |at| at + 1);
+    let lines = text.strip_suffix('\n').and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1);
     let (lines, checksum) = text.split_at(lines);
     if checksum != format!("{:08x}\n", crc32fast::hash(lines.as_bytes())) {
         return Err(bad());
@@ -93,16 +87,9 @@ fn manifest(generation: &Path) -> Result<Vec<Line>, SnapshotError> {
         let mut words = line.splitn(3, ' ');
         let checksum = u32::from_str_radix(words.next()?, 16).ok()?;
         let length = words.next()?.parse().ok()?;
-        Some(Line {
-            checksum,
-            length,
-            path: words.next()?.into(),
-        })
+        Some(Line { checksum, length, path: words.next()?.into() })
     };
-    lines
-        .lines()
-        .map(|line| parse(line).ok_or_else(bad))
-        .collect()
+    lines.lines().map(|line| parse(line).ok_or_else(bad)).collect()
 }
 
 /// Copies a file; its CRC-32 and its length. What cannot be read is damaged.

@@ -8,27 +8,16 @@ use super::*;
 fn entries(seed: u8) -> Vec<(WorkspaceId, Vec<u8>)> {
     let state = |length: usize| (0..length).map(|at| (at * 7) as u8 ^ seed).collect();
     let entry = |(id, length): (&str, usize)| (id.parse().unwrap(), state(length));
-    [
-        ("acme", 200_000),
-        ("empty", 0),
-        ("b", 1),
-        ("acme-2", 32 * 1024),
-    ]
-    .map(entry)
-    .to_vec()
+    [("acme", 200_000), ("empty", 0), ("b", 1), ("acme-2", 32 * 1024)].map(entry).to_vec()
 }
 
 /// A directory with generations 10 (of seed 1) and 20 (of seed 2).
 fn two_generations() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let snapshots = SnapshotDir::open(dir.path()).unwrap();
-    let trim = snapshots
-        .write(Position(10), entries(1).into_iter())
-        .unwrap();
+    let trim = snapshots.write(Position(10), entries(1).into_iter()).unwrap();
     assert_eq!(trim, Position::START);
-    let trim = snapshots
-        .write(Position(20), entries(2).into_iter())
-        .unwrap();
+    let trim = snapshots.write(Position(20), entries(2).into_iter()).unwrap();
     assert_eq!(trim, Position(10));
     dir
 }
@@ -38,41 +27,22 @@ fn generation(dir: &TempDir, position: u64) -> PathBuf {
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let paths = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    paths
-        .flat_map(|path| {
-            if path.is_dir() {
-                files(&path)
-            } else {
-                vec![path]
-            }
-        })
-        .collect()
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 fn names(dir: &TempDir) -> Vec<String> {
     let names = fs::read_dir(dir.path()).unwrap();
-    let mut names: Vec<_> = names
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
 fn assert_loads(dir: &TempDir, position: u64, seed: u8, warnings: usize) {
     let loaded = SnapshotDir::open(dir.path()).unwrap().load().unwrap();
-    assert_eq!(
-        (loaded.position.0, loaded.warnings.len()),
-        (position, warnings),
-        "{loaded:?}"
-    );
-    let expected = if position == 0 {
-        Vec::new()
-    } else {
-        entries(seed)
-    };
+    assert_eq!((loaded.position.0, loaded.warnings.len()), (position, warnings), "{loaded:?}");
+    let expected = if position == 0 { Vec::new() } else { entries(seed) };
     assert!(loaded.entries == expected);
 }
 
@@ -82,10 +52,7 @@ fn loads_the_newest_again_and_again() {
     for _ in 0..3 {
         assert_loads(&dir, 20, 2, 0);
     }
-    assert_eq!(
-        names(&dir),
-        ["gen-000000000000000a", "gen-0000000000000014"]
-    );
+    assert_eq!(names(&dir), ["gen-000000000000000a", "gen-0000000000000014"]);
 }
 
 #[test]
@@ -107,16 +74,8 @@ fn an_empty_snapshot_is_one() {
 fn keeps_the_last_two() {
     let dir = two_generations();
     let snapshots = SnapshotDir::open(dir.path()).unwrap();
-    assert_eq!(
-        snapshots
-            .write(Position(30), entries(3).into_iter())
-            .unwrap(),
-        Position(20)
-    );
-    assert_eq!(
-        names(&dir),
-        ["gen-0000000000000014", "gen-000000000000001e"]
-    );
+    assert_eq!(snapshots.write(Position(30), entries(3).into_iter()).unwrap(), Position(20));
+    assert_eq!(names(&dir), ["gen-0000000000000014", "gen-000000000000001e"]);
     assert_loads(&dir, 30, 3, 0);
 }
 
@@ -124,12 +83,7 @@ fn keeps_the_last_two() {
 fn writing_the_same_position_again_replaces_it() {
     let dir = two_generations();
     let snapshots = SnapshotDir::open(dir.path()).unwrap();
-    assert_eq!(
-        snapshots
-            .write(Position(20), entries(3).into_iter())
-            .unwrap(),
-        Position(10)
-    );
+    assert_eq!(snapshots.write(Position(20), entries(3).into_iter()).unwrap(), Position(10));
     assert_loads(&dir, 20, 3, 0);
 }
 
@@ -182,21 +136,11 @@ fn a_damaged_older_one_is_no_reason_to_trim() {
     let dir = two_generations();
     fs::remove_file(generation(&dir, 20).join("manifest")).unwrap();
     let snapshots = SnapshotDir::open(dir.path()).unwrap();
-    assert_eq!(
-        snapshots
-            .write(Position(30), entries(3).into_iter())
-            .unwrap(),
-        Position(10)
-    );
-    assert_eq!(
-        names(&dir),
-        ["gen-000000000000000a", "gen-000000000000001e"]
-    );
+    assert_eq!(snapshots.write(Position(30), entries(3).into_iter()).unwrap(), Position(10));
+    assert_eq!(names(&dir), ["gen-000000000000000a", "gen-000000000000001e"]);
     fs::remove_file(generation(&dir, 10).join("manifest")).unwrap();
     fs::remove_file(generation(&dir, 30).join("manifest")).unwrap();
-    let trim = snapshots
-        .write(Position(40), entries(4).into_iter())
-        .unwrap();
+    let trim = snapshots.write(Position(40), entries(4).into_iter()).unwrap();
     assert_eq!(trim, Position::START);
     assert_loads(&dir, 40, 4, 0);
 }
@@ -209,16 +153,9 @@ fn what_was_left_unfinished_is_removed() {
     fs::write(left.join("sled/snap.0000000000000001.generating"), b"half").unwrap();
     fs::create_dir_all(dir.path().join("read.tmp")).unwrap();
     // sled would not open a database with this; it is not in the manifest, so it is not copied.
-    fs::write(
-        generation(&dir, 20).join("sled/snap.00000000000000FF.generating"),
-        b"half",
-    )
-    .unwrap();
+    fs::write(generation(&dir, 20).join("sled/snap.00000000000000FF.generating"), b"half").unwrap();
     assert_loads(&dir, 20, 2, 0);
-    assert_eq!(
-        names(&dir),
-        ["gen-000000000000000a", "gen-0000000000000014"]
-    );
+    assert_eq!(names(&dir), ["gen-000000000000000a", "gen-0000000000000014"]);
 }
 
 #[test]

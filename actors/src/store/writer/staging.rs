@@ -62,10 +62,7 @@ impl Need {
             |change: &ChangeRef<'_>| change.key.len() + change.value.map_or(0, <[u8]>::len);
         let changes = batch.changes.iter().map(change).sum::<usize>();
         let bytes = BATCH_OVERHEAD + batch.events.len() + batch.log.len() + changes;
-        Ok(Self {
-            section_header,
-            bytes,
-        })
+        Ok(Self { section_header, bytes })
     }
 }
 
@@ -124,13 +121,7 @@ impl Staged {
         let at = section.unwrap_or_else(|| {
             let [events, log] = [(); 2].map(|()| self.buffers.pop().unwrap_or_default());
             let owner = owner.clone();
-            self.sections.push(StagedSection {
-                owner,
-                events,
-                log,
-                log_first: 0,
-                log_count: 0,
-            });
+            self.sections.push(StagedSection { owner, events, log, log_first: 0, log_count: 0 });
             self.sections.len() - 1
         });
         let section = &mut self.sections[at];
@@ -164,10 +155,7 @@ impl Staged {
             let workspace = &section.owner.workspace;
             if !section.events.is_empty() {
                 let events = std::mem::take(&mut section.events);
-                frame.sections.push(Section {
-                    workspace: workspace.clone(),
-                    events,
-                });
+                frame.sections.push(Section { workspace: workspace.clone(), events });
             }
             if !section.log.is_empty() {
                 section.log[..LOG_COUNT_BYTES].copy_from_slice(&section.log_count.to_be_bytes());
@@ -180,9 +168,7 @@ impl Staged {
 
     /// Empties the group and its frame for their next use, and keeps their buffers.
     pub(super) fn recycle(&mut self, frame: &mut Frame) {
-        let Self {
-            sections, buffers, ..
-        } = self;
+        let Self { sections, buffers, .. } = self;
         let mut keep = |mut buffer: Vec<u8>| {
             let worth_it = (1..=KEPT_BUFFER_BYTES_MAX).contains(&buffer.capacity());
             if worth_it && buffers.len() < KEPT_BUFFERS_MAX {

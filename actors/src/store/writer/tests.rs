@@ -14,17 +14,11 @@ type Heard = mpsc::Receiver<(Group, Result<(), CommitError>)>;
 fn subscribe(writer: &Writer, workspace: &str) -> (Subscriber, Heard) {
     let (sender, heard) = mpsc::channel();
     let notify = move |group, result| drop(sender.send((group, result)));
-    (
-        writer.subscribe(workspace.parse().unwrap(), Box::new(notify)),
-        heard,
-    )
+    (writer.subscribe(workspace.parse().unwrap(), Box::new(notify)), heard)
 }
 
 fn events(events: &[u8]) -> Batch<'_> {
-    Batch {
-        events,
-        ..Batch::default()
-    }
+    Batch { events, ..Batch::default() }
 }
 
 /// All events of a workspace in the order of the journal.
@@ -36,10 +30,7 @@ fn journal_of(store: &dyn Store, workspace: &str) -> Vec<u8> {
             let number = *next.get_or_insert(frame.number.0);
             assert_eq!(frame.number.0, number);
             next = Some(number + 1);
-            let sections = frame
-                .sections
-                .iter()
-                .filter(|it| it.workspace.as_str() == workspace);
+            let sections = frame.sections.iter().filter(|it| it.workspace.as_str() == workspace);
             sections.for_each(|section| all.extend_from_slice(&section.events));
             ControlFlow::Continue(())
         })
@@ -53,30 +44,16 @@ async fn what_is_acknowledged_is_in_the_store() {
     let writer = Writer::start(Arc::new(store.clone()), WriterOptions::default()).unwrap();
     let (subscriber, heard) = subscribe(&writer, "acme");
     let key: &[u8] = b"k";
-    let changes = [ChangeRef {
-        table: Table::Keys,
-        key,
-        value: Some(b"v"),
-    }];
-    let batch = Batch {
-        changes: &changes,
-        ..events(b"event")
-    };
+    let changes = [ChangeRef { table: Table::Keys, key, value: Some(b"v") }];
+    let batch = Batch { changes: &changes, ..events(b"event") };
     let group = subscriber.submit(batch).unwrap();
     assert_eq!(heard.recv().unwrap(), (group, Ok(())));
     assert_eq!(store.get(Table::Keys, b"k"), Ok(Some(b"v".to_vec())));
     assert_eq!(journal_of(&store, "acme"), b"event");
     assert_eq!(writer.last_position(), Position(1));
-    writer
-        .commit(vec![Change::delete(Table::Keys, *b"k")])
-        .await
-        .unwrap();
+    writer.commit(vec![Change::delete(Table::Keys, *b"k")]).await.unwrap();
     assert_eq!(store.get(Table::Keys, b"k"), Ok(None));
-    assert_eq!(
-        writer.last_position(),
-        Position(1),
-        "no frame without events"
-    );
+    assert_eq!(writer.last_position(), Position(1), "no frame without events");
     assert!(writer.is_healthy());
     assert_eq!((writer.stats().groups, writer.stats().batches), (2, 2));
 }
@@ -114,38 +91,21 @@ fn what_waits_becomes_one_commit_and_one_notification() {
         groups.push(first.submit(events(&[at])).unwrap());
         groups.push(second.submit(events(&[at])).unwrap());
     }
-    assert!(
-        groups.iter().all(|&group| group == started + 1),
-        "{groups:?}"
-    );
+    assert!(groups.iter().all(|&group| group == started + 1), "{groups:?}");
     assert!(first_heard.try_recv().is_err(), "nothing is durable yet");
     drop(gate.permits);
     writer.stop();
-    assert_eq!(
-        store.commits.load(Ordering::Relaxed),
-        3,
-        "the epoch, the first, all others"
-    );
+    assert_eq!(store.commits.load(Ordering::Relaxed), 3, "the epoch, the first, all others");
     let durable = |group| (group, Ok(()));
     assert_eq!(
         first_heard.try_iter().collect::<Vec<_>>(),
         [durable(started), durable(started + 1)]
     );
-    assert_eq!(
-        second_heard.try_iter().collect::<Vec<_>>(),
-        [durable(started + 1)]
-    );
+    assert_eq!(second_heard.try_iter().collect::<Vec<_>>(), [durable(started + 1)]);
     let expected: Vec<u8> = (1..=100).collect();
     assert_eq!(journal_of(&*store, "second"), expected);
     assert_eq!(store.last_position(), Ok(Position(2)));
-    assert_eq!(
-        writer.stats(),
-        WriterStats {
-            groups: 2,
-            batches: 201,
-            ..writer.stats()
-        }
-    );
+    assert_eq!(writer.stats(), WriterStats { groups: 2, batches: 201, ..writer.stats() });
 }
 
 #[test]
@@ -187,33 +147,12 @@ fn the_last_change_of_a_record_holds() {
     subscriber.submit(events(b"0")).unwrap();
     gate.entered.recv().unwrap();
     for value in ["one", "two", "three"] {
-        let change = |key: &'static [u8], value| ChangeRef {
-            table: Table::Keys,
-            key,
-            value,
-        };
-        let changes = [
-            change(b"k", Some(value.as_bytes())),
-            change(b"gone", Some(b"x")),
-        ];
-        subscriber
-            .submit(Batch {
-                changes: &changes,
-                ..Batch::default()
-            })
-            .unwrap();
+        let change = |key: &'static [u8], value| ChangeRef { table: Table::Keys, key, value };
+        let changes = [change(b"k", Some(value.as_bytes())), change(b"gone", Some(b"x"))];
+        subscriber.submit(Batch { changes: &changes, ..Batch::default() }).unwrap();
     }
-    let gone = [ChangeRef {
-        table: Table::Keys,
-        key: b"gone",
-        value: None,
-    }];
-    subscriber
-        .submit(Batch {
-            changes: &gone,
-            ..Batch::default()
-        })
-        .unwrap();
+    let gone = [ChangeRef { table: Table::Keys, key: b"gone", value: None }];
+    subscriber.submit(Batch { changes: &gone, ..Batch::default() }).unwrap();
     drop(gate.permits);
     writer.stop();
     assert_eq!(store.get(Table::Keys, b"k"), Ok(Some(b"three".to_vec())));
@@ -231,10 +170,7 @@ fn a_group_never_passes_a_frame() {
     let bytes = vec![7; 1000];
     let mut last = started;
     for _ in 0..1000 {
-        last = first
-            .submit(events(&bytes))
-            .unwrap()
-            .max(second.submit(events(&bytes)).unwrap());
+        last = first.submit(events(&bytes)).unwrap().max(second.submit(events(&bytes)).unwrap());
     }
     drop(gate.permits);
     writer.stop();
@@ -258,42 +194,25 @@ fn a_group_never_passes_a_frame() {
 #[test]
 fn a_batch_fills_a_frame_or_is_too_large() {
     let store = MemoryStore::new();
-    let options = WriterOptions {
-        queued_bytes_max: 1 << 20,
-    };
+    let options = WriterOptions { queued_bytes_max: 1 << 20 };
     let writer = Writer::start(Arc::new(store.clone()), options).unwrap();
     let (subscriber, heard) = subscribe(&writer, "acme");
     let bytes = vec![7; FRAME_BYTES_MAX];
     let most = FRAME_BYTES_MAX - 20 - 5 - "acme".len();
-    assert_eq!(
-        subscriber.submit(events(&bytes[..=most])),
-        Err(CommitError::TooLarge)
-    );
+    assert_eq!(subscriber.submit(events(&bytes[..=most])), Err(CommitError::TooLarge));
     subscriber.submit(events(&bytes[..most])).unwrap();
     heard.recv().unwrap().1.unwrap();
     assert_eq!(journal_of(&store, "acme").len(), most);
     let value = vec![0; 1 << 20];
-    let changes = [ChangeRef {
-        table: Table::Keys,
-        key: b"k",
-        value: Some(&value),
-    }];
-    let batch = Batch {
-        changes: &changes,
-        ..Batch::default()
-    };
+    let changes = [ChangeRef { table: Table::Keys, key: b"k", value: Some(&value) }];
+    let batch = Batch { changes: &changes, ..Batch::default() };
     assert_eq!(subscriber.submit(batch), Err(CommitError::TooLarge));
 }
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_takes_again_later() {
     let (store, gate) = gated();
-    let writer = gate.start(
-        &store,
-        WriterOptions {
-            queued_bytes_max: 10_000,
-        },
-    );
+    let writer = gate.start(&store, WriterOptions { queued_bytes_max: 10_000 });
     let (subscriber, heard) = subscribe(&writer, "acme");
     subscriber.submit(events(b"0")).unwrap();
     gate.entered.recv().unwrap();
@@ -306,9 +225,7 @@ async fn a_full_queue_refuses_and_takes_again_later() {
     };
     assert_eq!(refused, CommitError::Full);
     assert!((50..100).contains(&queued), "{queued}");
-    let commit = writer
-        .commit(vec![Change::put(Table::Keys, *b"k", vec![0; 100])])
-        .await;
+    let commit = writer.commit(vec![Change::put(Table::Keys, *b"k", vec![0; 100])]).await;
     assert_eq!(commit, Err(CommitError::Full));
     drop(gate.permits);
     writer.barrier().await.unwrap();
@@ -326,12 +243,7 @@ fn the_event_log_goes_in_chunks() {
     let writer = gate.start(&store, WriterOptions::default());
     let (subscriber, _heard) = subscribe(&writer, "acme");
     let (other, _other_heard) = subscribe(&writer, "acme-2");
-    let log = |log, log_first, log_count| Batch {
-        log,
-        log_first,
-        log_count,
-        ..Batch::default()
-    };
+    let log = |log, log_first, log_count| Batch { log, log_first, log_count, ..Batch::default() };
     other.submit(log(b"other", 1, 1)).unwrap();
     gate.entered.recv().unwrap();
     subscriber.submit(log(b"one", 1, 1)).unwrap();
@@ -343,9 +255,7 @@ fn the_event_log_goes_in_chunks() {
     subscriber.submit(log(&large, 12, 1)).unwrap();
     drop(gate.permits);
     writer.stop();
-    let chunk = store
-        .get(Table::Events, &event_log_key(subscriber.workspace(), 1))
-        .unwrap();
+    let chunk = store.get(Table::Events, &event_log_key(subscriber.workspace(), 1)).unwrap();
     assert_eq!(chunk.unwrap(), b"\0\0\0\x03onetwo,three");
     let firsts = |from| {
         let mut firsts = Vec::new();
@@ -357,16 +267,7 @@ fn the_event_log_goes_in_chunks() {
         firsts
     };
     let all = [(1, 3), (10, 2), (12, 1)];
-    for (from, skipped) in [
-        (0, 0),
-        (1, 0),
-        (3, 0),
-        (4, 1),
-        (10, 1),
-        (11, 1),
-        (12, 2),
-        (13, 3),
-    ] {
+    for (from, skipped) in [(0, 0), (1, 0), (3, 0), (4, 1), (10, 1), (11, 1), (12, 2), (13, 3)] {
         assert_eq!(firsts(from), all[skipped..], "from {from}");
     }
 }

@@ -39,10 +39,7 @@ fn begin_epoch(store: &dyn Store) -> Result<(u64, Position), StoreError> {
         None => 0,
     };
     let epoch = epoch + 1;
-    store.commit(
-        None,
-        &[Change::put(Table::Meta, EPOCH_KEY, epoch.to_be_bytes())],
-    )?;
+    store.commit(None, &[Change::put(Table::Meta, EPOCH_KEY, epoch.to_be_bytes())])?;
     Ok((epoch, store.last_position()?))
 }
 
@@ -61,11 +58,7 @@ impl Worker {
             batches: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         });
-        let frame = Frame {
-            epoch,
-            number: last,
-            sections: Vec::new(),
-        };
+        let frame = Frame { epoch, number: last, sections: Vec::new() };
         let worker = Self {
             shared: shared.clone(),
             store,
@@ -131,20 +124,15 @@ impl Worker {
         let has_events = group.seal(&mut self.frame, &mut self.key);
         let changes = group.changes.live();
         if has_events || !changes.is_empty() {
-            self.store
-                .commit(has_events.then_some(&self.frame), changes)?;
+            self.store.commit(has_events.then_some(&self.frame), changes)?;
             self.shared.groups.fetch_add(1, Ordering::Relaxed);
         }
         if has_events {
             self.last = number;
             self.shared.last_position.store(number.0, Ordering::Release);
         }
-        self.shared
-            .batches
-            .fetch_add(group.batches, Ordering::Relaxed);
-        self.shared
-            .bytes
-            .fetch_add(group.bytes as u64, Ordering::Relaxed);
+        self.shared.batches.fetch_add(group.batches, Ordering::Relaxed);
+        self.shared.bytes.fetch_add(group.bytes as u64, Ordering::Relaxed);
         settle(group, &Ok(()));
         Ok(())
     }
@@ -199,9 +187,7 @@ impl Worker {
             }
             delay = (delay * 2).min(REOPEN_DELAY.1);
         }
-        self.shared
-            .last_position
-            .store(self.last.0, Ordering::Release);
+        self.shared.last_position.store(self.last.0, Ordering::Release);
         self.shared.queue.lock().mode = Mode::Open;
         self.shared.healthy.store(true, Ordering::Release);
         info!(epoch = self.epoch, "the store is open again");

@@ -43,12 +43,7 @@ impl Changes {
     }
 
     fn slot(&mut self, table: Table, key: &[u8]) -> &mut Option<Vec<u8>> {
-        let Self {
-            entries,
-            live,
-            index,
-            hasher,
-        } = self;
+        let Self { entries, live, index, hasher } = self;
         let hash = hasher.hash_one((table, key));
         let same = |&at: &u32| {
             let entry = &entries[at as usize];
@@ -63,11 +58,7 @@ impl Changes {
             entry.key.clear();
             entry.key.extend_from_slice(key);
         } else {
-            entries.push(Change {
-                table,
-                key: key.to_vec(),
-                value: None,
-            });
+            entries.push(Change { table, key: key.to_vec(), value: None });
         }
         // A group is bounded in bytes and counts some for each change, far below 2^32 of them.
         index.insert_unique(hash, at as u32, |&at| {

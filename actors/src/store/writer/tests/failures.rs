@@ -31,17 +31,9 @@ fn a_failure_fails_all_that_waits_and_is_recovered_from() {
         // Whoever had no part in it goes on.
         lucky.submit(events(b"5")).unwrap();
         writer.stop();
-        let expected: &[u8] = if outcome == Outcome::Lost {
-            b"14"
-        } else {
-            b"124"
-        };
+        let expected: &[u8] = if outcome == Outcome::Lost { b"14" } else { b"124" };
         assert_eq!(journal_of(&store, "acme"), expected, "{outcome:?}");
-        assert_eq!(
-            journal_of(&store.crash(Keep::Nothing), "acme"),
-            expected,
-            "{outcome:?}"
-        );
+        assert_eq!(journal_of(&store.crash(Keep::Nothing), "acme"), expected, "{outcome:?}");
         assert_eq!(journal_of(&store.crash(Keep::Nothing), "lucky"), b"5");
     }
 }
@@ -53,15 +45,8 @@ async fn a_failure_reaches_every_group_behind_it_once() {
     let (first, first_heard) = subscribe(&writer, "first");
     let (second, second_heard) = subscribe(&writer, "second");
     // A frame with this number is there already, so the commit is refused.
-    let section = Section {
-        workspace: "x".parse().unwrap(),
-        events: vec![1],
-    };
-    let frame = Frame {
-        epoch: 0,
-        number: Position(1),
-        sections: vec![section],
-    };
+    let section = Section { workspace: "x".parse().unwrap(), events: vec![1] };
+    let frame = Frame { epoch: 0, number: Position(1), sections: vec![section] };
     store.inner.commit(Some(&frame), &[]).unwrap();
     let started = first.submit(events(b"0")).unwrap();
     gate.entered.recv().unwrap();
@@ -80,9 +65,7 @@ async fn a_failure_reaches_every_group_behind_it_once() {
     drop(gate.permits);
     assert!(matches!(barrier.await.unwrap(), Err(CommitError::Store(_))));
     let told = |heard: &Heard| {
-        let told = heard
-            .try_iter()
-            .inspect(|(_, result)| assert!(result.is_err()));
+        let told = heard.try_iter().inspect(|(_, result)| assert!(result.is_err()));
         told.map(|(group, _)| group).collect::<Vec<_>>()
     };
     assert_eq!(told(&first_heard), [started]);
@@ -146,11 +129,7 @@ async fn a_panicking_store_leaves_nobody_waiting() {
     subscriber.submit(events(b"1")).unwrap();
     let commit = tokio::spawn({
         let writer = writer.clone();
-        async move {
-            writer
-                .commit(vec![Change::put(Table::Keys, *b"k", *b"v")])
-                .await
-        }
+        async move { writer.commit(vec![Change::put(Table::Keys, *b"k", *b"v")]).await }
     });
     tokio::task::yield_now().await;
     gate.permits.send(Permit::Panic).unwrap();
@@ -165,10 +144,7 @@ async fn a_panicking_store_leaves_nobody_waiting() {
 #[tokio::test]
 async fn a_panicking_notification_harms_nobody_else() {
     let writer = Writer::start(Arc::new(MemoryStore::new()), WriterOptions::default()).unwrap();
-    let bad = writer.subscribe(
-        "bad".parse().unwrap(),
-        Box::new(|_, _| panic!("a bad subscriber")),
-    );
+    let bad = writer.subscribe("bad".parse().unwrap(), Box::new(|_, _| panic!("a bad subscriber")));
     let (good, heard) = subscribe(&writer, "good");
     bad.submit(events(b"0")).unwrap();
     good.submit(events(b"0")).unwrap();
