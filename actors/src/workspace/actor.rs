@@ -2,6 +2,7 @@
 //! lets answers and messages out when they are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
@@ -228,18 +229,16 @@ impl WorkspaceActor {
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
                 let id = random::request_id(core.hot.now());
-                let answer = self
-                    .channel_down(core)
-                    .map_or_else(|| core.send_otp(command, id, effects), |down| Err(down.into()));
-                Held::Send(reply, answer)
+                let down = self.channel_down(core);
+                Held::Send(reply, core.send_otp(command, id, down, effects))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
                 Held::Verify(reply, core.verify_otp(id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                let answer = core.resend_otp(id, message, effects);
-                Held::Resend(reply, answer)
+                let down = self.channel_down(core);
+                Held::Resend(reply, core.resend_otp(id, message, down, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, reply) => {
@@ -274,10 +273,9 @@ impl WorkspaceActor {
         state.finish(Some(held))
     }
 
-    /// Why nothing new should be sent: the number has been failing and is left alone for a while.
-    fn channel_down(&self, core: &Core) -> Option<Unavailable> {
-        let retry_after = self.shared.numbers.down_for(core.number?)?;
-        Some(Unavailable { reason: UnavailableReason::ChannelDown, retry_after })
+    /// How long the number is left alone, because it has been failing.
+    fn channel_down(&self, core: &Core) -> Option<Duration> {
+        self.shared.numbers.down_for(core.number?)
     }
 
     /// Hands messages to their number.
