@@ -250,9 +250,8 @@ impl LogEntry {
 pub(crate) fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     // Postcard fails only when its output is full or a length is not known; a growing vector and
     // these fixed shapes are neither.
-    #[allow(clippy::expect_used)]
-    let result = postcard::serialize_with_flavor(value, Append(out)).expect("encodes into a Vec");
-    let () = result;
+    #[expect(clippy::expect_used)]
+    postcard::serialize_with_flavor::<_, _, ()>(value, Append(out)).expect("encodes into a Vec");
 }
 
 fn decode_all<'a, T: Deserialize<'a> + 'a>(

@@ -204,8 +204,8 @@ pub(super) fn the_journal_shows_what_follows_a_position(subject: &impl Subject) 
     assert_eq!(numbers(&store, 0), (1..=300).collect::<Vec<_>>());
     assert_eq!(numbers(&store, 255), (256..=300).collect::<Vec<_>>());
     assert_eq!(numbers(&store, 299), [300]);
-    assert_eq!(numbers(&store, 300), []);
-    assert_eq!(numbers(&store, 1000), []);
+    assert!(numbers(&store, 300).is_empty());
+    assert!(numbers(&store, 1000).is_empty());
     let [all, half, none] = [0, 150, 300].map(|at| store.journal_bytes(Position(at)).unwrap());
     assert_eq!(none, 0);
     assert!(half * 3 > all && half * 3 < all * 2, "{half} of {all}");
@@ -248,7 +248,7 @@ pub(super) fn trimming_forgets_frames_but_not_the_last_number(subject: &impl Sub
     store.trim(Position(3)).unwrap();
     assert_eq!(numbers(&store, 0), (6..=20).collect::<Vec<_>>());
     store.trim(Position(20)).unwrap();
-    assert_eq!(numbers(&store, 0), []);
+    assert!(numbers(&store, 0).is_empty());
     assert_eq!(store.journal_bytes(Position::START), Ok(0));
     assert_eq!(store.last_position(), Ok(Position(20)));
     drop(store);
@@ -265,7 +265,7 @@ pub(super) fn trimming_beyond_the_end_keeps_the_next_number(subject: &impl Subje
     store.commit(Some(&frame(1, b"events")), &[]).unwrap();
     assert_eq!(numbers(&store, 0), [1]);
     store.trim(Position(u64::MAX - 1)).unwrap();
-    assert_eq!(numbers(&store, 0), []);
+    assert!(numbers(&store, 0).is_empty());
     store.commit(Some(&frame(2, b"events")), &[]).unwrap();
     assert_eq!(numbers(&store, 0), [2]);
 }
@@ -299,5 +299,5 @@ pub(super) fn many_commits_and_trims(subject: &impl Subject) {
         .map(|at| store.get(Table::Keys, &at.to_be_bytes()).unwrap().unwrap())
         .map(|value| u64::from_be_bytes(value.try_into().unwrap()))
         .sum();
-    assert_eq!(sum, (194..=200).sum());
+    assert_eq!(sum, (194..=200).sum::<u64>());
 }

@@ -2,6 +2,7 @@
 //! lets answers and messages out when they are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
@@ -265,16 +266,16 @@ impl WorkspaceActor {
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
                 let id = random::request_id(core.hot.now());
-                core.channel_down = self.channel_down(core);
-                Held::Send(reply, core.send_otp(command, id, effects))
+                let down = self.channel_down(core);
+                Held::Send(reply, core.send_otp(command, id, down, effects))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
                 Held::Verify(reply, core.verify_otp(id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                core.channel_down = self.channel_down(core);
-                Held::Resend(reply, core.resend_otp(id, message, effects))
+                let down = self.channel_down(core);
+                Held::Resend(reply, core.resend_otp(id, message, down, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, reply) => {
@@ -306,10 +307,9 @@ impl WorkspaceActor {
         state.finish(Some(held))
     }
 
-    /// Why nothing new should be sent: the number has been failing and is left alone for a while.
-    fn channel_down(&self, core: &Core) -> Option<Unavailable> {
-        let retry_after = self.shared.numbers.down_for(core.number?)?;
-        Some(Unavailable { reason: UnavailableReason::ChannelDown, retry_after })
+    /// How long the number is left alone, because it has been failing.
+    fn channel_down(&self, core: &Core) -> Option<Duration> {
+        self.shared.numbers.down_for(core.number?)
     }
 
     fn tick(&self, state: &mut Loaded) -> Result<(), StateLost> {

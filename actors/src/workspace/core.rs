@@ -58,8 +58,6 @@ pub(crate) struct Core {
     pub(super) rules: Rules,
     /// The number that messages leave through.
     pub(super) number: Option<NumberId>,
-    /// Set while the number keeps failing: what would be sent is refused.
-    pub(super) channel_down: Option<Unavailable>,
     /// Derives the codes.
     pub(super) keys: CodeKeys,
 }
@@ -71,16 +69,18 @@ impl Core {
         self.hot.now()
     }
 
-    /// Sends a one-time password under the id `id`, which carries the moment.
+    /// Sends a one-time password under the id `id`, which carries the moment. `down` is how long
+    /// the number is still left alone because it keeps failing.
     pub(crate) fn send_otp(
         &mut self,
         command: SendOtp,
         id: RequestId,
+        down: Option<Duration>,
         effects: &mut Effects,
     ) -> Result<OtpSent, SendOtpError> {
         let SendOtp { phone, expiry, length } = command;
         debug_assert!(id.timestamp() == self.hot.now());
-        self.may_send(phone)?;
+        self.may_send(phone, down)?;
         if self.hot.otps.len() >= self.rules.otps_max {
             return Err(Unavailable::because(UnavailableReason::Overloaded).into());
         }
@@ -96,10 +96,11 @@ impl Core {
         &mut self,
         id: RequestId,
         message: MessageId,
+        down: Option<Duration>,
         effects: &mut Effects,
     ) -> Result<OtpSent, ResendOtpError> {
         let otp = self.active(id).map_err(ResendOtpError::Ended)?;
-        self.may_send(otp.phone).map_err(ResendOtpError::Refused)?;
+        self.may_send(otp.phone, down).map_err(ResendOtpError::Refused)?;
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
         self.set_credits(self.credits - self.rules.otp_price, effects);
         self.announce_send(id, message, effects)
@@ -149,7 +150,12 @@ impl Core {
     /// Takes what the channel said of a request's message. A message that is handed over again
     /// after a restart may be answered for twice; each payment is settled once.
     pub(crate) fn settle(&mut self, id: RequestId, settled: Settled, effects: &mut Effects) {
-        let Some(otp) = self.known(id).filter(|otp| otp.unsettled > 0) else { return };
+        if let Some(otp) = self.known(id).filter(|otp| otp.unsettled > 0) {
+            self.settle_known(otp, settled, effects);
+        }
+    }
+
+    fn settle_known(&mut self, otp: Otp, settled: Settled, effects: &mut Effects) {
         let (delivery, failure) = match settled {
             Settled::Sent => (Delivery::Sent, None),
             Settled::Unknown => (Delivery::Unknown, None),
@@ -158,7 +164,7 @@ impl Core {
             }
             Settled::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
         };
-        self.perform(Event::OtpDelivery { id, delivery }, effects);
+        self.perform(Event::OtpDelivery { id: otp.id, delivery }, effects);
         if let Some(reason) = failure {
             let refunded = self.credits.saturating_add(self.rules.otp_price);
             self.set_credits(refunded, effects);
@@ -180,6 +186,10 @@ impl Core {
                 );
             }
             if otp.forgotten_at() <= self.hot.now() {
+                if self.hot.otps.at(slot).is_unsent() {
+                    // No number has it any more, or none was there while it was of use.
+                    self.settle_known(otp, Settled::NotSentInTime, effects);
+                }
                 self.hot.otps.remove(slot);
             } else {
                 self.hot.otps.await_oblivion(slot);
@@ -217,8 +227,8 @@ impl Core {
         Ok(credits)
     }
 
-    /// Whether a send to `phone` is allowed and paid for; changes nothing.
-    fn may_send(&self, phone: Phone) -> Result<(), SendOtpError> {
+    /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing.
+    fn may_send(&self, phone: Phone, down: Option<Duration>) -> Result<(), SendOtpError> {
         let Rules { limits, otp_price, otps_max } = self.rules;
         if self.number.is_none() {
             return Err(SendOtpError::NotConnected);
@@ -239,12 +249,12 @@ impl Core {
         if let Some(retry_after) = wait.flatten() {
             return Err(SendOtpError::WorkspaceLimit { retry_after });
         }
-        if let Some(down) = &self.channel_down {
-            return Err(down.clone().into());
-        }
         // Resends are counted too and could grow without end where the limits are off.
         if self.hot.sends.len() >= otps_max.saturating_mul(2) {
             return Err(Unavailable::because(UnavailableReason::Overloaded).into());
+        }
+        if let Some(retry_after) = down {
+            return Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into());
         }
         Ok(())
     }

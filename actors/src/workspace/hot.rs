@@ -38,7 +38,7 @@ impl HotState {
     /// Forgets what is over by `latest`, for a snapshot.
     pub(crate) fn forget_until(&mut self, latest: Timestamp) {
         self.advance(latest);
-        self.otps.forget_unnoted(self.now);
+        self.otps.forget_ended(self.now);
     }
 
     /// Moves to `now`, if that is later, and lets the windows roll.
@@ -122,7 +122,7 @@ impl HotState {
         for event in Event::decode_all(events) {
             self.play(&event?);
         }
-        self.otps.forget_unnoted(self.now);
+        self.otps.forget_ended(self.now);
         Ok(())
     }
 

@@ -69,7 +69,6 @@ fn read(
         credits: records.credits,
         rules,
         number: records.numbers.first().map(|number| number.id),
-        channel_down: None,
         keys: shared.master_keys.code_keys(id),
     };
     let log_next = next_log_sequence(store, id).map_err(park_if_damaged)?;

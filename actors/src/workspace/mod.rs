@@ -18,6 +18,9 @@ pub(crate) mod records;
 mod sends;
 pub(crate) mod slot;
 
+#[cfg(test)]
+mod tests;
+
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use records::{NumberInfo, NumberKind};
 

@@ -57,6 +57,11 @@ impl Otp {
         }
     }
 
+    /// Whether its message was neither handed over nor given up. A code that was entered got there.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.delivery == Delivery::Queued && self.noted != OtpStatus::Verified
+    }
+
     /// Wrong codes that are still allowed.
     pub(super) const fn attempts_remaining(&self) -> u8 {
         ATTEMPTS_MAX.saturating_sub(self.attempts)
@@ -163,16 +168,26 @@ impl OtpTable {
         }
     }
 
-    /// Forgets, without noting anything, what is due to be forgotten and was never looked at since
-    /// it expired: for a replay, whose expiries are in the journal.
-    pub(super) fn forget_unnoted(&mut self, now: Timestamp) {
+    /// Forgets, for a replay, what its events have brought to an end an hour ago. What has still to
+    /// be told or paid back stays, for a tick to see to.
+    pub(super) fn forget_ended(&mut self, now: Timestamp) {
         let past = now.minus(KEPT_AFTER_EXPIRY).as_secs();
+        let mut kept = Vec::new();
         while let Some(first) = self.due.first_entry()
             && *first.key() < past
         {
             for slot in first.remove() {
-                self.remove(slot);
+                let otp = self.at(slot);
+                if otp.noted == OtpStatus::Active || otp.is_unsent() {
+                    kept.push(slot);
+                } else {
+                    self.remove(slot);
+                }
             }
+        }
+        if !kept.is_empty() {
+            // Due since long: looked at again once a second of the journal, not once a frame.
+            self.due.entry(past).or_default().append(&mut kept);
         }
     }
 
@@ -243,12 +258,29 @@ mod tests {
 
     #[test]
     fn a_replay_forgets_only_what_is_an_hour_past_its_expiry() {
+        let ended = |at_ms, unique| Otp { noted: OtpStatus::Verified, ..otp(at_ms, unique) };
+        let mut table = OtpTable::default();
+        table.insert(ended(0, 1));
+        table.insert(ended(10_000, 2));
+        table.forget_ended(Timestamp::from_millis(3_660_000));
+        assert_eq!(table.len(), 2);
+        table.forget_ended(Timestamp::from_millis(3_661_000));
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn a_replay_keeps_what_was_not_brought_to_an_end() {
+        let long_after = Timestamp::from_millis(9_000_000);
         let mut table = OtpTable::default();
         table.insert(otp(0, 1));
-        table.insert(otp(10_000, 2));
-        table.forget_unnoted(Timestamp::from_millis(3_660_000));
-        assert_eq!(table.len(), 2);
-        table.forget_unnoted(Timestamp::from_millis(3_661_000));
-        assert_eq!(table.len(), 1);
+        table.insert(Otp { noted: OtpStatus::Expired, ..otp(0, 2) });
+        table.insert(Otp { noted: OtpStatus::Expired, delivery: Delivery::Sent, ..otp(0, 3) });
+        for later in 0..3 {
+            table.forget_ended(long_after.plus(Duration::from_secs(later)));
+            assert_eq!(table.len(), 2);
+        }
+        assert!(table.find(otp(0, 3).id).is_none());
+        assert_eq!(table.iter().count(), 2);
+        assert!(table.take_due(long_after).is_some() && table.take_due(long_after).is_some());
     }
 }

@@ -88,7 +88,7 @@ fn a_trim_may_be_undone_by_a_crash() {
     let store = CrashingStore::new();
     store.commit(Some(&frame(1, b"one")), &[]).unwrap();
     store.trim(Position(1)).unwrap();
-    assert_eq!(numbers(&store, 0), []);
+    assert!(numbers(&store, 0).is_empty());
     assert_eq!(numbers(&store.crash(Keep::Nothing), 0), [1]);
-    assert_eq!(numbers(&store.crash(Keep::Everything), 0), []);
+    assert!(numbers(&store.crash(Keep::Everything), 0).is_empty());
 }

@@ -1,0 +1,81 @@
+use super::*;
+
+#[test]
+fn it_repeats_the_code_and_keeps_expiry_and_attempts() {
+    let mut bench = Bench::new();
+    let sent = bench.send(phone(1)).unwrap();
+    let id = sent.request_id;
+    bench.verify(id, &bench.wrong_code(id)).unwrap();
+    bench.settle(id, Settled::Sent);
+    bench.pass(MINUTE);
+    assert_eq!(bench.resend(id), Ok(sent));
+    let state = bench.read(id).unwrap();
+    assert_eq!((state.attempts_remaining, state.delivery), (4, Delivery::Queued));
+    let [first, second] = &bench.outbound[..] else { panic!("two messages go out") };
+    assert_eq!(first.code(), second.code());
+    assert_ne!(first.message_id, second.message_id);
+    assert_eq!(second.give_up_at, sent.expires_at);
+    assert_eq!(bench.core.credits, 998);
+    let PublicEvent::OtpSent { resend, .. } = &bench.log[1].event else { panic!("a send") };
+    assert!(resend);
+    bench.pass(4 * MINUTE);
+    assert_eq!(bench.verify(id, &bench.code(id)), Err(VerifyOtpError::Expired));
+}
+
+#[test]
+fn it_counts_as_a_send_to_the_phone_and_refused_it_consumes_nothing() {
+    let mut bench = Bench::new();
+    let id = bench.send(phone(1)).unwrap().request_id;
+    for _ in 0..4 {
+        bench.resend(id).unwrap();
+    }
+    let refused = || SendOtpError::PhoneLimit { retry_after: 10 * MINUTE };
+    assert_eq!(bench.resend(id), Err(ResendOtpError::Refused(refused())));
+    assert_eq!(bench.send(phone(1)), Err(refused()));
+    bench.credits(CreditsChange::Set(0));
+    assert!(matches!(
+        bench.resend(id),
+        Err(ResendOtpError::Refused(SendOtpError::InsufficientCredits { .. }))
+    ));
+}
+
+#[test]
+fn one_that_has_ended_answers_as_a_verification_would() {
+    let mut bench = Bench::new();
+    let ended = |bench: &mut Bench, id| match bench.resend(id) {
+        Err(ResendOtpError::Ended(why)) => {
+            assert_eq!(bench.verify(id, "1"), Err(why.clone()));
+            why
+        }
+        other => panic!("{other:?}"),
+    };
+    let verified = bench.send(phone(1)).unwrap().request_id;
+    bench.verify(verified, &bench.code(verified)).unwrap();
+    assert_eq!(ended(&mut bench, verified), VerifyOtpError::AlreadyVerified);
+    let used_up = bench.send(phone(1)).unwrap().request_id;
+    for _ in 0..5 {
+        drop(bench.verify(used_up, "1"));
+    }
+    assert_eq!(ended(&mut bench, used_up), VerifyOtpError::MaxAttempts);
+    let expired = bench.send(phone(1)).unwrap().request_id;
+    bench.pass(5 * MINUTE);
+    assert_eq!(ended(&mut bench, expired), VerifyOtpError::Expired);
+    let unknown = RequestId::from_parts(START, 77);
+    assert_eq!(ended(&mut bench, unknown), VerifyOtpError::NotFound);
+}
+
+#[test]
+fn a_failing_channel_refuses_it_after_the_rules() {
+    let mut bench = Bench::new();
+    let id = bench.send(phone(1)).unwrap().request_id;
+    let resend = |bench: &mut Bench, id| {
+        let (message, wait) = (MessageId::from_parts(START, 5), Some(MINUTE));
+        bench.run(false, |core, effects| core.resend_otp(id, message, wait, effects))
+    };
+    assert!(matches!(
+        resend(&mut bench, id),
+        Err(ResendOtpError::Refused(SendOtpError::Unavailable(_)))
+    ));
+    bench.verify(id, &bench.code(id)).unwrap();
+    assert_eq!(resend(&mut bench, id), Err(ResendOtpError::Ended(VerifyOtpError::AlreadyVerified)));
+}
