@@ -1,64 +1,98 @@
-//! What a start prints: where the server is, where its secrets are, and something to paste.
+//! What a start tells the person at the terminal.
 
-use std::fmt::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 
-use crate::demo;
-use crate::secrets::ADMIN_TOKEN_FILE;
-use crate::settings::{Secret, Settings};
+use crate::boot::AdminTokenSource;
+use crate::settings::Secret;
 
-/// The banner of a server that listens on `address`.
-#[must_use]
-pub fn banner(settings: &Settings, address: SocketAddr, demo_key: Option<&Secret>) -> String {
-    let url = format!("http://{}", reachable(address));
-    let dir = settings.server.data_dir.display();
-    let mut text = format!("Postrider listens on {url}\n\n");
-    let mut row = |name: &str, value: &str| {
-        // Writing to a string cannot fail.
-        writeln!(text, "  {name:<12} {value}").ok();
-    };
-    row("interface", &format!("{url}/docs"));
-    match settings.admin.token {
-        None => row("admin token", &format!("in {dir}/{ADMIN_TOKEN_FILE}")),
-        Some(_) => row("admin token", "as set"),
-    }
-    if let Some(key) = demo_key {
-        let key = key.reveal();
-        row("API key", &format!("in {dir}/{}", demo::KEY_FILE));
-        row("", key);
-        let curl = format!(
-            "  curl -s {url}/v1/otp/send -H 'Authorization: Bearer {key}' \\\n    \
-             -H 'Content-Type: application/json' -d '{{\"phone\": \"+15550123456\"}}'\n",
-        );
-        write!(text, "\nSend a one-time password to the sandbox:\n\n{curl}").ok();
-    }
-    text
+/// The banner. It shows the demo key, and so is for the terminal and never for a log; `Debug` hides
+/// the key.
+#[derive(Debug, Clone)]
+pub struct Banner {
+    address: SocketAddr,
+    data_dir: PathBuf,
+    admin_token: AdminTokenSource,
+    /// In a sandbox only.
+    demo_key: Option<Secret>,
 }
 
-/// An address that a client on this machine can use.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => std::net::Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
+impl Banner {
+    pub(crate) fn new(
+        address: SocketAddr,
+        data_dir: &Path,
+        admin_token: AdminTokenSource,
+        demo_key: Option<Secret>,
+    ) -> Self {
+        Self { address, data_dir: data_dir.to_owned(), admin_token, demo_key }
+    }
+
+    /// The address as a client of this machine reaches it.
+    fn reachable(&self) -> SocketAddr {
+        let ip = match self.address.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        };
+        SocketAddr::new(ip, self.address.port())
+    }
+}
+
+impl fmt::Display for Banner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = self.reachable();
+        writeln!(f, "Postrider {} listens on http://{}", env!("CARGO_PKG_VERSION"), self.address)?;
+        writeln!(f, "  interface     http://{server}/docs")?;
+        writeln!(f, "  data          {}", self.data_dir.display())?;
+        match &self.admin_token {
+            AdminTokenSource::File(path) => writeln!(f, "  admin token   {}", path.display())?,
+            AdminTokenSource::Settings => writeln!(f, "  admin token   from the settings")?,
+        }
+        if let Some(key) = &self.demo_key {
+            let key = key.reveal();
+            writeln!(f, "  sandbox key   {key}")?;
+            writeln!(f, "                {}", self.data_dir.join("demo.key").display())?;
+            writeln!(f, "Try it:")?;
+            writeln!(
+                f,
+                "  curl -X POST http://{server}/v1/otp/send -H 'Authorization: Bearer {key}' \
+                 -H 'Content-Type: application/json' -d '{{\"phone\":\"+15550123456\"}}'"
+            )
+        } else {
+            writeln!(f, "Try it:")?;
+            writeln!(f, "  curl http://{server}/readyz")
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn banner(listen: &str, key: Option<&str>) -> String {
+        let source = AdminTokenSource::File("./data/admin.token".into());
+        let listen = listen.parse().unwrap();
+        let banner = Banner::new(listen, Path::new("./data"), source, key.map(Secret::new));
+        assert!(!format!("{banner:?}").contains("sesame"));
+        banner.to_string()
+    }
+
     #[test]
-    fn it_shows_the_real_port_and_the_key_in_a_sandbox_only() {
-        let settings = Settings::default();
-        let key = Secret::new("pr_secret");
-        let address: SocketAddr = "0.0.0.0:4711".parse().unwrap();
-        let sandbox = banner(&settings, address, Some(&key));
-        for part in ["http://127.0.0.1:4711/v1/otp/send", "Bearer pr_secret", "data/admin.token"] {
-            assert!(sandbox.contains(part), "{part} is missing:\n{sandbox}");
-        }
-        let production = banner(&settings, address, None);
-        assert!(!production.contains("curl") && !production.contains("pr_"), "{production}");
+    fn a_sandbox_shows_its_key_and_a_request_that_works() {
+        let text = banner("0.0.0.0:4711", Some("sesame"));
+        assert!(text.contains("listens on http://0.0.0.0:4711\n"), "{text}");
+        assert!(text.contains(" ./data/admin.token\n") && text.contains(" ./data/demo.key\n"));
+        assert!(text.contains(
+            "curl -X POST http://127.0.0.1:4711/v1/otp/send -H 'Authorization: Bearer sesame' -H \
+             'Content-Type: application/json' -d '{\"phone\":\"+15550123456\"}'\n"
+        ));
+    }
+
+    #[test]
+    fn production_shows_no_key() {
+        let text = banner("[::]:80", None);
+        assert!(text.contains("curl http://[::1]:80/readyz\n"), "{text}");
+        assert!(!text.contains("key"), "{text}");
     }
 }

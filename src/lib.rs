@@ -1,22 +1,20 @@
 //! Postrider's server: a thin HTTP edge and a command line over the engine of `postrider-actors`.
 //!
-//! [`Server`] is the whole of it; [`app`] is the router alone, for mounting in another program.
+//! [`Server::start`] runs all of it from [`settings::Settings`]; [`app`] is the router alone, over
+//! an engine that was started elsewhere, and [`serve`] the loop that serves it.
 
-pub mod banner;
-mod demo;
-mod files;
+mod banner;
+mod boot;
 mod http;
 pub mod logging;
 mod metrics;
-mod secrets;
 mod serve;
 mod server;
 pub mod settings;
 
-pub use demo::DemoError;
-pub use files::FileError;
+pub use banner::Banner;
+pub use boot::{BootError, DemoError};
 pub use http::{AdminToken, AppOptions, Peer, app, openapi_document};
 pub use metrics::Metrics;
-pub use secrets::SecretsError;
-pub use serve::{ServeOptions, serve};
-pub use server::{Server, ServerError};
+pub use serve::{ServeOptions, StillBusy, serve};
+pub use server::{RunningServer, Server, StopError};

@@ -1,26 +1,23 @@
-//! Where the log goes and how it looks: standard error, text for people and JSON for machines.
+//! What is logged, and how it looks.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, stderr};
 
 use crate::settings::{Log, LogFormat};
 
-/// Sends the process's log to standard error; only the first call counts.
-pub fn start(log: &Log) {
-    let json = match log.format {
-        LogFormat::Text => false,
+/// Logs to standard error, for the whole process; the first call counts. Standard output is for the
+/// banner and for what commands answer.
+pub fn start(settings: &Log) {
+    let json = match settings.format {
         LogFormat::Json => true,
-        LogFormat::Auto => !std::io::stderr().is_terminal(),
+        LogFormat::Text => false,
+        LogFormat::Auto => !stderr().is_terminal(),
     };
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(log.level)
-        .with_writer(std::io::stderr)
-        .with_target(false);
-    let started = if json {
-        tracing::subscriber::set_global_default(subscriber.json().finish())
-    } else {
-        let colours = std::io::stderr().is_terminal();
-        tracing::subscriber::set_global_default(subscriber.with_ansi(colours).finish())
-    };
-    // Another program that mounts this one may have a log of its own.
-    started.ok();
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(settings.level)
+        .with_ansi(stderr().is_terminal())
+        .with_writer(stderr);
+    let started = if json { builder.json().try_init() } else { builder.try_init() };
+    if let Err(error) = started {
+        tracing::debug!(%error, "logging was started before");
+    }
 }

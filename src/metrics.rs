@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use metrics::{Counter, Histogram, Key, Label, Level, Metadata, Recorder};
-use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use metrics_exporter_prometheus::{
+    BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
+};
 
 /// How often the samples of histograms are folded into their buckets: they take memory until then.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -17,7 +19,8 @@ const BUCKETS: [f64; 14] =
 /// Classes of statuses that are counted apart.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+const METADATA: Metadata<'static> =
+    Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
 /// The metrics of one server.
 #[derive(Clone)]

@@ -1,155 +1,182 @@
-//! A server: engine, edge and listener, started and stopped together.
+//! A whole server, from its settings: what the command line runs, and what tests start.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, Engine, EngineOptions, Prices, SandboxOptions, ShutdownError, StartError,
+    AdmissionOptions, Engine, EngineOptions, Prices, SandboxOptions, ShutdownError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::demo::{self, DemoError};
-use crate::files::{self, FileError};
+use crate::banner::Banner;
+use crate::boot::{self, BootError, DataDir};
 use crate::http::{AppOptions, app};
 use crate::metrics::Metrics;
-use crate::secrets::{self, SecretsError};
-use crate::serve::{ServeOptions, serve};
+use crate::serve::{ServeOptions, StillBusy, serve};
 use crate::settings::{Secret, Settings};
 
-/// Why a server did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// There are no secrets.
-    #[error(transparent)]
-    Secrets(#[from] SecretsError),
-    /// The metrics cannot be set up.
-    #[error("the metrics: {0}")]
-    Metrics(#[from] metrics_exporter_prometheus::BuildError),
-    /// The engine did not start.
-    #[error("the engine: {0}")]
-    Engine(#[from] StartError),
-    /// The sandbox could not be prepared.
-    #[error(transparent)]
-    Demo(#[from] DemoError),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}
+/// Starts servers.
+#[derive(Debug)]
+pub struct Server;
 
-/// A server that runs.
-pub struct Server {
+/// A server that runs. Dropping it stops it without waiting for anything, as a crash would;
+/// [`RunningServer::shutdown`] is the orderly way.
+pub struct RunningServer {
     address: SocketAddr,
     engine: Engine,
     demo_key: Option<Secret>,
+    banner: Banner,
     grace: Duration,
-    stop: oneshot::Sender<()>,
-    serving: JoinHandle<()>,
-    upkeep: JoinHandle<()>,
+    stop: oneshot::Sender<Duration>,
+    serving: JoinHandle<Result<(), StillBusy>>,
+    upkeep: AbortOnDrop,
+    directory: DataDir,
 }
 
-impl std::fmt::Debug for Server {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
-    }
+/// Not everything was finished when the server stopped. What was answered is durable.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// Requests were not answered.
+    #[error(transparent)]
+    StillBusy(#[from] StillBusy),
+    /// The engine did not finish.
+    #[error(transparent)]
+    Engine(#[from] ShutdownError),
+    /// The loop that accepts connections panicked.
+    #[error("the server failed: {0}")]
+    Panicked(#[from] tokio::task::JoinError),
 }
 
 impl Server {
-    /// Starts a server: makes what the first start makes, recovers what is durable, listens.
+    /// Starts a server: its address is bound, its data directory locked and its demo workspace made
+    /// when this returns.
     ///
     /// # Errors
-    /// [`ServerError`] tells which part did not start, and why.
-    pub async fn start(settings: &Settings) -> Result<Self, ServerError> {
-        let data_dir = &settings.server.data_dir;
-        files::make_data_dir(data_dir)?;
-        // The address first: a second server on it should not touch the data.
+    /// [`BootError`] says what stands in the way.
+    pub async fn start(settings: Settings) -> Result<RunningServer, BootError> {
+        let directory = DataDir::open(&settings.server.data_dir)?;
         let address = settings.server.listen;
-        let listen = |source| ServerError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
-
+        let unbound = |source| BootError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        let (admin_token, token_source) =
+            boot::admin_token(&directory, settings.admin.token.as_ref())?;
         let metrics = Metrics::new()?;
-        let engine = Engine::start(engine_options(settings, &metrics)?).await?;
-        let admin_token = secrets::admin_token(settings)?;
-        let demo_key = match settings.sandbox.enabled {
-            true => Some(Secret::new(demo::prepare(&engine, data_dir).await?)),
-            false => None,
+        let engine = Engine::start(engine_options(&settings, &directory, &metrics)?).await?;
+        let demo_key = if settings.sandbox.enabled {
+            Some(boot::prepare_demo(&engine, &directory).await?)
+        } else {
+            None
         };
-        let options = AppOptions::new(settings, admin_token, metrics.clone());
-        let router = app(engine.clone(), options);
+        let banner = Banner::new(address, directory.path(), token_source, demo_key.clone());
+        let router = app(engine.clone(), AppOptions::new(&settings, admin_token, metrics.clone()));
         let options = ServeOptions {
             head_timeout: settings.server.head_timeout_seconds,
             max_connections: settings.server.max_connections,
         };
         let (stop, stopped) = oneshot::channel();
-        let serving = tokio::spawn(serve(listener, router, options, async {
-            // A server that is dropped stops as one that is told to.
-            drop(stopped.await);
-        }));
-        let upkeep = tokio::spawn(async move { metrics.upkeep().await });
+        // A server that is dropped stops at once.
+        let stopped = async { stopped.await.unwrap_or(Duration::ZERO) };
+        let serving = tokio::spawn(serve(listener, router, options, stopped));
+        let upkeep = AbortOnDrop(tokio::spawn(async move { metrics.upkeep().await }));
         let grace = settings.shutdown.grace_seconds;
-        Ok(Self { address, engine, demo_key, grace, stop, serving, upkeep })
+        tracing::info!(%address, "listening");
+        Ok(RunningServer {
+            address,
+            engine,
+            demo_key,
+            banner,
+            grace,
+            stop,
+            serving,
+            upkeep,
+            directory,
+        })
     }
+}
 
-    /// Where it listens.
+impl RunningServer {
+    /// The address that it listens on, with the port that it got.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The engine behind it.
     #[must_use]
-    pub const fn engine(&self) -> &Engine {
+    pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The demo workspace's key, in a sandbox.
+    /// The key of the demo workspace, in a sandbox.
     #[must_use]
-    pub const fn demo_key(&self) -> Option<&Secret> {
-        self.demo_key.as_ref()
+    pub fn demo_key(&self) -> Option<&str> {
+        self.demo_key.as_ref().map(Secret::reveal)
     }
 
-    /// Takes no new request, answers those under way, makes everything durable and stops, within
-    /// `shutdown.grace_seconds`.
+    /// What a person is told on the terminal.
+    #[must_use]
+    pub fn banner(&self) -> &Banner {
+        &self.banner
+    }
+
+    /// Accepts no more, answers what is under way, and makes everything durable, within the grace
+    /// period of the settings.
     ///
     /// # Errors
-    /// [`ShutdownError::TimedOut`] when that was too short.
-    pub async fn shutdown(self) -> Result<(), ShutdownError> {
+    /// [`StopError`] when not everything was finished in time.
+    pub async fn shutdown(self) -> Result<(), StopError> {
+        let Self { engine, grace, stop, serving, upkeep, directory, .. } = self;
         let watch = Stopwatch::start();
-        // The loop may have ended already.
-        self.stop.send(()).ok();
-        let answered = tokio::time::timeout(self.grace, self.serving).await;
-        self.upkeep.abort();
-        let left = self.grace.saturating_sub(watch.elapsed());
-        self.engine.shutdown(left).await?;
-        answered.map(|_| ()).map_err(|_| ShutdownError::TimedOut)
+        // A quarter of the time is the engine's, however slow the clients are.
+        if stop.send(grace * 3 / 4).is_err() {
+            tracing::warn!("the server had stopped serving before");
+        }
+        let served = serving.await?;
+        let finished = engine.shutdown(grace.saturating_sub(watch.elapsed())).await;
+        drop((upkeep, directory));
+        served?;
+        Ok(finished?)
     }
 }
 
-fn engine_options(settings: &Settings, metrics: &Metrics) -> Result<EngineOptions, ServerError> {
-    let data_dir: PathBuf = settings.server.data_dir.clone();
-    let mut options = EngineOptions::on_disk(data_dir, secrets::master_keys(settings)?);
-    options.limits = settings.limits;
-    options.prices = Prices { otp: settings.prices.otp };
-    options.admission = AdmissionOptions {
-        in_flight_per_workspace: settings.admission.in_flight_per_workspace,
-        in_flight_total: settings.admission.in_flight_total,
-    };
-    options.otps_per_workspace_max = settings.admission.otps_per_workspace_max;
-    options.queued_bytes_max = settings.storage.queued_bytes_max;
-    options.snapshot_journal_bytes = settings.storage.snapshot_journal_bytes;
-    options.sandbox = SandboxOptions { messages_kept: settings.sandbox.messages_kept };
-    options.recorder = Some(metrics.recorder());
-    Ok(options)
+impl std::fmt::Debug for RunningServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunningServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// A task that ends with whoever holds it.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn engine_options(
+    settings: &Settings,
+    directory: &DataDir,
+    metrics: &Metrics,
+) -> Result<EngineOptions, BootError> {
+    let master_keys = boot::master_keys(directory, &settings.secrets)?;
+    let defaults = EngineOptions::on_disk(directory.path(), master_keys);
+    Ok(EngineOptions {
+        limits: settings.limits,
+        prices: Prices { otp: settings.prices.otp },
+        admission: AdmissionOptions {
+            in_flight_per_workspace: settings.admission.in_flight_per_workspace,
+            in_flight_total: settings.admission.in_flight_total,
+        },
+        otps_per_workspace_max: settings.admission.otps_per_workspace_max,
+        queued_bytes_max: settings.storage.queued_bytes_max,
+        snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
+        sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        recorder: Some(metrics.recorder()),
+        ..defaults
+    })
 }

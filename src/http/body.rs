@@ -65,7 +65,8 @@ async fn collect(body: &mut Body, max: usize) -> Result<Bytes, ApiError> {
     let mut joined = BytesMut::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::invalid("the body ended before it was complete"))?;
+        let frame =
+            frame.map_err(|_| ApiError::invalid("the body ended before it was complete"))?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
         if length > max {
@@ -185,7 +186,10 @@ impl Whole {
     {
         match T::try_from(self.0) {
             Ok(number) if min <= number && number <= max => Ok(number),
-            _ => Err(ApiError::field(field, format_args!("must be a whole number from {min} to {max}"))),
+            _ => Err(ApiError::field(
+                field,
+                format_args!("must be a whole number from {min} to {max}"),
+            )),
         }
     }
 }
@@ -231,12 +235,21 @@ mod tests {
             (r#"{"phone": null}"#, "`phone` invalid type: null, expected a string"),
             (r#"{"phone": 5}"#, "`phone` invalid type: integer `5`, expected a string"),
             (r#"{"phone": "+1", "phone": "+1"}"#, "duplicate field `phone`"),
-            (r#"{"phone": "", "expiry": 300.5}"#, "`expiry` invalid type: floating point `300.5`, expected a whole number"),
-            (r#"{"phone": "", "expiry": "300"}"#, "`expiry` invalid type: string \"300\", expected a whole number"),
+            (
+                r#"{"phone": "", "expiry": 300.5}"#,
+                "`expiry` invalid type: floating point `300.5`, expected a whole number",
+            ),
+            (
+                r#"{"phone": "", "expiry": "300"}"#,
+                "`expiry` invalid type: string \"300\", expected a whole number",
+            ),
             (r#"{"phone": "", "expiry": 1e400}"#, "`expiry` "),
             (r#"{"phone": "", "expiry": 9223372036854775808}"#, "`expiry` is too large"),
             (r#"{"phone": "", "expiry": true}"#, "`expiry` invalid type: boolean"),
-            (r#"{"phone": "", "nested": {"list": [1, "2"]}}"#, "`nested.list[1]` invalid type: string"),
+            (
+                r#"{"phone": "", "nested": {"list": [1, "2"]}}"#,
+                "`nested.list[1]` invalid type: string",
+            ),
             (r#"{"phone": ""} x"#, "the body has something after its JSON object"),
             (r#"{"phone": "#, "`phone` EOF while parsing a value at line 1"),
             (r#"["+1", 300]"#, "the body must be a JSON object"),
@@ -301,7 +314,8 @@ mod tests {
         assert_eq!(read_text("", None).await.unwrap(), "");
         assert_eq!(read_text("123456789", json).await, Err(Code::PayloadTooLarge));
         assert_eq!(read_text(["1234", "56789"], json).await, Err(Code::PayloadTooLarge));
-        for good in ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"] {
+        for good in ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"]
+        {
             assert!(read_text("{}", Some(good)).await.is_ok(), "{good}");
         }
         for bad in [None, Some("text/plain"), Some("application/jsonp"), Some("json"), Some("")] {

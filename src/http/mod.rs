@@ -85,17 +85,12 @@ pub(crate) struct Edge {
 /// Requests should carry a [`Peer`] in their extensions; [`crate::serve`] puts it there.
 #[must_use]
 pub fn app(engine: Engine, options: AppOptions) -> Router {
-    let AppOptions {
-        admin_token,
-        metrics,
-        sandbox,
-        max_body_bytes,
-        body_timeout,
-        handler_timeout,
-    } = options;
+    let AppOptions { admin_token, metrics, sandbox, max_body_bytes, body_timeout, handler_timeout } =
+        options;
     let edge = Edge { engine, admin_token, metrics, max_body_bytes, body_timeout, handler_timeout };
     let edge = Arc::new(edge);
-    let unmatched = Refusals::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
+    let unmatched =
+        Refusals::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
     let wrong_method = Refusals::new(&edge, "(method)", || {
         ApiError::new(Code::MethodNotAllowed, "the route has no such method; `Allow` names its own")
     });
@@ -174,7 +169,8 @@ mod tests {
         let document = serde_json::to_value(openapi_document()).unwrap();
         let mut documented = Vec::new();
         for (path, item) in document["paths"].as_object().unwrap() {
-            documented.extend(item.as_object().unwrap().keys().map(|method| format!("{method} {path}")));
+            documented
+                .extend(item.as_object().unwrap().keys().map(|method| format!("{method} {path}")));
         }
         mounted.sort();
         documented.sort();
@@ -183,7 +179,8 @@ mod tests {
 
     #[test]
     fn the_sandbox_is_mounted_in_a_sandbox_only() {
-        let has = |sandbox| routes(sandbox).list().iter().any(|(_, path)| path.contains("/sandbox/"));
+        let has =
+            |sandbox| routes(sandbox).list().iter().any(|(_, path)| path.contains("/sandbox/"));
         assert!(has(true) && !has(false));
     }
 }

@@ -202,8 +202,7 @@ impl Area {
 fn refusal(status: u16) -> Response {
     let codes = Code::ALL.into_iter().filter(|code| code.status().as_u16() == status);
     let codes: Vec<_> = codes.map(|code| format!("`{}`", code.as_str())).collect();
-    let content =
-        ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
     let mut response = ResponseBuilder::new()
         .description(codes.join(", "))
         .content("application/json", content)

@@ -184,7 +184,8 @@ pub(crate) async fn verify(call: Call<Arc<Caller>>) -> Answer {
             Reply::json_text(br#"{"verified":true,"message":"the code is right"}"#.to_vec())
         }
         Verification::Wrong { attempts_remaining } => {
-            let remain = if attempts_remaining == 1 { "attempt remains" } else { "attempts remain" };
+            let remain =
+                if attempts_remaining == 1 { "attempt remains" } else { "attempts remain" };
             Reply::json_text(written(format_args!(
                 r#"{{"verified":false,"message":"the code is wrong; {attempts_remaining} {remain}","code":"OTP_INVALID","attempts_remaining":{attempts_remaining}}}"#,
             )))

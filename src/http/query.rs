@@ -69,22 +69,32 @@ mod tests {
 
     #[test]
     fn numbers_are_whole_and_within_bounds() {
-        let limit = |text| query(text).whole("limit", 50, 1, 200).map_err(|e| e.message().to_owned());
+        let limit =
+            |text| query(text).whole("limit", 50, 1, 200).map_err(|e| e.message().to_owned());
         assert_eq!(limit("other=1"), Ok(50));
         assert_eq!(limit("limit=200"), Ok(200));
-        for bad in ["limit=0", "limit=201", "limit=-1", "limit=+5", "limit=", "limit=1.0", "limit=a"] {
-            assert_eq!(limit(bad), Err("`limit` must be a whole number from 1 to 200".into()), "{bad}");
+        for bad in
+            ["limit=0", "limit=201", "limit=-1", "limit=+5", "limit=", "limit=1.0", "limit=a"]
+        {
+            assert_eq!(
+                limit(bad),
+                Err("`limit` must be a whole number from 1 to 200".into()),
+                "{bad}"
+            );
         }
         assert_eq!(limit("limit=1&limit=1"), Err("`limit` must be given once".into()));
     }
 
     #[test]
     fn a_phone_may_forget_to_escape_its_plus() {
-        let phone = |text| query(text).phone("to").map(|phone| phone.map(|phone| phone.to_string()));
+        let phone =
+            |text| query(text).phone("to").map(|phone| phone.map(|phone| phone.to_string()));
         for good in ["to=%2B15550123456", "to=+15550123456"] {
             assert_eq!(phone(good).unwrap().as_deref(), Some("+15550123456"), "{good}");
         }
-        assert!(phone("to=15550123456").unwrap_err().message().starts_with("`to` must be in E.164"));
+        assert!(
+            phone("to=15550123456").unwrap_err().message().starts_with("`to` must be in E.164")
+        );
         assert_eq!(phone("").unwrap(), None);
     }
 }

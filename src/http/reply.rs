@@ -57,9 +57,7 @@ impl Reply {
         let mut response = Response::new(Body::from(body.into()));
         *response.status_mut() = status;
         response.headers_mut().reserve(HEADERS);
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         Self { response }
     }
 

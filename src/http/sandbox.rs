@@ -149,7 +149,10 @@ pub(crate) async fn advance(call: Call<Arc<Caller>>) -> Answer {
 
 fn told<C>(call: &Call<C>) -> Reply {
     let clock = call.edge.engine.clock();
-    Reply::ok(&ClockAnswer { now: clock.now().to_string(), offset_seconds: clock.offset().as_secs() })
+    Reply::ok(&ClockAnswer {
+        now: clock.now().to_string(),
+        offset_seconds: clock.offset().as_secs(),
+    })
 }
 
 /// What the channel does next.

@@ -112,7 +112,9 @@ impl Settings {
             return Err(SettingsError::BadValue {
                 origin: layers.origin("secrets", "previous_master_keys"),
                 key: "secrets.previous_master_keys".to_owned(),
-                allowed: format!("of versions below secrets.master_key_version, which is {current}"),
+                allowed: format!(
+                    "of versions below secrets.master_key_version, which is {current}"
+                ),
             });
         }
         Ok(settings)

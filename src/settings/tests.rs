@@ -62,8 +62,14 @@ fn later_layers_win() {
 #[test]
 fn a_mistake_names_where_what_and_what_is_allowed() {
     let cases = [
-        (from_text("[server]\nlisen = \"x\""), "my.toml: unknown key `server.lisen`; allowed: listen,"),
-        (from_text("[serve]\nlisten = \"x\""), "my.toml: unknown key `serve`; allowed: the sections"),
+        (
+            from_text("[server]\nlisen = \"x\""),
+            "my.toml: unknown key `server.lisen`; allowed: listen,",
+        ),
+        (
+            from_text("[serve]\nlisten = \"x\""),
+            "my.toml: unknown key `serve`; allowed: the sections",
+        ),
         (from_text("[serve]"), "my.toml: unknown key `serve`; allowed: the sections"),
         (from_text("server = 1"), "my.toml: unknown key `server`; allowed: the sections"),
         (

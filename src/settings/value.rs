@@ -121,9 +121,7 @@ pub(super) fn flag(raw: &Raw) -> Option<bool> {
     }
 }
 
-pub(super) fn whole<T: TryFrom<u64>>(
-    allowed: RangeInclusive<u64>,
-) -> impl Fn(&Raw) -> Option<T> {
+pub(super) fn whole<T: TryFrom<u64>>(allowed: RangeInclusive<u64>) -> impl Fn(&Raw) -> Option<T> {
     move |raw| {
         let number = raw.as_whole().filter(|number| allowed.contains(number))?;
         T::try_from(number).ok()

@@ -178,7 +178,9 @@ mod tests {
     fn a_key_has_a_name_scopes_and_limits_of_keys() {
         let key = r#"{"name": "k", "scopes": ["messaging:send"], "limits": {"key_requests_per_hour": 3}}"#;
         let key = read(key).unwrap();
-        assert!(key.scopes.contains(Scope::MessagingSend) && !key.scopes.contains(Scope::ContactsRead));
+        assert!(
+            key.scopes.contains(Scope::MessagingSend) && !key.scopes.contains(Scope::ContactsRead)
+        );
         assert_eq!(key.limits.key_requests_per_hour, Some(3));
         for (text, expected) in [
             (r#"{"scopes": []}"#, "missing field `name`"),

@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn limits_are_read_by_name() {
-        let over = check(r#"{"otp_per_phone_10m": 9, "otp_per_phone_hour": null, "x": "y"}"#).unwrap();
+        let over =
+            check(r#"{"otp_per_phone_10m": 9, "otp_per_phone_hour": null, "x": "y"}"#).unwrap();
         let expected = LimitsOverride { otp_per_phone_10m: Some(9), ..Default::default() };
         assert_eq!(over, expected);
         assert_eq!(check("{}"), Ok(LimitsOverride::default()));
