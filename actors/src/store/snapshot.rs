@@ -208,7 +208,7 @@ impl SnapshotDir {
                 found.push((Position(at), entry.path()));
             }
         }
-        found.sort_unstable_by(|one, other| other.0.cmp(&one.0));
+        found.sort_unstable_by_key(|&(position, _)| std::cmp::Reverse(position));
         Ok(found)
     }
 

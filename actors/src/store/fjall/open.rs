@@ -30,13 +30,13 @@ const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
 impl Open {
     /// Opens or makes the database in `dir`.
-    pub(super) fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+    pub(super) fn first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(io_failed)?;
         Self::open_locked(dir, options, 1)
     }
 
     /// The same after this process closed it: waits a moment for the old one's end.
-    pub(super) fn open_again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+    pub(super) fn again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         Self::open_locked(dir, options, LOCK_ATTEMPTS.0)
     }
 
