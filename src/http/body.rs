@@ -55,7 +55,7 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, wait: Duration
             }
         };
         // Late or not, the refusal is sent.
-        let _ = tokio::time::timeout(wait, drain).await;
+        drop(tokio::time::timeout(wait, drain).await);
     }
 }
 
