@@ -368,7 +368,7 @@ impl WorkspaceActor {
             }
         };
         state.core.number = state.numbers.first().map(|number| number.id);
-        let held = Held::Change(reply, Ok(state.settings()));
+        let held = Held::Change(reply, Box::new(state.settings()));
         let Some((key, value)) = change else { return state.finish(Some(held)) };
         let change = ChangeRef { table: Table::Workspaces, key: &key, value: value.as_deref() };
         let group = state.submit(&[change])?;
