@@ -2,13 +2,13 @@
 //! lets answers and messages out when they are.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
+use crate::number::NumberSlot;
 use crate::random;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Subscriber, Table};
@@ -73,6 +73,8 @@ pub(crate) struct Loaded {
     profile: Profile,
     /// Connected numbers, oldest first; messages leave through the first.
     numbers: Vec<NumberInfo>,
+    /// The entry of the number that messages leave through: it knows whether the number is down.
+    number: Option<Arc<NumberSlot>>,
     /// The sequence of the next entry of the event log.
     log_next: u64,
     subscriber: Subscriber,
@@ -117,6 +119,7 @@ impl Actor for WorkspaceActor {
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
+        loaded.number = loaded.core.number.map(|number| self.shared.numbers.slot(number));
         self.shared.numbers.recover(loaded.core.unsent());
         Ok(())
     }
@@ -164,6 +167,7 @@ impl Loaded {
             core,
             profile: records.profile,
             numbers: records.numbers,
+            number: None,
             log_next,
             subscriber,
             gate: Gate::default(),
@@ -266,7 +270,7 @@ impl WorkspaceActor {
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
                 let id = random::request_id(core.hot.now());
-                let down = self.channel_down(core);
+                let down = state.number.as_ref().and_then(|number| number.down_for(core.hot.now()));
                 Held::Send(reply, core.send_otp(command, id, down, effects))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
@@ -274,7 +278,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::ResendOtp(id, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                let down = self.channel_down(core);
+                let down = state.number.as_ref().and_then(|number| number.down_for(core.hot.now()));
                 Held::Resend(reply, core.resend_otp(id, message, down, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),
@@ -305,11 +309,6 @@ impl WorkspaceActor {
             }
         };
         state.finish(Some(held))
-    }
-
-    /// How long the number is left alone, because it has been failing.
-    fn channel_down(&self, core: &Core) -> Option<Duration> {
-        self.shared.numbers.down_for(core.number?)
     }
 
     fn tick(&self, state: &mut Loaded) -> Result<(), StateLost> {
@@ -368,6 +367,7 @@ impl WorkspaceActor {
             }
         };
         state.core.number = state.numbers.first().map(|number| number.id);
+        state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
         let held = Held::Change(reply, Box::new(state.settings()));
         let Some((key, value)) = change else { return state.finish(Some(held)) };
         let change = ChangeRef { table: Table::Workspaces, key: &key, value: value.as_deref() };
