@@ -180,8 +180,9 @@ impl Loaded {
     /// Has the effects made durable, then lets `held` and the messages out.
     fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
         if self.effects.is_empty() {
+            self.effects.clear();
             if let Some(held) = held {
-                self.gate.pass(held);
+                self.pass(held);
             }
             return Ok(());
         }
@@ -202,6 +203,14 @@ impl Loaded {
         self.gate.hold_outbound(group, self.effects.outbound.drain(..));
         self.effects.clear();
         Ok(())
+    }
+
+    /// Gives an answer that changed nothing, once all that it may tell of is durable.
+    fn pass(&mut self, held: Held) {
+        if !self.gate.is_clear() {
+            self.subscriber.hurry();
+        }
+        self.gate.pass(held);
     }
 
     /// Puts the effects and `more` into the open group.
@@ -231,6 +240,7 @@ impl Loaded {
             log_first: self.log_next,
             log_count: self.effects.log_count,
             changes,
+            patient: self.effects.patient,
         };
         let group = self.subscriber.submit(batch)?;
         self.log_next += u64::from(self.effects.log_count);
@@ -241,6 +251,8 @@ impl Loaded {
     /// storage kept from being noted are noted in such parts too, because a commit is bounded.
     fn settle(&mut self, answers: Vec<(RequestId, Settled)>) -> Result<(), StateLost> {
         for some in answers.chunks(1000) {
+            // Nobody waits for it; a crash before it is durable hands the message over again.
+            self.effects.patient = true;
             for (id, settled) in some {
                 self.core.settle(*id, *settled, &mut self.effects);
             }
@@ -300,7 +312,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Barrier(done) => {
                 self.tick(state)?;
-                state.gate.pass(Held::Barrier(done));
+                state.pass(Held::Barrier(done));
                 return Ok(());
             }
             WorkspaceMessage::Redispatch => {
