@@ -11,7 +11,6 @@
 
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
-#[allow(dead_code)]
 mod client;
 mod measure;
 mod report;

@@ -34,18 +34,22 @@ pub(crate) fn workspace_id() -> Result<WorkspaceId> {
     Ok("bench".parse()?)
 }
 
-/// An engine's options as a server has them, but for the limits, which are off, and `kept`
-/// messages in the sandbox. What is durable, and when, is as always.
+/// Limits that are looked at and never reached.
+pub(crate) fn high_limits() -> Limits {
+    const HIGH: u32 = 1_000_000_000;
+    Limits {
+        key_requests_per_hour: HIGH,
+        otp_per_workspace_hour: HIGH,
+        // No phone gets more than one.
+        ..Limits::default()
+    }
+}
+
+/// An engine's options as a server has them, but for the limits and for `kept` messages in the
+/// sandbox. What is durable, and when, is as always.
 pub(crate) fn options(directory: impl Into<PathBuf>, kept: usize) -> EngineOptions {
     let mut options = EngineOptions::on_disk(directory, MasterKeys::single([7; 32]));
-    options.limits = Limits {
-        key_requests_per_hour: 0,
-        key_requests_per_minute: 0,
-        otp_per_phone_10m: 0,
-        otp_per_phone_hour: 0,
-        otp_per_workspace_hour: 0,
-        unauthenticated_per_minute: 0,
-    };
+    options.limits = high_limits();
     options.sandbox.messages_kept = kept;
     options
 }

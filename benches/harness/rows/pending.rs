@@ -8,11 +8,10 @@
 //! sees of it all.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_actors::domain::code::Expiry;
-use postrider_actors::{Engine, SendOtp, Workspace};
+use postrider_actors::{Engine, SandboxMessage, SendOtp, Workspace};
 use tokio::task::JoinSet;
 
 use super::Group;
@@ -39,6 +38,9 @@ const RESTART_BUDGET_AND_GOAL: (f64, f64) = (5.0, 1.0);
 const KEPT: usize = 1000;
 /// Concurrent callers while the directory is made.
 const CALLERS: usize = 2048;
+
+/// Of this process: none is sent to twice.
+static PHONES: Phones = Phones::new();
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
     let (with, without) = (setup::data_directory()?, setup::data_directory()?);
@@ -102,28 +104,29 @@ fn fill(directory: &Path, pending: usize) -> Result<Vec<Code>> {
         let id = setup::workspace_id()?;
         let sandbox = engine.clone();
         engine.shutdown(Duration::from_secs(60)).await?;
-        let message = |message: postrider_actors::SandboxMessage| {
-            // A request's first message has its id, under another prefix.
-            let request = message.message_id.to_string().replacen("msg_", "otp_", 1);
-            message.code.map(|code| (request, code))
-        };
-        Ok::<_, Error>(
-            sandbox.sandbox().messages(&id, None, KEPT).into_iter().filter_map(message).collect(),
-        )
+        let messages = sandbox.sandbox().messages(&id, None, KEPT);
+        Ok::<_, Error>(messages.into_iter().filter_map(code_of).collect())
     })?;
     runtime.shutdown_timeout(Duration::from_secs(10));
     Ok(codes)
 }
 
-async fn send(workspace: &Workspace, pending: usize) -> Result<()> {
-    let phones = Arc::new(Phones::new());
+/// The request that a message was for, with the code in it.
+pub(crate) fn code_of(message: SandboxMessage) -> Option<Code> {
+    // A request's first message has its id, under another prefix.
+    let request = message.message_id.to_string().replacen("msg_", "otp_", 1);
+    message.code.map(|code| (request, code))
+}
+
+/// Sends that many one-time passwords, with many at a time.
+pub(crate) async fn send(workspace: &Workspace, pending: usize) -> Result<()> {
     let mut running = JoinSet::new();
     for caller in 0..CALLERS {
         let share = pending / CALLERS + usize::from(caller < pending % CALLERS);
-        let (workspace, phones) = (workspace.clone(), Arc::clone(&phones));
+        let workspace = workspace.clone();
         running.spawn(async move {
             for _ in 0..share {
-                let mut command = SendOtp::to(format!("+{}", phones.next()).parse()?);
+                let mut command = SendOtp::to(format!("+{}", PHONES.next()).parse()?);
                 // The longest: they are pending for the whole measurement.
                 command.expiry = Expiry::from_seconds(900)?;
                 workspace.send_otp(command).await?;
