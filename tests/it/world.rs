@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use postrider::settings::{Flags, Settings};
-use postrider::{RunningServer, Server};
+use postrider::{BootError, RunningServer, Server};
+use postrider_actors::StartError;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -73,8 +74,14 @@ impl TestServer {
             .enable_all()
             .build()
             .unwrap();
-        let started = runtime.spawn(async move { Server::start(settings).await });
-        let server = started.await.unwrap().unwrap();
+        let start = || async {
+            let settings = settings.clone();
+            match runtime.spawn(Server::start(settings)).await.unwrap() {
+                Err(BootError::InUse(_) | BootError::Engine(StartError::Locked)) => None,
+                started => Some(started.unwrap()),
+            }
+        };
+        let server = eventually("the end of the server before", start).await;
         *self.address.lock().unwrap() = server.address();
         self.running = Some(Running { runtime, server });
     }
@@ -97,14 +104,11 @@ impl TestServer {
     /// Drops it where it stands, without a shutdown, and starts it again on the same data.
     pub async fn crash(&mut self) {
         if let Some(Running { runtime, server }) = self.running.take() {
-            let crashing = std::thread::spawn(move || {
-                // The tasks first: what they would still have done is not done.
-                runtime.shutdown_timeout(Duration::from_secs(10));
-                drop(server);
-            });
-            crashing.join().unwrap();
+            // What it leaves behind ends by itself; the data is free when all of it has.
+            runtime.spawn(async move { drop(server) }).await.unwrap();
+            self.run().await;
+            runtime.shutdown_background();
         }
-        self.run().await;
     }
 
     /// Where its data is.
