@@ -10,4 +10,7 @@
 
 mod world;
 
+mod bodies;
+mod checks;
+mod limits;
 mod start;

@@ -232,3 +232,9 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
     }
     panic!("{what} never came");
 }
+
+/// The Unix milliseconds of a time such as `2026-01-31T09:30:00.000Z`; anything else is a failure.
+pub fn millis(time: &str) -> u64 {
+    assert!(time.len() == 24 && time.ends_with('Z'), "{time} has not milliseconds and a `Z`");
+    time.parse::<jiff::Timestamp>().unwrap().as_millisecond().try_into().unwrap()
+}
