@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::measure::{Latencies, Measured, Stopwatch};
+use crate::measure::{Latencies, Measured, Stopwatch, write_digits};
 use crate::{Error, Result};
 
 /// What one connection asks, request after request.
@@ -53,12 +53,9 @@ impl Request {
     }
 
     /// Overwrites a place of that many digits with a number's last ones.
-    pub(crate) fn set_digits(&mut self, place: usize, digits: usize, mut number: u64) {
+    pub(crate) fn set_digits(&mut self, place: usize, digits: usize, number: u64) {
         let start = self.places[place];
-        for digit in self.bytes[start..start + digits].iter_mut().rev() {
-            *digit = b'0' + (number % 10) as u8;
-            number /= 10;
-        }
+        write_digits(number, &mut self.bytes[start..start + digits]);
     }
 
     /// All of it.

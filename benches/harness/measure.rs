@@ -5,6 +5,7 @@ use std::time::Duration;
 
 // The one clock of the harness: the engine's own way to the monotonic one.
 pub(crate) use postrider_actors::clock::Stopwatch;
+use postrider_actors::domain::Phone;
 
 use crate::Result;
 use crate::scale::Scale;
@@ -141,5 +142,20 @@ impl Phones {
     /// The next one.
     pub(crate) fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The next one, parsed; cheap, for what an embedding program has is not text.
+    pub(crate) fn next_phone(&self) -> Result<Phone> {
+        let mut text = [b'+'; 1 + Self::DIGITS];
+        write_digits(self.next(), &mut text[1..]);
+        Ok(std::str::from_utf8(&text)?.parse()?)
+    }
+}
+
+/// Writes a number's last digits, as many as there is room for.
+pub(crate) fn write_digits(mut number: u64, digits: &mut [u8]) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }

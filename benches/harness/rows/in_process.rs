@@ -101,8 +101,7 @@ struct SendOne {
 
 impl Ask for SendOne {
     async fn ask(&self) -> Result<()> {
-        let phone = format!("+{}", self.phones.next()).parse()?;
-        self.workspace.send_otp(SendOtp::to(phone)).await?;
+        self.workspace.send_otp(SendOtp::to(self.phones.next_phone()?)).await?;
         Ok(())
     }
 }

@@ -126,7 +126,7 @@ pub(crate) async fn send(workspace: &Workspace, pending: usize) -> Result<()> {
         let workspace = workspace.clone();
         running.spawn(async move {
             for _ in 0..share {
-                let mut command = SendOtp::to(format!("+{}", PHONES.next()).parse()?);
+                let mut command = SendOtp::to(PHONES.next_phone()?);
                 // The longest: they are pending for the whole measurement.
                 command.expiry = Expiry::from_seconds(900)?;
                 workspace.send_otp(command).await?;
