@@ -7,17 +7,18 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use hashbrown::{HashMap, HashSet};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Channel, Content, Outbound, Outcome};
+use crate::channel::{Channel, Outbound, Outcome};
 use crate::clock::Clock;
 use crate::domain::{RequestId, Timestamp, WorkspaceId};
 use crate::random;
 use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
-use super::{NumberSlot, Numbers};
+use super::{Handover, NumberSlot, Numbers};
 
 /// Most messages that are with the channel at once.
 const IN_FLIGHT_MAX: usize = 1000;
@@ -30,7 +31,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) enum NumberMessage {
     /// Send these. Each gets one final answer, through [`super::Settle`], unless the actor dies.
-    Dispatch(Vec<Outbound>),
+    Dispatch(Handover, Vec<Outbound>),
     /// A message that took time has its outcome.
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
@@ -44,6 +45,8 @@ pub(crate) enum NumberMessage {
 pub(crate) struct Attempt {
     message: Outbound,
     refusals: u32,
+    /// Tells apart those that are with the channel.
+    number: u64,
 }
 
 pub(crate) struct NumberActor {
@@ -61,7 +64,9 @@ pub(crate) struct State {
     /// To be sent from a moment on; the number tells those of one moment apart.
     delayed: BTreeMap<(Timestamp, u64), Attempt>,
     delayed_count: u64,
-    in_flight: usize,
+    /// With the channel, which takes time: by the attempt's number.
+    with_channel: HashMap<u64, RequestId>,
+    attempts: u64,
     breaker: Breaker,
     /// The generation of the running wait, and what it waits for. Older waits are ignored.
     wait: (u64, Option<Timestamp>),
@@ -70,6 +75,23 @@ pub(crate) struct State {
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
     draining: Option<oneshot::Sender<()>>,
+}
+
+impl State {
+    /// Has a message sent at `at`. When it is over before that, the waiting ends there, and the
+    /// message with it.
+    fn delay(&mut self, at: Timestamp, attempt: Attempt) {
+        let at = at.min(attempt.message.give_up_at);
+        self.delayed_count += 1;
+        self.delayed.insert((at, self.delayed_count), attempt);
+    }
+
+    /// The requests whose messages have no final answer yet.
+    fn held(&self) -> HashSet<RequestId> {
+        let waiting = self.ready.iter().chain(self.delayed.values());
+        let waiting = waiting.map(|attempt| attempt.message.request());
+        waiting.chain(self.with_channel.values().copied()).collect()
+    }
 }
 
 impl Actor for NumberActor {
@@ -92,12 +114,17 @@ impl Actor for NumberActor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NumberMessage::Dispatch(messages) => {
-                let fresh = messages.into_iter().map(|message| Attempt { message, refusals: 0 });
+            NumberMessage::Dispatch(handover, mut messages) => {
+                if handover == Handover::Again {
+                    let held = state.held();
+                    messages.retain(|message| !held.contains(&message.request()));
+                }
+                let fresh =
+                    messages.into_iter().map(|message| Attempt { message, refusals: 0, number: 0 });
                 state.ready.extend(fresh);
             }
             NumberMessage::Done(attempt, outcome) => {
-                state.in_flight -= 1;
+                state.with_channel.remove(&attempt.number);
                 self.concluded(*attempt, outcome, state);
             }
             NumberMessage::Wake(generation) => {
@@ -109,7 +136,7 @@ impl Actor for NumberActor {
         }
         self.send_what_may_go(&myself, state);
         self.hand_back(state);
-        if state.in_flight == 0
+        if state.with_channel.is_empty()
             && let Some(done) = state.draining.take()
         {
             // Nobody is told if the asker has gone away.
@@ -131,14 +158,17 @@ impl NumberActor {
         {
             state.ready.push_back(entry.remove());
         }
-        while state.in_flight < IN_FLIGHT_MAX
+        while state.with_channel.len() < IN_FLIGHT_MAX
             && let Some(attempt) = state.ready.pop_front()
         {
             if attempt.message.give_up_at <= now {
                 self.conclude(&attempt.message, Settled::NotSentInTime, state);
             } else if state.breaker.admit(now) {
                 self.send(myself, attempt, state);
+            } else if let Some(until) = state.breaker.open_until().filter(|until| *until > now) {
+                state.delay(until, attempt);
             } else {
+                // The trial that decides is under way, and its answer comes.
                 state.ready.push_front(attempt);
                 break;
             }
@@ -148,13 +178,15 @@ impl NumberActor {
     }
 
     /// Hands one message over. A channel that answers at once costs no task.
-    fn send(&self, myself: &ActorRef<NumberMessage>, attempt: Attempt, state: &mut State) {
+    fn send(&self, myself: &ActorRef<NumberMessage>, mut attempt: Attempt, state: &mut State) {
         let mut sending = self.channel.send(attempt.message.clone());
         let mut context = Context::from_waker(Waker::noop());
         match Pin::as_mut(&mut sending).poll(&mut context) {
             Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
             Poll::Pending => {
-                state.in_flight += 1;
+                state.attempts += 1;
+                attempt.number = state.attempts;
+                state.with_channel.insert(attempt.number, attempt.message.request());
                 let myself = myself.clone();
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
@@ -176,10 +208,7 @@ impl NumberActor {
                 state.breaker.failed(now);
                 let wait = after.unwrap_or_else(|| backoff(attempt.refusals, random::fraction()));
                 attempt.refusals += 1;
-                // When it is over before that, the waiting ends there, and the message with it.
-                let at = now.plus(wait).min(attempt.message.give_up_at);
-                state.delayed_count += 1;
-                state.delayed.insert((at, state.delayed_count), attempt);
+                state.delay(now.plus(wait), attempt);
                 return;
             }
         };
@@ -188,12 +217,11 @@ impl NumberActor {
     }
 
     fn conclude(&self, message: &Outbound, settled: Settled, state: &mut State) {
-        let Content::Otp { request_id, .. } = &message.content;
         if state.workspace.as_ref() != Some(&message.workspace) {
             self.hand_back(state);
             state.workspace = Some(message.workspace.clone());
         }
-        state.answers.push((*request_id, settled));
+        state.answers.push((message.request(), settled));
     }
 
     /// Gives the collected answers to their workspace.
@@ -218,13 +246,8 @@ impl NumberActor {
     fn wait_for_next(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
         let now = self.clock.now();
         let delayed = state.delayed.first_key_value().map(|((at, _), _)| *at);
-        let held = state.breaker.open_until().filter(|_| !state.ready.is_empty());
-        let next = match (delayed, held) {
-            (Some(delayed), Some(held)) => Some(delayed.min(held)),
-            (delayed, held) => delayed.or(held),
-        };
-        // What is not in the future waits for an answer that is under way, not for time.
-        let Some(next) = next.filter(|next| *next > now) else { return };
+        // What is ready waits for an answer that is under way, not for time.
+        let Some(next) = delayed.filter(|next| *next > now) else { return };
         if state.wait.1.is_some_and(|waited_for| waited_for <= next) {
             return;
         }

@@ -30,6 +30,16 @@ pub(crate) trait Settle: Send + Sync + 'static {
     fn queue_lost(&self, number: NumberId);
 }
 
+/// How often messages have been handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handover {
+    /// Never before.
+    First,
+    /// Perhaps before: by a workspace that does not know what became of them. A number that still
+    /// has one takes no second.
+    Again,
+}
+
 /// The numbers that have something to send, and the way to them.
 pub(crate) struct Numbers {
     directory: DashMap<NumberId, Arc<NumberSlot>>,
@@ -51,7 +61,7 @@ pub(crate) struct NumberSlot {
     /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
     down_until_ms: AtomicU64,
     /// What came while no actor ran; it is given to the next one.
-    waiting: parking_lot::Mutex<Vec<Outbound>>,
+    waiting: parking_lot::Mutex<Vec<(Handover, Vec<Outbound>)>>,
 }
 
 impl Numbers {
@@ -66,7 +76,7 @@ impl Numbers {
 
     /// Hands messages to their numbers. They are durable, so one that gets lost on the way goes
     /// out again when its workspace or the engine starts anew.
-    pub(crate) fn dispatch(&self, messages: Vec<Outbound>) {
+    pub(crate) fn dispatch(&self, handover: Handover, messages: Vec<Outbound>) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {
             let number = first.number;
@@ -75,17 +85,20 @@ impl Numbers {
             while let Some(next) = messages.next_if(|next| next.number == number) {
                 same.push(next);
             }
-            self.dispatch_to(number, same);
+            self.dispatch_to(number, handover, same);
         }
     }
 
-    fn dispatch_to(&self, number: NumberId, messages: Vec<Outbound>) {
+    fn dispatch_to(&self, number: NumberId, handover: Handover, messages: Vec<Outbound>) {
         let slot = self.slot(number);
         let residence = slot.residence.read();
         let messages = match &*residence {
-            Residence::Live(actor) => match actor.cast(NumberMessage::Dispatch(messages)) {
+            Residence::Live(actor) => match actor.cast(NumberMessage::Dispatch(handover, messages))
+            {
                 Ok(()) => return,
-                Err(ractor::MessagingErr::SendErr(NumberMessage::Dispatch(messages))) => messages,
+                Err(ractor::MessagingErr::SendErr(NumberMessage::Dispatch(_, messages))) => {
+                    messages
+                }
                 // It died with what it had: its restart has everything handed over again.
                 Err(_) => return,
             },
@@ -93,7 +106,7 @@ impl Numbers {
             // Its restart has everything handed over again.
             Residence::Down { .. } | Residence::Parked(_) => return,
         };
-        slot.waiting.lock().extend(messages);
+        slot.waiting.lock().push((handover, messages));
         drop(residence);
         if let Some(wiring) = self.wiring.get() {
             let start = crate::supervise::NurseryMessage::Start(number, None);
@@ -173,10 +186,9 @@ impl Family for NumberFamily {
         let slot = self.0.slot(*number);
         let mut place = slot.residence.write();
         if let Residence::Live(actor) = &residence {
-            let waiting = std::mem::take(&mut *slot.waiting.lock());
-            if !waiting.is_empty() {
+            for (handover, messages) in slot.waiting.lock().drain(..) {
                 // If it is gone already, its restart has everything handed over again.
-                drop(actor.cast(NumberMessage::Dispatch(waiting)));
+                drop(actor.cast(NumberMessage::Dispatch(handover, messages)));
             }
         }
         *place = residence;

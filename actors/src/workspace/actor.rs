@@ -7,9 +7,9 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::Outbound;
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
+use crate::number::Handover;
 use crate::random;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Subscriber, Table};
@@ -42,7 +42,8 @@ pub(crate) enum WorkspaceMessage {
     Tick,
     /// Answered when time's work and all that came before is durable.
     Barrier(oneshot::Sender<()>),
-    /// The number has lost its queue: hand over again what is not answered for.
+    /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
+    /// answered for.
     Redispatch,
 }
 
@@ -115,8 +116,9 @@ impl Actor for WorkspaceActor {
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
-        let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
-        self.dispatch(loaded.core.unsent());
+        *state = Some(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
+        // Behind the answers of a number that have come already.
+        drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(())
     }
 
@@ -252,7 +254,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Committed(group, result) => {
                 result?;
-                self.dispatch(state.gate.open(group));
+                self.shared.numbers.dispatch(Handover::First, state.gate.open(group));
                 return Ok(());
             }
             WorkspaceMessage::Tick => {
@@ -266,7 +268,10 @@ impl WorkspaceActor {
                 return Ok(());
             }
             WorkspaceMessage::Redispatch => {
-                self.dispatch(core.unsent());
+                let mut unsent = core.unsent();
+                // Those at the gate are not durable yet, and go out when they are.
+                state.gate.retain_absent(&mut unsent);
+                self.shared.numbers.dispatch(Handover::Again, unsent);
                 return Ok(());
             }
         };
@@ -276,11 +281,6 @@ impl WorkspaceActor {
     /// How long the number is left alone, because it has been failing.
     fn channel_down(&self, core: &Core) -> Option<Duration> {
         self.shared.numbers.down_for(core.number?)
-    }
-
-    /// Hands messages to their number.
-    fn dispatch(&self, messages: Vec<Outbound>) {
-        self.shared.numbers.dispatch(messages);
     }
 
     fn tick(&self, state: &mut Loaded) -> Result<(), StateLost> {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use hashbrown::HashSet;
+
 use crate::channel::Outbound;
 use crate::store::writer::Group;
 
@@ -108,6 +110,15 @@ impl Gate {
         }
         let due = self.outbound.partition_point(|(of, _)| *of <= group);
         self.outbound.drain(..due).map(|(_, message)| message).collect()
+    }
+
+    /// Leaves of `messages` those of requests that have none waiting here.
+    pub(super) fn retain_absent(&self, messages: &mut Vec<Outbound>) {
+        if self.outbound.is_empty() || messages.is_empty() {
+            return;
+        }
+        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.request()).collect();
+        messages.retain(|message| !here.contains(&message.request()));
     }
 
     /// A commit failed: whatever waits is answered that its outcome is unknown.
