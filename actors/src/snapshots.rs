@@ -28,6 +28,15 @@ pub(crate) struct Replay {
 impl Replay {
     /// Applies the next frame.
     pub(crate) fn apply(&mut self, frame: &Frame) {
+        if frame.number != self.position.next() {
+            // Only what two damaged snapshots covered can be missing. It is not to be had any
+            // more, and what is there is worth more than nothing.
+            tracing::error!(
+                after = self.position.0,
+                before = frame.number.0,
+                "journal frames are gone and no snapshot that can be read covers them"
+            );
+        }
         for section in &frame.sections {
             let id = &section.workspace;
             if self.damaged.contains_key(id) {

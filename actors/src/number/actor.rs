@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
@@ -18,7 +18,7 @@ use crate::random;
 use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
-use super::{Handover, NumberSlot, Numbers};
+use super::{NumberSlot, Numbers};
 
 /// Most messages that are with the channel at once.
 const IN_FLIGHT_MAX: usize = 1000;
@@ -31,7 +31,9 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) enum NumberMessage {
     /// Send these. Each gets one final answer, through [`super::Settle`], unless the actor dies.
-    Dispatch(Handover, Vec<Outbound>),
+    Dispatch(Vec<Outbound>),
+    /// The same, except for those of requests that it already has a message of.
+    Recover(Vec<Outbound>),
     /// A message that took time has its outcome.
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
@@ -45,8 +47,6 @@ pub(crate) enum NumberMessage {
 pub(crate) struct Attempt {
     message: Outbound,
     refusals: u32,
-    /// Tells apart those that are with the channel.
-    number: u64,
 }
 
 pub(crate) struct NumberActor {
@@ -64,9 +64,8 @@ pub(crate) struct State {
     /// To be sent from a moment on; the number tells those of one moment apart.
     delayed: BTreeMap<(Timestamp, u64), Attempt>,
     delayed_count: u64,
-    /// With the channel, which takes time: by the attempt's number.
-    with_channel: HashMap<u64, RequestId>,
-    attempts: u64,
+    /// Requests whose messages are with the channel, once for each message.
+    in_flight: Vec<RequestId>,
     breaker: Breaker,
     /// The generation of the running wait, and what it waits for. Older waits are ignored.
     wait: (u64, Option<Timestamp>),
@@ -86,11 +85,11 @@ impl State {
         self.delayed.insert((at, self.delayed_count), attempt);
     }
 
-    /// The requests whose messages have no final answer yet.
-    fn held(&self) -> HashSet<RequestId> {
+    /// The requests that it has messages of.
+    fn requests(&self) -> HashSet<RequestId> {
         let waiting = self.ready.iter().chain(self.delayed.values());
         let waiting = waiting.map(|attempt| attempt.message.request());
-        waiting.chain(self.with_channel.values().copied()).collect()
+        waiting.chain(self.in_flight.iter().copied()).collect()
     }
 }
 
@@ -114,17 +113,20 @@ impl Actor for NumberActor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NumberMessage::Dispatch(handover, mut messages) => {
-                if handover == Handover::Again {
-                    let held = state.held();
-                    messages.retain(|message| !held.contains(&message.request()));
-                }
-                let fresh =
-                    messages.into_iter().map(|message| Attempt { message, refusals: 0, number: 0 });
-                state.ready.extend(fresh);
+            NumberMessage::Dispatch(messages) => {
+                state.ready.extend(messages.into_iter().map(Attempt::first));
+            }
+            NumberMessage::Recover(messages) => {
+                let has = state.requests();
+                let missing =
+                    messages.into_iter().filter(|message| !has.contains(&message.request()));
+                state.ready.extend(missing.map(Attempt::first));
             }
             NumberMessage::Done(attempt, outcome) => {
-                state.with_channel.remove(&attempt.number);
+                let of = attempt.message.request();
+                if let Some(place) = state.in_flight.iter().position(|request| *request == of) {
+                    state.in_flight.swap_remove(place);
+                }
                 self.concluded(*attempt, outcome, state);
             }
             NumberMessage::Wake(generation) => {
@@ -136,7 +138,7 @@ impl Actor for NumberActor {
         }
         self.send_what_may_go(&myself, state);
         self.hand_back(state);
-        if state.with_channel.is_empty()
+        if state.in_flight.is_empty()
             && let Some(done) = state.draining.take()
         {
             // Nobody is told if the asker has gone away.
@@ -158,7 +160,7 @@ impl NumberActor {
         {
             state.ready.push_back(entry.remove());
         }
-        while state.with_channel.len() < IN_FLIGHT_MAX
+        while state.in_flight.len() < IN_FLIGHT_MAX
             && let Some(attempt) = state.ready.pop_front()
         {
             if attempt.message.give_up_at <= now {
@@ -178,15 +180,13 @@ impl NumberActor {
     }
 
     /// Hands one message over. A channel that answers at once costs no task.
-    fn send(&self, myself: &ActorRef<NumberMessage>, mut attempt: Attempt, state: &mut State) {
+    fn send(&self, myself: &ActorRef<NumberMessage>, attempt: Attempt, state: &mut State) {
         let mut sending = self.channel.send(attempt.message.clone());
         let mut context = Context::from_waker(Waker::noop());
         match Pin::as_mut(&mut sending).poll(&mut context) {
             Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
             Poll::Pending => {
-                state.attempts += 1;
-                attempt.number = state.attempts;
-                state.with_channel.insert(attempt.number, attempt.message.request());
+                state.in_flight.push(attempt.message.request());
                 let myself = myself.clone();
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
@@ -258,6 +258,12 @@ impl NumberActor {
             // The actor may be gone, and its successor waits for itself.
             drop(myself.cast(NumberMessage::Wake(generation)));
         }));
+    }
+}
+
+impl Attempt {
+    const fn first(message: Outbound) -> Self {
+        Self { message, refusals: 0 }
     }
 }
 

@@ -30,16 +30,6 @@ pub(crate) trait Settle: Send + Sync + 'static {
     fn queue_lost(&self, number: NumberId);
 }
 
-/// How often messages have been handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Handover {
-    /// Never before.
-    First,
-    /// Perhaps before: by a workspace that does not know what became of them. A number that still
-    /// has one takes no second.
-    Again,
-}
-
 /// The numbers that have something to send, and the way to them.
 pub(crate) struct Numbers {
     directory: DashMap<NumberId, Arc<NumberSlot>>,
@@ -61,7 +51,7 @@ pub(crate) struct NumberSlot {
     /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
     down_until_ms: AtomicU64,
     /// What came while no actor ran; it is given to the next one.
-    waiting: parking_lot::Mutex<Vec<(Handover, Vec<Outbound>)>>,
+    waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
 
 impl Numbers {
@@ -74,9 +64,19 @@ impl Numbers {
         drop(self.wiring.set(wiring));
     }
 
-    /// Hands messages to their numbers. They are durable, so one that gets lost on the way goes
-    /// out again when its workspace or the engine starts anew.
-    pub(crate) fn dispatch(&self, handover: Handover, messages: Vec<Outbound>) {
+    /// Hands new messages to their numbers. They are durable, so one that gets lost on the way
+    /// goes out again when its workspace or the engine starts anew.
+    pub(crate) fn dispatch(&self, messages: Vec<Outbound>) {
+        self.hand_over(messages, NumberMessage::Dispatch);
+    }
+
+    /// Hands messages over that a predecessor may have handed over already: those that the number
+    /// still has are left out.
+    pub(crate) fn recover(&self, messages: Vec<Outbound>) {
+        self.hand_over(messages, NumberMessage::Recover);
+    }
+
+    fn hand_over(&self, messages: Vec<Outbound>, message: fn(Vec<Outbound>) -> NumberMessage) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {
             let number = first.number;
@@ -85,45 +85,30 @@ impl Numbers {
             while let Some(next) = messages.next_if(|next| next.number == number) {
                 same.push(next);
             }
-            self.dispatch_to(number, handover, same);
+            self.hand_over_to(number, message(same));
         }
     }
 
-    fn dispatch_to(&self, number: NumberId, handover: Handover, messages: Vec<Outbound>) {
+    fn hand_over_to(&self, number: NumberId, message: NumberMessage) {
         let slot = self.slot(number);
         let residence = slot.residence.read();
-        let messages = match &*residence {
-            Residence::Live(actor) => match actor.cast(NumberMessage::Dispatch(handover, messages))
-            {
-                Ok(()) => return,
-                Err(ractor::MessagingErr::SendErr(NumberMessage::Dispatch(_, messages))) => {
-                    messages
-                }
-                // It died with what it had: its restart has everything handed over again.
-                Err(_) => return,
+        let message = match &*residence {
+            Residence::Live(actor) => match actor.cast(message) {
+                Err(ractor::MessagingErr::SendErr(message)) => message,
+                // If it died with what it had, its restart has everything handed over again.
+                Ok(()) | Err(_) => return,
             },
-            Residence::Idle => messages,
+            Residence::Idle => message,
             // Its restart has everything handed over again.
             Residence::Down { .. } | Residence::Parked(_) => return,
         };
-        slot.waiting.lock().push((handover, messages));
+        slot.waiting.lock().push(message);
         drop(residence);
         if let Some(wiring) = self.wiring.get() {
             let start = crate::supervise::NurseryMessage::Start(number, None);
             // The supervisor is gone when the engine is.
             drop(wiring.supervisor.cast(start));
         }
-    }
-
-    /// How long the number is still left alone because it kept failing.
-    pub(crate) fn down_for(&self, number: NumberId) -> Option<Duration> {
-        let slot = self.directory.get(&number)?;
-        let until = match slot.down_until_ms.load(Ordering::Acquire) {
-            0 => return None,
-            until => Timestamp::from_millis(until),
-        };
-        let left = until.since(self.clock.now());
-        (!left.is_zero()).then_some(left)
     }
 
     /// The actors that run.
@@ -135,7 +120,8 @@ impl Numbers {
         self.directory.iter().filter_map(|entry| live(entry.value())).collect()
     }
 
-    fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
+    /// The number's entry.
+    pub(crate) fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
         if let Some(slot) = self.directory.get(&number) {
             return Arc::clone(&slot);
         }
@@ -147,6 +133,15 @@ impl Numbers {
             })
         };
         Arc::clone(&self.directory.entry(number).or_insert_with(new))
+    }
+}
+
+impl NumberSlot {
+    /// How long the number is still left alone because it kept failing.
+    pub(crate) fn down_for(&self, now: Timestamp) -> Option<Duration> {
+        let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));
+        let left = until.since(now);
+        (!left.is_zero()).then_some(left)
     }
 }
 
@@ -186,9 +181,9 @@ impl Family for NumberFamily {
         let slot = self.0.slot(*number);
         let mut place = slot.residence.write();
         if let Residence::Live(actor) = &residence {
-            for (handover, messages) in slot.waiting.lock().drain(..) {
+            for message in slot.waiting.lock().drain(..) {
                 // If it is gone already, its restart has everything handed over again.
-                drop(actor.cast(NumberMessage::Dispatch(handover, messages)));
+                drop(actor.cast(message));
             }
         }
         *place = residence;

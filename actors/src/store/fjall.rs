@@ -4,10 +4,11 @@
 //! has to remember. A commit is one write batch, hence one entry of the write-ahead log and one
 //! `fdatasync`.
 //!
-//! Frames are written with ever larger keys, so their tables never overlap and leveled compaction
-//! only moves them down, without rewriting a byte. Trimming records durably how far it went and
-//! then drops the tables that lie wholly before that: no tombstones, no compaction. Frames that
-//! remain beside newer ones in a table are passed over by their numbers until it can go too. (FIFO
+//! Frames are written with ever larger keys, so their tables never overlap: leveled compaction joins
+//! the newest few into one or moves them down as they are, and never touches the older ones.
+//! Trimming records durably how far it went and then drops the tables that lie wholly before that:
+//! no tombstones, no compaction. Frames that remain beside newer ones in a table are passed over by
+//! their numbers until it can go too. (FIFO
 //! compaction drops by size and age, not by key; a keyspace per span of frames would have the
 //! commit path create keyspaces.)
 
@@ -98,7 +99,7 @@ impl FjallStore {
     /// [`StoreError::Damaged`] when the files do not make sense; [`StoreError::Failed`] when they
     /// cannot be read or written.
     pub fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        let open = Open::open_first(dir, options)?;
+        let open = Open::first(dir, options)?;
         let state = RwLock::new(State::Open(Arc::new(open)));
         Ok(Self { dir: dir.to_owned(), options, state })
     }
@@ -167,7 +168,7 @@ impl Store for FjallStore {
         // Closes it, unless a reader still has it: then the attempt to open fails, and the next
         // one may not.
         drop(old.take());
-        let open = Open::open_again(&self.dir, self.options)?;
+        let open = Open::again(&self.dir, self.options)?;
         *state = State::Open(Arc::new(open));
         Ok(())
     }

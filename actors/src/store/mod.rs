@@ -163,7 +163,8 @@ pub trait Store: Send + Sync + 'static {
         visit: Visit<'_>,
     ) -> Result<(), StoreError>;
 
-    /// Visits the frames after `after`, oldest first.
+    /// Visits the frames after `after`, oldest first. Trimmed ones are passed over in silence: who
+    /// needs all of them checks that the first one is `after.next()`.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when a frame's checksum or number is not what it must be.

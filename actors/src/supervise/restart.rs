@@ -6,8 +6,8 @@ use crate::domain::Timestamp;
 
 /// The first delay; each further death doubles it.
 const DELAY_MIN: Duration = Duration::from_millis(100);
-/// No delay is longer.
-const DELAY_MAX: Duration = Duration::from_secs(30);
+/// No delay is longer: a store that works again is noticed within it.
+const DELAY_MAX: Duration = Duration::from_secs(5);
 /// A child that lived this long counts as healthy: its next death is a first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
@@ -51,7 +51,7 @@ mod tests {
             delays.push(policy.died(now.plus(Duration::from_secs(59)), 0.5).as_millis());
         }
         assert_eq!(delays[..4], [100, 200, 400, 800]);
-        assert_eq!(delays[11], 30_000);
+        assert_eq!(delays[11], 5_000);
         policy.started(now);
         assert_eq!(policy.died(now.plus(Duration::from_secs(60)), 0.5), DELAY_MIN);
     }

@@ -21,7 +21,7 @@ pub(super) enum Held {
     Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
     Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
     Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
-    Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<WorkspaceSettings, ChangeError>),
+    Change(ReplyTo<WorkspaceSettings, ChangeError>, Box<WorkspaceSettings>),
     /// Somebody waits for everything before this to be durable.
     Barrier(tokio::sync::oneshot::Sender<()>),
 }
@@ -33,7 +33,7 @@ impl Held {
             Self::Verify(reply, answer) => reply.send(answer),
             Self::Resend(reply, answer) => reply.send(answer),
             Self::Read(reply, answer) => reply.send(answer),
-            Self::Change(reply, answer) => reply.send(answer),
+            Self::Change(reply, settings) => reply.send(Ok(*settings)),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
                 done.send(()).ok();
@@ -42,7 +42,7 @@ impl Held {
     }
 
     /// Answers that the outcome is unknown.
-    fn fail(self) {
+    pub(super) fn fail(self) {
         let why = Unavailable::because(UnavailableReason::Storage);
         match self {
             Self::Send(reply, _) => reply.send(Err(why.into())),

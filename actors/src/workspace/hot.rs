@@ -52,16 +52,7 @@ impl HotState {
     pub(super) fn play(&mut self, event: &Event) {
         match *event {
             Event::OtpSent { id, phone, expiry, length, key_version } => {
-                let otp = Otp {
-                    id,
-                    phone,
-                    expiry,
-                    length,
-                    key_version,
-                    attempts: 0,
-                    noted: OtpStatus::Active,
-                    delivery: Delivery::Queued,
-                };
+                let otp = Otp::new(id, phone, expiry, length, key_version);
                 let slot = self.otps.insert(otp);
                 self.count_send(id.timestamp(), slot);
             }
@@ -94,7 +85,10 @@ impl HotState {
         let Some(otp) = self.otps.get_mut(id) else { return };
         match *event {
             Event::OtpSent { .. } => {}
-            Event::OtpResent { .. } => otp.delivery = Delivery::Queued,
+            Event::OtpResent { .. } => {
+                otp.delivery = Delivery::Queued;
+                otp.unsettled = otp.unsettled.saturating_add(1);
+            }
             Event::OtpMissed { attempts, .. } => {
                 otp.attempts = attempts;
                 if otp.attempts_remaining() == 0 {
@@ -103,7 +97,10 @@ impl HotState {
             }
             Event::OtpVerified { .. } => otp.noted = OtpStatus::Verified,
             Event::OtpExpired { .. } => otp.noted = OtpStatus::Expired,
-            Event::OtpDelivery { delivery, .. } => otp.delivery = delivery,
+            Event::OtpDelivery { delivery, .. } => {
+                otp.delivery = delivery;
+                otp.unsettled = otp.unsettled.saturating_sub(1);
+            }
         }
     }
 

@@ -30,13 +30,13 @@ const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
 impl Open {
     /// Opens or makes the database in `dir`.
-    pub(super) fn open_first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+    pub(super) fn first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         fs::create_dir_all(dir).map_err(io_failed)?;
         Self::open_locked(dir, options, 1)
     }
 
     /// The same after this process closed it: waits a moment for the old one's end.
-    pub(super) fn open_again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+    pub(super) fn again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         Self::open_locked(dir, options, LOCK_ATTEMPTS.0)
     }
 
@@ -184,4 +184,30 @@ fn copy_log(from: &Path, to: &Path) -> io::Result<()> {
 
 fn io_failed(error: io::Error) -> StoreError {
     StoreError::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copied_log_lacks_only_the_zeros_behind_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let mut log = vec![1; 1000];
+        log.resize(500_000, 0);
+        log.resize(6 * 128 * 1024, 2);
+        // The last entry may end in zeros, right where a block is read.
+        log.extend_from_slice(&[0; 5]);
+        let end = log.len();
+        log.resize(2_000_000, 0);
+        fs::write(&from, &log).unwrap();
+        copy_log(&from, &to).unwrap();
+        let copy = fs::read(&to).unwrap();
+        assert!((end..end + 200_000).contains(&copy.len()), "{}", copy.len());
+        assert!(log.starts_with(&copy));
+        fs::write(&from, [3; 128 * 1024]).unwrap();
+        copy_log(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), [3; 128 * 1024]);
+    }
 }

@@ -178,3 +178,14 @@ fn content_that_is_whole_but_wrong_is_noticed() {
         assert_loads(&dir, 10, 1, 1);
     }
 }
+
+#[test]
+fn what_sled_left_unfinished_is_no_part_of_a_generation() {
+    let dir = two_generations();
+    let path = generation(&dir, 20);
+    let unfinished = path.join("sled/snap.00000000000000FF.generating");
+    fs::write(&unfinished, b"half").unwrap();
+    super::files::seal(&path).unwrap();
+    assert!(!unfinished.exists());
+    assert_loads(&dir, 20, 2, 0);
+}

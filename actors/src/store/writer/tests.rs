@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::store::frame::FRAME_BYTES_MAX;
 use crate::store::{Frame, LogChunk, MemoryStore, Table, event_log_key, scan_event_log};
-use gated::gated;
+use gated::{Permit, gated};
 
 type Heard = mpsc::Receiver<(Group, Result<(), CommitError>)>;
 
@@ -192,6 +192,24 @@ fn a_group_never_passes_a_frame() {
 }
 
 #[test]
+fn a_group_that_is_used_again_is_empty() {
+    let (store, gate) = gated();
+    let writer = gate.start(&store, WriterOptions::default());
+    let (subscriber, _heard) = subscribe(&writer, "acme");
+    let bytes = vec![7; 100_000];
+    subscriber.submit(events(b"0")).unwrap();
+    for _ in 0..6 {
+        gate.entered.recv().unwrap();
+        let [one, other] = [(); 2].map(|()| subscriber.submit(events(&bytes)).unwrap());
+        assert_eq!(one, other, "both fit into one frame");
+        gate.permits.send(Permit::Go).unwrap();
+    }
+    drop(gate.permits);
+    writer.stop();
+    assert_eq!(journal_of(&*store, "acme").len(), 1_200_001);
+}
+
+#[test]
 fn a_batch_fills_a_frame_or_is_too_large() {
     let store = MemoryStore::new();
     let options = WriterOptions { queued_bytes_max: 1 << 20 };
@@ -270,4 +288,27 @@ fn the_event_log_goes_in_chunks() {
     for (from, skipped) in [(0, 0), (1, 0), (3, 0), (4, 1), (10, 1), (11, 1), (12, 2), (13, 3)] {
         assert_eq!(firsts(from), all[skipped..], "from {from}");
     }
+}
+
+/// A patient batch is committed without anybody's call, and together with whoever comes.
+#[tokio::test]
+async fn patient_batches_wait_for_company() {
+    let store = Arc::new(MemoryStore::new());
+    let writer = Writer::start(store, WriterOptions::default()).unwrap();
+    let (sender, mut settled) = tokio::sync::mpsc::unbounded_channel();
+    let notify = move |group, result| sender.send((group, result)).unwrap();
+    let subscriber = writer.subscribe("acme".parse().unwrap(), Box::new(notify));
+    let patient = Batch { patient: true, ..events(b"patient") };
+    let first = subscriber.submit(patient).unwrap();
+    assert_eq!(settled.recv().await, Some((first, Ok(()))), "alone, after a moment");
+    let second = subscriber.submit(patient).unwrap();
+    subscriber.hurry();
+    assert_eq!(settled.recv().await, Some((second, Ok(()))), "at once, when told to");
+    let third = subscriber.submit(patient).unwrap();
+    let with = subscriber.submit(events(b"urgent")).unwrap();
+    assert!(with >= third, "in the order of the calls");
+    while settled.recv().await.unwrap().0 < with {}
+    subscriber.submit(patient).unwrap();
+    writer.stop();
+    assert!(settled.recv().await.is_some(), "before the end");
 }

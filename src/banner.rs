@@ -1,0 +1,98 @@
+//! What a start tells the person at the terminal.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use crate::boot::AdminTokenSource;
+use crate::settings::Secret;
+
+/// The banner. It shows the demo key, and so is for the terminal and never for a log; `Debug` hides
+/// the key.
+#[derive(Debug, Clone)]
+pub struct Banner {
+    address: SocketAddr,
+    data_dir: PathBuf,
+    admin_token: AdminTokenSource,
+    /// In a sandbox only.
+    demo_key: Option<Secret>,
+}
+
+impl Banner {
+    pub(crate) fn new(
+        address: SocketAddr,
+        data_dir: &Path,
+        admin_token: AdminTokenSource,
+        demo_key: Option<Secret>,
+    ) -> Self {
+        Self { address, data_dir: data_dir.to_owned(), admin_token, demo_key }
+    }
+
+    /// The address as a client of this machine reaches it.
+    fn reachable(&self) -> SocketAddr {
+        let ip = match self.address.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        };
+        SocketAddr::new(ip, self.address.port())
+    }
+}
+
+impl fmt::Display for Banner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = self.reachable();
+        writeln!(f, "Postrider {} listens on http://{}", env!("CARGO_PKG_VERSION"), self.address)?;
+        writeln!(f, "  interface     http://{server}/docs")?;
+        writeln!(f, "  data          {}", self.data_dir.display())?;
+        match &self.admin_token {
+            AdminTokenSource::File(path) => writeln!(f, "  admin token   {}", path.display())?,
+            AdminTokenSource::Settings => writeln!(f, "  admin token   from the settings")?,
+        }
+        if let Some(key) = &self.demo_key {
+            let key = key.reveal();
+            writeln!(f, "  sandbox key   {key}")?;
+            writeln!(f, "                {}", self.data_dir.join("demo.key").display())?;
+            writeln!(f, "Try it:")?;
+            writeln!(
+                f,
+                "  curl -X POST http://{server}/v1/otp/send -H 'Authorization: Bearer {key}' \
+                 -H 'Content-Type: application/json' -d '{{\"phone\":\"+15550123456\"}}'"
+            )
+        } else {
+            writeln!(f, "Try it:")?;
+            writeln!(f, "  curl http://{server}/readyz")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn banner(listen: &str, key: Option<&str>) -> String {
+        let source = AdminTokenSource::File("./data/admin.token".into());
+        let listen = listen.parse().unwrap();
+        let banner = Banner::new(listen, Path::new("./data"), source, key.map(Secret::new));
+        assert!(!format!("{banner:?}").contains("sesame"));
+        banner.to_string()
+    }
+
+    #[test]
+    fn a_sandbox_shows_its_key_and_a_request_that_works() {
+        let text = banner("0.0.0.0:4711", Some("sesame"));
+        assert!(text.contains("listens on http://0.0.0.0:4711\n"), "{text}");
+        assert!(text.contains(" ./data/admin.token\n") && text.contains(" ./data/demo.key\n"));
+        assert!(text.contains(
+            "curl -X POST http://127.0.0.1:4711/v1/otp/send -H 'Authorization: Bearer sesame' -H \
+             'Content-Type: application/json' -d '{\"phone\":\"+15550123456\"}'\n"
+        ));
+    }
+
+    #[test]
+    fn production_shows_no_key() {
+        let text = banner("[::]:80", None);
+        assert!(text.contains("curl http://[::1]:80/readyz\n"), "{text}");
+        assert!(!text.contains("key"), "{text}");
+    }
+}

@@ -1,0 +1,124 @@
+//! The data directory, and small files in it that are written whole or not at all.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::BootError;
+
+/// Held for as long as a server uses the directory.
+const LOCK: &str = "server.lock";
+
+/// Most bytes that a small file may have.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// The data directory, which no other server uses while this value lives.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    /// The system takes the lock back when the file is closed, however the process ends.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Opens the directory; makes it with mode 0700 when it is missing.
+    pub(crate) fn open(path: &Path) -> Result<Self, BootError> {
+        let failed = |source| BootError::File { path: path.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        let lock_path = path.join(LOCK);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(|source| BootError::File { path: lock_path.clone(), source })?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(BootError::InUse(path.to_owned())),
+            Err(TryLockError::Error(source)) => Err(BootError::File { path: lock_path, source }),
+        }
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the file `name` is.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The first line of the file `name`; `None` when there is no such file.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<String>, BootError> {
+        let path = self.file(name);
+        let mut text = String::new();
+        let read =
+            File::open(&path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
+        match read {
+            Ok(_) => Ok(Some(text.lines().next().unwrap_or_default().trim().to_owned())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(BootError::File { path, source }),
+        }
+    }
+
+    /// Writes the file `name`, mode 0600, with one line. After a crash it has all of the line, or
+    /// what it had before.
+    pub(crate) fn write(&self, name: &str, line: &str) -> Result<(), BootError> {
+        let path = self.file(name);
+        self.replace(name, &path, line).map_err(|source| BootError::File { path, source })
+    }
+
+    fn replace(&self, name: &str, path: &Path, line: &str) -> std::io::Result<()> {
+        let temporary = self.file(&format!(".{name}.new"));
+        // Left behind by a crash, perhaps with another mode.
+        match std::fs::remove_file(&temporary) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file =
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
+        file.write_all(format!("{line}\n").as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)?;
+        // The new name is durable once its directory is.
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn files_are_private_and_whole() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDir::open(&parent.path().join("a/b")).unwrap();
+        assert_eq!(mode(directory.path()), 0o700);
+        assert_eq!(directory.read("x").unwrap(), None);
+        // What a crash in the middle leaves behind.
+        std::fs::write(directory.file(".x.new"), "half").unwrap();
+        directory.write("x", "first").unwrap();
+        directory.write("x", "second").unwrap();
+        assert_eq!(directory.read("x").unwrap().as_deref(), Some("second"));
+        assert_eq!(std::fs::read_to_string(directory.file("x")).unwrap(), "second\n");
+        assert_eq!(mode(&directory.file("x")), 0o600);
+        assert!(!directory.file(".x.new").exists());
+    }
+
+    #[test]
+    fn one_server_at_a_time() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = DataDir::open(parent.path()).unwrap();
+        assert!(matches!(DataDir::open(parent.path()), Err(BootError::InUse(_))));
+        drop(first);
+        assert!(DataDir::open(parent.path()).is_ok());
+    }
+}

@@ -1,0 +1,69 @@
+//! What a start finds or makes in the data directory before anything is served.
+
+mod demo;
+mod directory;
+mod secrets;
+
+use std::io;
+use std::path::PathBuf;
+
+use postrider_actors::{AdminError, CreateWorkspaceError, StartError, Unavailable};
+
+pub(crate) use demo::prepare as prepare_demo;
+pub(crate) use directory::DataDir;
+pub(crate) use secrets::{AdminTokenSource, admin_token, master_keys};
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// A file or directory cannot be read or written.
+    #[error("{path}: {source}", path = .path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file has something else in it than it must.
+    #[error("{path}: must hold {expected}", path = .path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What it must hold.
+        expected: &'static str,
+    },
+    /// Another server uses the data directory.
+    #[error("{path}: the data directory is in use by another server", path = .0.display())]
+    InUse(PathBuf),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Which.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The metrics cannot be set up.
+    #[error("cannot set up metrics: {0}")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+    /// The engine does not start.
+    #[error("the engine does not start: {0}")]
+    Engine(#[from] StartError),
+    /// The demo workspace cannot be made.
+    #[error("cannot prepare the demo workspace: {0}")]
+    Demo(#[from] DemoError),
+}
+
+/// Why the demo workspace cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The workspace is not made.
+    #[error(transparent)]
+    Create(#[from] CreateWorkspaceError),
+    /// Something of it is not.
+    #[error(transparent)]
+    Change(#[from] AdminError),
+    /// It cannot be asked for.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}

@@ -1,0 +1,107 @@
+//! The master keys and the admin token: from the settings, or from files that the first start makes.
+
+use std::path::PathBuf;
+
+use postrider_actors::{MasterKeys, random};
+
+use super::{BootError, DataDir};
+use crate::http::AdminToken;
+use crate::settings::{MasterKey, Secret, Secrets};
+
+const MASTER_KEY_FILE: &str = "master.key";
+const ADMIN_TOKEN_FILE: &str = "admin.token";
+
+/// Where an operator finds the admin token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AdminTokenSource {
+    /// In the settings: whoever started the server knows it.
+    Settings,
+    /// In this file.
+    File(PathBuf),
+}
+
+/// The master keys that codes are derived from.
+pub(crate) fn master_keys(directory: &DataDir, secrets: &Secrets) -> Result<MasterKeys, BootError> {
+    let current = match secrets.master_key {
+        Some(key) => key,
+        None => master_key_file(directory)?,
+    };
+    let keys = secrets.previous_master_keys.iter().copied();
+    let keys = keys.chain([(secrets.master_key_version, current)]);
+    let keys = MasterKeys::new(keys.map(|(version, key)| (version, key.reveal())));
+    // There is one at least, so there are keys.
+    Ok(keys.unwrap_or_else(|| MasterKeys::single(current.reveal())))
+}
+
+fn master_key_file(directory: &DataDir) -> Result<MasterKey, BootError> {
+    let text = read_or_make(directory, MASTER_KEY_FILE)?;
+    MasterKey::from_hex(&text).ok_or_else(|| BootError::Content {
+        path: directory.file(MASTER_KEY_FILE),
+        expected: "one line of 64 hexadecimal digits; a new key would make every code that is on \
+                   its way wrong, so the server makes none",
+    })
+}
+
+/// The token of `/admin/v1`.
+pub(crate) fn admin_token(
+    directory: &DataDir,
+    given: Option<&Secret>,
+) -> Result<(AdminToken, AdminTokenSource), BootError> {
+    if let Some(token) = given {
+        return Ok((AdminToken::new(token.reveal()), AdminTokenSource::Settings));
+    }
+    let path = directory.file(ADMIN_TOKEN_FILE);
+    let token = read_or_make(directory, ADMIN_TOKEN_FILE)?;
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let expected = "one line of visible ASCII characters; remove the file to get a new token";
+        return Err(BootError::Content { path, expected });
+    }
+    Ok((AdminToken::new(&token), AdminTokenSource::File(path)))
+}
+
+/// The line of a file, which is made of 64 random hexadecimal digits when it is missing.
+fn read_or_make(directory: &DataDir, name: &str) -> Result<String, BootError> {
+    if let Some(line) = directory.read(name)? {
+        return Ok(line);
+    }
+    let line: String = random::bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
+    directory.write(name, &line)?;
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDir::open(parent.path()).unwrap();
+        let (_, source) = admin_token(&directory, None).unwrap();
+        assert_eq!(source, AdminTokenSource::File(directory.file("admin.token")));
+        let made = directory.read("admin.token").unwrap().unwrap();
+        assert_eq!(made.len(), 64);
+        admin_token(&directory, None).unwrap();
+        assert_eq!(directory.read("admin.token").unwrap().unwrap(), made);
+    }
+
+    #[test]
+    fn a_token_that_is_given_makes_no_file() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDir::open(parent.path()).unwrap();
+        let (_, source) = admin_token(&directory, Some(&Secret::new("t"))).unwrap();
+        assert_eq!(source, AdminTokenSource::Settings);
+        assert!(!directory.file("admin.token").exists());
+    }
+
+    #[test]
+    fn a_damaged_master_key_stops_the_start() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDir::open(parent.path()).unwrap();
+        let made = master_key_file(&directory).unwrap();
+        assert!(master_key_file(&directory).unwrap() == made);
+        std::fs::write(directory.file("master.key"), "half").unwrap();
+        let message = master_key_file(&directory).unwrap_err().to_string();
+        assert!(message.contains("master.key: must hold one line of 64 hexadecimal"), "{message}");
+    }
+}

@@ -1,0 +1,256 @@
+//! What can be typed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use postrider_actors::domain::{KeyId, Limits, NumberId, Scope, WorkspaceId};
+
+/// Dispatches one-time passwords and messages over a chat-app channel.
+#[derive(Debug, Parser)]
+#[command(name = "postrider", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server; what happens without a command
+    Serve(ServeArgs),
+    /// Make and see workspaces
+    Workspaces(Group<WorkspacesCommand>),
+    /// Make, list and revoke API keys
+    Keys(Group<KeysCommand>),
+    /// See and set a workspace's limits
+    Limits(Group<LimitsCommand>),
+    /// Set or add to a workspace's credits
+    Credits(Group<CreditsCommand>),
+    /// Connect, list and disconnect messaging numbers
+    Numbers(Group<NumbersCommand>),
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Settings, laid over the defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address and port to listen on, such as 127.0.0.1:8080; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Directory of everything that is durable
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// Commands that talk to a server.
+#[derive(Debug, Args)]
+pub(crate) struct Group<C: Subcommand> {
+    #[command(flatten)]
+    pub(crate) remote: Remote,
+    #[command(subcommand)]
+    pub(crate) command: C,
+}
+
+/// Which server, and how to talk to it.
+#[derive(Debug, Args)]
+pub(crate) struct Remote {
+    /// The server's address
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "POSTRIDER_SERVER",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    pub(crate) server: String,
+    /// The admin token; left out: the settings' or the one in the data directory
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "POSTRIDER_ADMIN_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) token: Option<String>,
+    /// The server's data directory, where admin.token is
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Print the server's answer as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkspacesCommand {
+    /// Make a workspace
+    Create {
+        /// 1 to 40 of a-z, 0-9 and -
+        id: WorkspaceId,
+        /// Its name, for people; left out: its id
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// List the workspaces
+    List,
+    /// Show a workspace
+    Show {
+        /// Its id
+        id: WorkspaceId,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make an API key and show it, this once
+    Create {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its name, for people
+        #[arg(long)]
+        name: String,
+        /// What it allows, such as messaging:send; may be repeated
+        #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
+        scopes: Vec<Scope>,
+    },
+    /// List the API keys, without the keys themselves
+    List {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Revoke an API key, at once
+    Revoke {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        key_id: KeyId,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LimitsCommand {
+    /// Show the limits in force; 0 is no limit
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Set limits
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Such as otp_per_phone_10m=10; 0 is no limit
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = limit)]
+        limits: Vec<(&'static str, u32)>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CreditsCommand {
+    /// Set the balance
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        credits: u64,
+    },
+    /// Add to the balance
+    Add {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        credits: u64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NumbersCommand {
+    /// Connect a number
+    Connect {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// What is behind it
+        #[arg(long, value_parser = ["sandbox"])]
+        kind: String,
+    },
+    /// List the numbers
+    List {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Disconnect a number
+    Disconnect {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        number_id: NumberId,
+    },
+}
+
+/// Why an argument is not a limit.
+#[derive(Debug, thiserror::Error)]
+enum LimitError {
+    #[error("must be NAME=VALUE")]
+    Form,
+    #[error("there is no such limit; there are {}", Limits::NAMES.join(", "))]
+    Name,
+    #[error("the value must be a whole number from 0 to 4294967295")]
+    Value,
+}
+
+/// The server ignores names it does not know, as it does everywhere; here one is a mistake.
+fn limit(text: &str) -> Result<(&'static str, u32), LimitError> {
+    let (name, value) = text.split_once('=').ok_or(LimitError::Form)?;
+    let name = Limits::NAMES.iter().find(|known| **known == name).ok_or(LimitError::Name)?;
+    Ok((name, value.parse().map_err(|_| LimitError::Value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::error::ErrorKind> {
+        Cli::try_parse_from(line.split(' ')).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_command_is_serve() {
+        let cli = parse("postrider --listen 127.0.0.1:0 --data-dir d").unwrap();
+        assert!(cli.command.is_none() && cli.serve.listen.is_some());
+        let cli = parse("postrider serve --config c").unwrap();
+        assert!(matches!(cli.command, Some(Command::Serve(args)) if args.config.is_some()));
+        assert!(parse("postrider --listen localhost").is_err());
+    }
+
+    #[test]
+    fn commands_take_their_arguments() {
+        for good in [
+            "postrider workspaces create acme --name Acme",
+            "postrider workspaces list --server http://h:1 --json",
+            "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",
+            "postrider limits set --workspace a otp_per_phone_10m=0 otp_per_phone_hour=3",
+            "postrider credits add -w a 5 --token t",
+            "postrider numbers connect --workspace a --kind sandbox",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "postrider workspaces create ACME",
+            "postrider keys create --workspace a --name n",
+            "postrider keys create --workspace a --name n --scope x",
+            "postrider keys revoke --workspace a x",
+            "postrider limits set --workspace a no=1",
+            "postrider limits set --workspace a otp_per_phone_10m=-1",
+            "postrider limits set --workspace a",
+            "postrider credits set --workspace a x",
+            "postrider numbers connect --workspace a --kind cloud_api",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

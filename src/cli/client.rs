@@ -1,0 +1,116 @@
+//! Calls to the administration of a server.
+
+use std::time::Duration;
+
+use postrider::settings::{Flags, Secret, Settings};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::CliError;
+use super::args::Remote;
+
+/// Longest that a call may take.
+const TIMEOUT: Duration = Duration::from_secs(70);
+/// Rows that a list is asked for at a time.
+const PAGE_ROWS: usize = 200;
+
+/// A server, and the token to administer it.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    server: String,
+    token: Secret,
+}
+
+impl Client {
+    /// A client of the server that the arguments name.
+    pub(crate) fn new(remote: &Remote) -> Result<Self, CliError> {
+        let server = remote.server.trim_end_matches('/').to_owned();
+        let token = token(remote)?;
+        // The provider is needed to build a client, even one that only speaks plain HTTP. Another
+        // one installed before would do as well.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let http = reqwest::Client::builder()
+            .timeout(TIMEOUT)
+            .no_proxy()
+            .build()
+            .map_err(|error| unreachable(&server, &error))?;
+        Ok(Self { http, server, token })
+    }
+
+    /// Calls `path` below `/admin/v1/workspaces`; the answer of a 204 is null.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CliError> {
+        let url = format!("{}/admin/v1/workspaces{path}", self.server);
+        let mut request = self.http.request(method, url).bearer_auth(self.token.reveal());
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let unreachable = |error| unreachable(&self.server, &error);
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(unreachable)?;
+        if status == StatusCode::NO_CONTENT {
+            return Ok(Value::Null);
+        }
+        let answer: Value = serde_json::from_slice(&bytes).map_err(|_| self.odd(status))?;
+        match (status.is_success(), answer["message"].as_str(), answer["code"].as_str()) {
+            (true, ..) => Ok(answer),
+            (false, Some(message), Some(code)) => {
+                Err(CliError::Refused { message: message.to_owned(), code: code.to_owned() })
+            }
+            _ => Err(self.odd(status)),
+        }
+    }
+
+    /// All rows of a list.
+    pub(crate) async fn list(&self, path: &str) -> Result<Value, CliError> {
+        let mut rows = Vec::new();
+        for page in 1.. {
+            let path = format!("{path}?page={page}&limit={PAGE_ROWS}");
+            let mut answer = self.call(Method::GET, &path, None).await?;
+            let Value::Array(data) = answer["data"].take() else {
+                return Err(self.odd(StatusCode::OK));
+            };
+            let last = data.len() < PAGE_ROWS;
+            rows.extend(data);
+            if last {
+                break;
+            }
+        }
+        Ok(json!({ "total": rows.len(), "data": rows }))
+    }
+
+    fn odd(&self, status: StatusCode) -> CliError {
+        CliError::Answer { server: self.server.clone(), what: format!("status {status}") }
+    }
+}
+
+fn unreachable(server: &str, error: &reqwest::Error) -> CliError {
+    // The innermost cause says most: "connection refused" rather than "error sending request".
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    CliError::Unreachable { server: server.to_owned(), cause: cause.to_string() }
+}
+
+/// The token of the arguments, of the settings, or of the file that the server made.
+fn token(remote: &Remote) -> Result<Secret, CliError> {
+    if let Some(token) = &remote.token {
+        return Ok(Secret::new(token));
+    }
+    let flags = Flags { data_dir: remote.data_dir.clone(), listen: None };
+    let settings = Settings::load(None, &flags)?;
+    if let (Some(token), None) = (settings.admin.token, &remote.data_dir) {
+        return Ok(token);
+    }
+    let path = settings.server.data_dir.join("admin.token");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Secret::new(text.trim())),
+        Err(source) => Err(CliError::NoToken { path, source }),
+    }
+}

@@ -1,0 +1,167 @@
+//! The commands that administer a server.
+
+use std::io::Write;
+
+use postrider_actors::domain::{Limits, Scope};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use super::CliError;
+use super::args::{
+    CreditsCommand, Group, KeysCommand, LimitsCommand, NumbersCommand, WorkspacesCommand,
+};
+use super::client::Client;
+use super::table::{self, Column};
+
+const WORKSPACE: [Column; 8] = [
+    ("ID", "/id"),
+    ("NAME", "/name"),
+    ("STATE", "/state"),
+    ("CREDITS", "/credits"),
+    ("KEYS", "/counts/keys"),
+    ("NUMBERS", "/counts/numbers"),
+    ("OTPS", "/counts/otps"),
+    ("CREATED", "/created_at"),
+];
+
+const KEY: [Column; 5] = [
+    ("ID", "/id"),
+    ("NAME", "/name"),
+    ("PREFIX", "/prefix"),
+    ("SCOPES", "/scopes"),
+    ("CREATED", "/created_at"),
+];
+
+const NEW_KEY: [Column; 4] =
+    [("KEY", "/key"), ("ID", "/id"), ("NAME", "/name"), ("SCOPES", "/scopes")];
+
+const NUMBER: [Column; 4] =
+    [("ID", "/id"), ("KIND", "/kind"), ("CALLBACK", "/callback_path"), ("CREATED", "/created_at")];
+
+/// `postrider workspaces …`
+pub(crate) async fn workspaces(group: Group<WorkspacesCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let (answer, shown) = match group.command {
+        WorkspacesCommand::Create { id, name } => {
+            let name = name.unwrap_or_else(|| id.to_string());
+            let body = json!({ "id": id, "name": name });
+            let made = client.call(Method::POST, "", Some(&body)).await?;
+            let shown = table::record(&made, &WORKSPACE);
+            (made, shown)
+        }
+        WorkspacesCommand::List => listed(&client, "", &WORKSPACE).await?,
+        WorkspacesCommand::Show { id } => {
+            let found = client.call(Method::GET, &format!("/{id}"), None).await?;
+            let mut shown = table::record(&found, &WORKSPACE);
+            if let Some(reason) = found["parked_reason"].as_str() {
+                shown.push_str(&format!("parked because {reason}\n"));
+            }
+            (found, shown)
+        }
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+/// `postrider keys …`
+pub(crate) async fn keys(group: Group<KeysCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let (answer, shown) = match group.command {
+        KeysCommand::Create { workspace, name, scopes } => {
+            let scopes: Vec<_> = scopes.into_iter().map(Scope::as_str).collect();
+            let body = json!({ "name": name, "scopes": scopes });
+            let path = format!("/{workspace}/keys");
+            let made = client.call(Method::POST, &path, Some(&body)).await?;
+            let mut shown = table::record(&made, &NEW_KEY);
+            shown.push_str("Keep the key now: it is not shown again.\n");
+            (made, shown)
+        }
+        KeysCommand::List { workspace } => {
+            listed(&client, &format!("/{workspace}/keys"), &KEY).await?
+        }
+        KeysCommand::Revoke { workspace, key_id } => {
+            client.call(Method::DELETE, &format!("/{workspace}/keys/{key_id}"), None).await?;
+            (json!({ "revoked": key_id.to_string() }), format!("revoked {key_id}\n"))
+        }
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+/// `postrider limits …`
+pub(crate) async fn limits(group: Group<LimitsCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let answer = match group.command {
+        LimitsCommand::Show { workspace } => {
+            let mut found = client.call(Method::GET, &format!("/{workspace}"), None).await?;
+            found["limits"].take()
+        }
+        LimitsCommand::Set { workspace, limits } => {
+            let body: Map<_, _> =
+                limits.into_iter().map(|(name, limit)| (name.to_owned(), limit.into())).collect();
+            let path = format!("/{workspace}/limits");
+            client.call(Method::PUT, &path, Some(&Value::Object(body))).await?
+        }
+    };
+    let lines = Limits::NAMES.iter().map(|name| json!({ "name": name, "limit": answer[name] }));
+    let lines: Vec<_> = lines.collect();
+    let shown = table::rows(&lines, &[("LIMIT", "/name"), ("VALUE", "/limit")]);
+    print(group.remote.json, &answer, &shown)
+}
+
+/// `postrider credits …`
+pub(crate) async fn credits(group: Group<CreditsCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let (method, workspace, body) = match group.command {
+        CreditsCommand::Set { workspace, credits } => {
+            (Method::PUT, workspace, json!({ "credits": credits }))
+        }
+        CreditsCommand::Add { workspace, credits } => {
+            (Method::POST, workspace, json!({ "add": credits }))
+        }
+    };
+    let answer = client.call(method, &format!("/{workspace}/credits"), Some(&body)).await?;
+    let shown = table::record(&answer, &[("CREDITS", "/credits")]);
+    print(group.remote.json, &answer, &shown)
+}
+
+/// `postrider numbers …`
+pub(crate) async fn numbers(group: Group<NumbersCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let (answer, shown) = match group.command {
+        NumbersCommand::Connect { workspace, kind } => {
+            let path = format!("/{workspace}/numbers");
+            let made = client.call(Method::POST, &path, Some(&json!({ "kind": kind }))).await?;
+            let shown = table::record(&made, &NUMBER);
+            (made, shown)
+        }
+        NumbersCommand::List { workspace } => {
+            listed(&client, &format!("/{workspace}/numbers"), &NUMBER).await?
+        }
+        NumbersCommand::Disconnect { workspace, number_id } => {
+            let path = format!("/{workspace}/numbers/{number_id}");
+            client.call(Method::DELETE, &path, None).await?;
+            (
+                json!({ "disconnected": number_id.to_string() }),
+                format!("disconnected {number_id}\n"),
+            )
+        }
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+async fn listed(
+    client: &Client,
+    path: &str,
+    columns: &[Column],
+) -> Result<(Value, String), CliError> {
+    let answer = client.list(path).await?;
+    let rows = answer["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shown = table::rows(rows, columns);
+    Ok((answer, shown))
+}
+
+fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    let written =
+        if as_json { writeln!(out, "{answer:#}") } else { out.write_all(shown.as_bytes()) };
+    written.map_err(|source| CliError::Io { what: "standard output", source })
+}

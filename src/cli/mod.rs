@@ -1,0 +1,53 @@
+//! The command line: `serve`, and administration of a server that runs, over HTTP.
+
+mod args;
+mod client;
+mod commands;
+mod serve;
+mod table;
+
+use std::path::PathBuf;
+
+pub(crate) use args::Cli;
+use args::Command;
+use postrider::settings::SettingsError;
+use postrider::{BootError, StopError};
+
+/// Why a command failed: each ends the process with status 1. Mistakes in the command itself are
+/// found by its parser and end it with status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    #[error("{what}: {source}")]
+    Io { what: &'static str, source: std::io::Error },
+    #[error(
+        "no admin token: give --token or POSTRIDER_ADMIN_TOKEN, or --data-dir of the server; {path}: \
+         {source}",
+        path = .path.display()
+    )]
+    NoToken { path: PathBuf, source: std::io::Error },
+    #[error("cannot reach {server}: {cause}")]
+    Unreachable { server: String, cause: String },
+    #[error("{message} ({code})")]
+    Refused { message: String, code: String },
+    #[error("{server} answered something that is not Postrider's: {what}")]
+    Answer { server: String, what: String },
+}
+
+/// Does what the command line says.
+pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
+    match cli.command {
+        None => serve::serve(&cli.serve).await,
+        Some(Command::Serve(args)) => serve::serve(&args).await,
+        Some(Command::Workspaces(group)) => commands::workspaces(group).await,
+        Some(Command::Keys(group)) => commands::keys(group).await,
+        Some(Command::Limits(group)) => commands::limits(group).await,
+        Some(Command::Credits(group)) => commands::credits(group).await,
+        Some(Command::Numbers(group)) => commands::numbers(group).await,
+    }
+}

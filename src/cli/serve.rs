@@ -1,0 +1,61 @@
+//! `postrider serve`: a server until a signal ends it.
+
+use std::io::Write;
+
+use postrider::settings::{Flags, Settings};
+use postrider::{Server, logging};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::CliError;
+use super::args::ServeArgs;
+
+/// Status of a process that a second signal ended.
+const STATUS_IMPATIENT: i32 = 1;
+
+/// Runs until SIGTERM or SIGINT; then drains.
+pub(crate) async fn serve(args: &ServeArgs) -> Result<(), CliError> {
+    let flags = Flags { listen: args.listen, data_dir: args.data_dir.clone() };
+    let settings = Settings::load(args.config.as_deref(), &flags)?;
+    logging::start(&settings.log);
+    let mut signals = Signals::new()?;
+    let server = Server::start(settings).await?;
+    // Nobody may be reading: the server is no worse for it.
+    if let Err(error) = write!(std::io::stdout().lock(), "{}", server.banner()) {
+        tracing::warn!(%error, "the banner could not be shown");
+    }
+    signals.next().await;
+    tracing::info!("draining; a second signal ends the process at once");
+    tokio::spawn(async move {
+        signals.next().await;
+        tracing::warn!("ended before everything was finished");
+        std::process::exit(STATUS_IMPATIENT);
+    });
+    server.shutdown().await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The signals that end a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, CliError> {
+        let listen = |kind| {
+            signal(kind).map_err(|source| CliError::Io { what: "cannot wait for signals", source })
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A workspace's credits.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::workspace;
+use crate::http::body::Whole;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+
+/// Most credits that one call may set or add.
+const CREDITS_MAX: u64 = i64::MAX as u64;
+
+/// A balance to be set.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct SetCredits {
+    /// The new balance.
+    #[schema(value_type = i64, minimum = 0, example = 1000)]
+    credits: Whole,
+}
+
+/// Credits to be added.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct AddCredits {
+    /// How many.
+    #[schema(value_type = i64, minimum = 0, example = 500)]
+    add: Whole,
+}
+
+/// A balance.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CreditsAnswer {
+    /// The balance after the change.
+    #[schema(example = 1500)]
+    credits: u64,
+}
+
+#[utoipa::path(
+    put,
+    path = "/admin/v1/workspaces/{workspace}/credits",
+    operation_id = "setCredits",
+    tag = "Administration",
+    summary = "Set the balance",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = SetCredits,
+    responses((status = 200, description = "The balance", body = CreditsAnswer))
+)]
+pub(crate) async fn set(mut call: Call<()>) -> Answer {
+    let credits = call.json::<SetCredits>()?.credits.within("credits", 0, CREDITS_MAX)?;
+    let id = workspace(&mut call).await?;
+    let credits = call.edge.engine.admin().set_credits(&id, credits).await?;
+    Ok(Reply::ok(&CreditsAnswer { credits }))
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces/{workspace}/credits",
+    operation_id = "addCredits",
+    tag = "Administration",
+    summary = "Add to the balance",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = AddCredits,
+    responses((status = 200, description = "The balance", body = CreditsAnswer))
+)]
+pub(crate) async fn add(mut call: Call<()>) -> Answer {
+    let add = call.json::<AddCredits>()?.add.within("add", 0, CREDITS_MAX)?;
+    let id = workspace(&mut call).await?;
+    let credits = call.edge.engine.admin().add_credits(&id, add).await?;
+    Ok(Reply::ok(&CreditsAnswer { credits }))
+}

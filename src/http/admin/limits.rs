@@ -1,0 +1,143 @@
+//! A workspace's limits.
+
+use std::fmt;
+
+use postrider_actors::domain::{Limits, LimitsOverride};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess};
+use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::workspace;
+use crate::http::body::Whole;
+use crate::http::error::ApiError;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+
+/// Limits as a body gives them. Names that are not a limit's are ignored, as unknown fields are
+/// everywhere; `null` leaves a limit as it is.
+#[derive(Debug, Default)]
+pub(crate) struct LimitsBody(Vec<(&'static str, Whole)>);
+
+impl LimitsBody {
+    /// The limits; `prefix` is what comes before a name in a message.
+    pub(crate) fn check(&self, prefix: &str) -> Result<LimitsOverride, ApiError> {
+        let mut map = serde_json::Map::new();
+        for (name, limit) in &self.0 {
+            let limit: u32 = limit.within(&format!("{prefix}{name}"), 0, u32::MAX)?;
+            map.insert((*name).to_owned(), limit.into());
+        }
+        serde_json::from_value(map.into()).map_err(|error| ApiError::invalid(error.to_string()))
+    }
+
+    /// The names that are given.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitsBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = LimitsBody;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of limits")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LimitsBody, A::Error> {
+                let mut seen: Vec<&'static str> = Vec::new();
+                let mut limits = Vec::new();
+                while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+                    let Some(name) = Limits::NAMES.iter().find(|name| **name == key) else {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    if seen.contains(name) {
+                        return Err(de::Error::duplicate_field(name));
+                    }
+                    seen.push(name);
+                    limits.extend(map.next_value::<Option<Whole>>()?.map(|limit| (*name, limit)));
+                }
+                Ok(LimitsBody(limits))
+            }
+        }
+
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+/// How the document shows limits.
+pub(crate) struct LimitsSchema;
+
+impl PartialSchema for LimitsSchema {
+    fn schema() -> RefOr<Schema> {
+        let limit: Object = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0))
+            .maximum(Some(u32::MAX))
+            .build();
+        let limits = Limits::NAMES
+            .iter()
+            .fold(ObjectBuilder::new(), |object, name| object.property(*name, limit.clone()))
+            .description(Some("Limits by name; 0 is no limit."));
+        RefOr::T(Schema::Object(limits.build()))
+    }
+}
+
+impl ToSchema for LimitsSchema {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Limits".into()
+    }
+}
+
+#[utoipa::path(
+    put,
+    path = "/admin/v1/workspaces/{workspace}/limits",
+    operation_id = "setLimits",
+    tag = "Administration",
+    summary = "Set limits of a workspace",
+    description = "Those that are left out, or null, stay as they are. Answers all that are in \
+                   force. `unauthenticated_per_minute` is the server's: here it has no effect.",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = LimitsSchema,
+    responses((status = 200, description = "The limits in force", body = LimitsSchema))
+)]
+pub(crate) async fn set(mut call: Call<()>) -> Answer {
+    let over = call.json::<LimitsBody>()?.check("")?;
+    let id = workspace(&mut call).await?;
+    Ok(Reply::ok(&call.edge.engine.admin().set_limits(&id, over).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::body;
+
+    fn check(text: &'static str) -> Result<LimitsOverride, String> {
+        body::parse::<LimitsBody>(text.as_bytes())
+            .and_then(|body| body.check(""))
+            .map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn limits_are_read_by_name() {
+        let over =
+            check(r#"{"otp_per_phone_10m": 9, "otp_per_phone_hour": null, "x": "y"}"#).unwrap();
+        let expected = LimitsOverride { otp_per_phone_10m: Some(9), ..Default::default() };
+        assert_eq!(over, expected);
+        assert_eq!(check("{}"), Ok(LimitsOverride::default()));
+        for (text, expected) in [
+            (r#"{"otp_per_phone_10m": -1}"#, "`otp_per_phone_10m` must be a whole number from 0"),
+            (r#"{"otp_per_phone_10m": 4294967296}"#, "`otp_per_phone_10m` must be a whole number"),
+            (r#"{"otp_per_phone_10m": 1.5}"#, "`otp_per_phone_10m`: invalid type: floating point"),
+            (r#"{"otp_per_phone_10m": 1, "otp_per_phone_10m": 2}"#, "duplicate field `otp_per_ph"),
+        ] {
+            let message = check(text).unwrap_err();
+            assert!(message.starts_with(expected), "{text}: {message}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Administration, below `/admin/v1` with the admin token: what the service calls its dashboard.
+
+pub(crate) mod credits;
+pub(crate) mod keys;
+pub(crate) mod limits;
+pub(crate) mod numbers;
+pub(crate) mod workspaces;
+
+use postrider_actors::domain::WorkspaceId;
+
+use super::auth::Administrator;
+use super::error::ApiError;
+use super::pipeline::Call;
+use super::route::Routes;
+
+/// Most characters of a name that people give to a workspace or a key.
+const NAME_CHARS_MAX: usize = 100;
+
+pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
+    routes
+        .post("/admin/v1/workspaces", workspaces::create)
+        .get("/admin/v1/workspaces", workspaces::list)
+        .get("/admin/v1/workspaces/{workspace}", workspaces::read)
+        .post("/admin/v1/workspaces/{workspace}/keys", keys::create)
+        .get("/admin/v1/workspaces/{workspace}/keys", keys::list)
+        .delete("/admin/v1/workspaces/{workspace}/keys/{key_id}", keys::revoke)
+        .put("/admin/v1/workspaces/{workspace}/credits", credits::set)
+        .post("/admin/v1/workspaces/{workspace}/credits", credits::add)
+        .put("/admin/v1/workspaces/{workspace}/limits", limits::set)
+        .post("/admin/v1/workspaces/{workspace}/numbers", numbers::connect)
+        .get("/admin/v1/workspaces/{workspace}/numbers", numbers::list)
+        .delete("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::disconnect)
+}
+
+/// The workspace that the path names; it may not exist.
+async fn workspace(call: &mut Call<()>) -> Result<WorkspaceId, ApiError> {
+    call.path("workspace", "no such workspace").await
+}
+
+/// A name for people.
+fn check_name(name: &str) -> Result<(), ApiError> {
+    let chars = name.chars().count();
+    if (1..=NAME_CHARS_MAX).contains(&chars) && !name.chars().any(char::is_control) {
+        Ok(())
+    } else {
+        let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
+        Err(ApiError::field("name", rule))
+    }
+}

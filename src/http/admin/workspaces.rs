@@ -1,0 +1,151 @@
+//! Workspaces.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::{Limits, WorkspaceId};
+use postrider_actors::{WorkspaceInfo, WorkspaceState};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{check_name, workspace};
+use crate::http::error::ApiError;
+use crate::http::list::Page;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+
+/// A workspace to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct NewWorkspace<'a> {
+    /// Its id, for ever.
+    #[serde(borrow)]
+    #[schema(example = "acme", pattern = "^[a-z0-9-]{1,40}$")]
+    id: Cow<'a, str>,
+    /// Its name, for people.
+    #[serde(borrow)]
+    #[schema(example = "Acme", min_length = 1, max_length = 100)]
+    name: Cow<'a, str>,
+}
+
+/// How much of what a workspace has.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Counts {
+    /// API keys that are not revoked.
+    keys: usize,
+    /// Connected numbers.
+    numbers: usize,
+    /// One-time password requests in memory, ended ones of the last hour included.
+    otps: usize,
+}
+
+/// A workspace.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WorkspaceAnswer {
+    /// Its id.
+    #[schema(example = "acme")]
+    id: String,
+    /// Its name.
+    #[schema(example = "Acme")]
+    name: String,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// Its balance.
+    credits: u64,
+    /// The limits in force; 0 is no limit.
+    #[schema(value_type = super::limits::LimitsSchema)]
+    limits: Limits,
+    /// How much it has.
+    counts: Counts,
+    /// `idle`: nothing in memory; `live`; `restarting`; `parked`: stopped for good.
+    #[schema(example = "live")]
+    state: &'static str,
+    /// Why it is parked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parked_reason: Option<String>,
+}
+
+impl From<WorkspaceInfo> for WorkspaceAnswer {
+    fn from(info: WorkspaceInfo) -> Self {
+        let (state, parked_reason) = match info.state {
+            WorkspaceState::Idle => ("idle", None),
+            WorkspaceState::Live => ("live", None),
+            WorkspaceState::Restarting => ("restarting", None),
+            WorkspaceState::Parked(reason) => ("parked", Some(reason)),
+        };
+        Self {
+            id: info.id.to_string(),
+            name: info.name,
+            created_at: info.created_at.to_string(),
+            credits: info.credits,
+            limits: info.limits,
+            counts: Counts { keys: info.keys, numbers: info.numbers, otps: info.otps },
+            state,
+            parked_reason,
+        }
+    }
+}
+
+/// A page of workspaces.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what a page of them is")]
+pub(crate) struct WorkspacesAnswer {
+    /// The rows of the page.
+    data: Vec<WorkspaceAnswer>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces",
+    operation_id = "createWorkspace",
+    tag = "Administration",
+    summary = "Make a workspace",
+    description = "It has no key, no number and no credits yet.",
+    request_body = NewWorkspace,
+    responses((status = 201, description = "Made", body = WorkspaceAnswer))
+)]
+pub(crate) async fn create(call: Call<()>) -> Answer {
+    let body: NewWorkspace<'_> = call.json()?;
+    let id: WorkspaceId = body.id.parse().map_err(|error| ApiError::field("id", error))?;
+    check_name(&body.name)?;
+    let info = call.edge.engine.admin().create_workspace(id, body.name.into_owned()).await?;
+    Ok(Reply::json(StatusCode::CREATED, &WorkspaceAnswer::from(info)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/workspaces",
+    operation_id = "listWorkspaces",
+    tag = "Administration",
+    summary = "List the workspaces",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of workspaces", body = WorkspacesAnswer))
+)]
+pub(crate) async fn list(call: Call<()>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let all = call.edge.engine.admin().workspaces().await.map_err(ApiError::from)?;
+    Ok(Reply::ok(&page.cut(all, WorkspaceAnswer::from)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/workspaces/{workspace}",
+    operation_id = "readWorkspace",
+    tag = "Administration",
+    summary = "Read a workspace",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    responses((status = 200, description = "The workspace", body = WorkspaceAnswer))
+)]
+pub(crate) async fn read(mut call: Call<()>) -> Answer {
+    let id = workspace(&mut call).await?;
+    let info = call.edge.engine.admin().workspace(&id).await?;
+    Ok(Reply::ok(&WorkspaceAnswer::from(info)))
+}

@@ -1,0 +1,184 @@
+//! Who may call: the first checks that a request passes, in the order that the contract fixes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use postrider_actors::domain::Scope;
+use postrider_actors::{BucketState, Caller};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::Edge;
+use super::error::ApiError;
+
+/// The address that a connection comes from, in the extensions of its requests. The server puts it
+/// there; a router that is served by something else should too, or all clients count as one.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub SocketAddr);
+
+/// What a guard found.
+pub(crate) struct Admitted<C> {
+    /// The bucket that the request was taken from, for the headers.
+    pub(crate) bucket: Option<BucketState>,
+    /// The caller, or why there is none.
+    pub(crate) caller: Result<C, ApiError>,
+}
+
+/// Decides whether a request may reach its handler.
+pub(crate) trait Guard: Clone + Send + Sync + 'static {
+    /// What the handler learns of the caller.
+    type Caller: Send;
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller>;
+}
+
+/// Everyone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Open;
+
+impl Guard for Open {
+    type Caller = ();
+
+    fn admit(&self, _: &Edge, _: &Parts) -> Admitted<()> {
+        Admitted { bucket: None, caller: Ok(()) }
+    }
+}
+
+/// Holders of an API key, with this scope if there is one: 401, then 429, then 403.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key(pub(crate) Option<Scope>);
+
+impl Guard for Key {
+    type Caller = Arc<Caller>;
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Arc<Caller>> {
+        let access = edge.engine.access();
+        let Some(caller) = bearer(&parts.headers).and_then(|token| access.authenticate(token))
+        else {
+            return stranger(edge, parts, "the API key is missing, unknown or revoked");
+        };
+        let admission = access.admit(&caller);
+        let caller = match (admission.refused, self.0) {
+            (Some(wait), _) => Err(ApiError::rate_limited(wait, "too many requests with this key")),
+            (None, Some(scope)) if !caller.scopes.contains(scope) => {
+                Err(ApiError::scope_missing(scope))
+            }
+            (None, _) => Ok(caller),
+        };
+        Admitted { bucket: admission.bucket, caller }
+    }
+}
+
+/// Holders of the admin token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Administrator;
+
+impl Guard for Administrator {
+    type Caller = ();
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
+        match bearer(&parts.headers) {
+            Some(token) if edge.admin_token.is(token) => Admitted { bucket: None, caller: Ok(()) },
+            _ => stranger(edge, parts, "the admin token is missing or wrong"),
+        }
+    }
+}
+
+/// Refuses someone without a good key or token: 401 while its address may ask, then 429.
+fn stranger<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
+    let admission = edge.engine.access().admit_address(address(parts));
+    let error = match admission.refused {
+        None => ApiError::unauthorized(message),
+        Some(wait) => ApiError::rate_limited(wait, "too many requests without a good key"),
+    };
+    Admitted { bucket: admission.bucket, caller: Err(error) }
+}
+
+/// The address that a stranger's requests are counted by. Whoever has an IPv6 address has a /64 of
+/// them, so those count as one.
+fn address(parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<Peer>();
+    match peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip().to_canonical()) {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        address => address,
+    }
+}
+
+/// The token of `Authorization: Bearer …` (RFC 6750, section 2.1; the scheme's case is free).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The admin token as it is kept: hashed.
+#[derive(Clone)]
+pub struct AdminToken([u8; 32]);
+
+impl AdminToken {
+    /// Keeps the hash of `token`.
+    #[must_use]
+    pub fn new(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// Whether `token` is the one, in time that does not depend on where they differ.
+    fn is(&self, token: &str) -> bool {
+        self.0.ct_eq(&Self::new(token).0).into()
+    }
+}
+
+impl std::fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AdminToken(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(value: &str) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, value.parse().unwrap());
+        bearer(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn only_a_bearer_token_is_one() {
+        for good in ["Bearer abc", "bearer abc", "BEARER  abc"] {
+            assert_eq!(token(good).as_deref(), Some("abc"), "{good}");
+        }
+        for bad in ["abc", "Bearer", "Bearer ", "Basic abc", "Bearerabc", ""] {
+            assert_eq!(token(bad), None, "{bad}");
+        }
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn the_admin_token_is_compared_as_a_whole() {
+        let kept = AdminToken::new("right");
+        assert!(kept.is("right"));
+        assert!(!kept.is("righ") && !kept.is("rightt") && !kept.is(""));
+        assert_eq!(format!("{kept:?}"), "AdminToken(…)");
+    }
+
+    #[test]
+    fn an_ipv6_address_counts_with_its_network() {
+        let counted = |text: &str| {
+            let mut parts = axum::http::Request::new(()).into_parts().0;
+            parts.extensions.insert(Peer(SocketAddr::new(text.parse().unwrap(), 1)));
+            address(&parts).to_string()
+        };
+        assert_eq!(counted("192.0.2.7"), "192.0.2.7");
+        assert_eq!(counted("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(counted("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(counted("::1"), "::1");
+    }
+}

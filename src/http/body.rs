@@ -1,0 +1,340 @@
+//! Reading a request's body, and JSON out of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+use serde::de::{self, Deserialize, Deserializer};
+
+use super::error::{ApiError, Code};
+
+/// Most bytes of a body that are read and thrown away so that a refusal reaches a client that is
+/// still sending; past it the connection is closed under it.
+const DISCARD_BYTES_MAX: usize = 8 << 20;
+
+/// Most characters of a message about a body.
+const MESSAGE_CHARS_MAX: usize = 200;
+
+/// Reads a JSON body of at most `max` bytes within `wait`. No body at all is an empty one.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: &mut Body,
+    max: usize,
+    wait: Duration,
+) -> Result<Bytes, ApiError> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    check_type(headers)?;
+    // A length that was announced is refused before a byte is read.
+    if body.size_hint().lower() > max as u64 {
+        return Err(too_large(max));
+    }
+    // The body of most requests came with their head: the timer is then never started.
+    match tokio::time::timeout(wait, collect(body, max)).await {
+        Ok(result) => result,
+        Err(_) => Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time")),
+    }
+}
+
+/// Throws a body away that nobody reads, so that the client has sent everything when the refusal
+/// comes. A client that waits to be asked for its body (`Expect: 100-continue`) is not asked.
+pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, wait: Duration) {
+    let announced = body.size_hint().lower();
+    let skip = body.is_end_stream()
+        || headers.contains_key(header::EXPECT)
+        || announced > DISCARD_BYTES_MAX as u64;
+    if !skip {
+        let drain = async {
+            let mut left = DISCARD_BYTES_MAX;
+            while let Some(Ok(frame)) = body.frame().await {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                let Some(rest) = left.checked_sub(bytes) else { return };
+                left = rest;
+            }
+        };
+        // Late or not, the refusal is sent.
+        drop(tokio::time::timeout(wait, drain).await);
+    }
+}
+
+async fn collect(body: &mut Body, max: usize) -> Result<Bytes, ApiError> {
+    // A body that comes in one piece, as nearly all do, is not copied.
+    let mut whole = Bytes::new();
+    let mut joined = BytesMut::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|_| ApiError::invalid("the body ended before it was complete"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len();
+        if length > max {
+            return Err(too_large(max));
+        }
+        if length == data.len() {
+            whole = data;
+        } else {
+            joined.extend_from_slice(&std::mem::take(&mut whole));
+            joined.extend_from_slice(&data);
+        }
+        if body.is_end_stream() {
+            break;
+        }
+    }
+    Ok(if joined.is_empty() { whole } else { joined.freeze() })
+}
+
+fn too_large(max: usize) -> ApiError {
+    ApiError::new(Code::PayloadTooLarge, format!("the body may have at most {max} bytes"))
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let coded = headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    let json = headers.get(header::CONTENT_TYPE).is_some_and(|value| {
+        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    });
+    match (json, coded) {
+        (true, false) => Ok(()),
+        (false, _) => Err(unsupported("`Content-Type` must be application/json")),
+        (true, true) => Err(unsupported("`Content-Encoding` is not supported")),
+    }
+}
+
+fn unsupported(message: &'static str) -> ApiError {
+    ApiError::new(Code::UnsupportedMediaType, message)
+}
+
+/// Reads a JSON object.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
+    match body.trim_ascii_start().first() {
+        None => return Err(ApiError::invalid("the body is empty; it must be a JSON object")),
+        // Without this an array would do for a struct: its elements as the fields in order.
+        Some(first) if *first != b'{' => {
+            return Err(ApiError::invalid("the body must be a JSON object"));
+        }
+        Some(_) => {}
+    }
+    serde_json::from_slice(body).map_err(|_| explain::<T>(body))
+}
+
+/// Reads a body again that could not be read, this time noting where. Only refusals pay for it.
+#[cold]
+fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        // What follows the object is what is wrong.
+        Ok(_) => ApiError::invalid("the body has something after its JSON object"),
+        Err(error) => {
+            let path = error.path().to_string();
+            let cause = error.into_inner();
+            let mut text = cause.to_string();
+            // Where in the text matters to whoever wrote it by hand; for a value its name does.
+            if cause.is_data()
+                && let Some(at) = text.rfind(" at line ")
+            {
+                text.truncate(at);
+            }
+            // Errors about a field that is missing or doubled name it themselves.
+            let message = if path == "." { text } else { format!("`{path}`: {text}") };
+            ApiError::invalid(shortened(message))
+        }
+    }
+}
+
+/// A message may quote what was given, which may be as long as a body.
+fn shortened(mut message: String) -> String {
+    if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        message.truncate(at);
+        message.push('…');
+    }
+    message
+}
+
+/// A whole number: 300, not 300.5 or "300".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Whole(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Whole;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
+                i64::try_from(number).map(Whole).map_err(|_| E::custom("is too large"))
+            }
+        }
+
+        deserializer.deserialize_i64(Visitor)
+    }
+}
+
+impl serde::Serialize for Whole {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.0)
+    }
+}
+
+impl Whole {
+    /// The number, when it is from `min` to `max`; the refusal names `field`.
+    pub(crate) fn within<T>(self, field: &str, min: T, max: T) -> Result<T, ApiError>
+    where
+        T: TryFrom<i64> + PartialOrd + fmt::Display,
+    {
+        match T::try_from(self.0) {
+            Ok(number) if min <= number && number <= max => Ok(number),
+            _ => Err(ApiError::field(
+                field,
+                format_args!("must be a whole number from {min} to {max}"),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Body {
+        #[serde(borrow)]
+        phone: Cow<'static, str>,
+        expiry: Option<Whole>,
+        nested: Option<Nested>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Nested {
+        #[allow(dead_code, reason = "read for its type")]
+        list: Vec<Whole>,
+    }
+
+    fn message(body: &'static str) -> String {
+        let error = parse::<Body>(body.as_bytes()).unwrap_err();
+        assert_eq!(error.code(), Code::ValidationError);
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn what_is_right_is_read() {
+        let body = br#" {"phone": "+1", "expiry": null, "other": [1, {"a": 2}], "more": 1e99} "#;
+        let read: Body = parse(body).unwrap();
+        assert_eq!((&*read.phone, read.expiry), ("+1", None));
+        assert!(read.nested.is_none());
+        assert_eq!(parse::<Body>(br#"{"phone":"","expiry":7}"#).unwrap().expiry, Some(Whole(7)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (body, expected) in [
+            (r#"{}"#, "missing field `phone`"),
+            (r#"{"phone": null}"#, "`phone`: invalid type: null, expected a string"),
+            (r#"{"phone": 5}"#, "`phone`: invalid type: integer `5`, expected a string"),
+            (r#"{"phone": "+1", "phone": "+1"}"#, "duplicate field `phone`"),
+            (
+                r#"{"phone": "", "expiry": 300.5}"#,
+                "`expiry`: invalid type: floating point `300.5`, expected a whole number",
+            ),
+            (
+                r#"{"phone": "", "expiry": "300"}"#,
+                "`expiry`: invalid type: string \"300\", expected a whole number",
+            ),
+            (r#"{"phone": "", "expiry": 1e400}"#, "`expiry`: number out of range"),
+            (r#"{"phone": "", "expiry": 9223372036854775808}"#, "`expiry`: is too large"),
+            (r#"{"phone": "", "expiry": true}"#, "`expiry`: invalid type: boolean"),
+            (
+                r#"{"phone": "", "nested": {"list": [1, "2"]}}"#,
+                "`nested.list[1]`: invalid type: string",
+            ),
+            (r#"{"phone": ""} x"#, "the body has something after its JSON object"),
+            (r#"{"phone": "#, "`phone`: EOF while parsing a value at line 1"),
+            (r#"["+1", 300]"#, "the body must be a JSON object"),
+            (r#""x""#, "the body must be a JSON object"),
+            ("  ", "the body is empty"),
+        ] {
+            let message = message(body);
+            assert!(message.starts_with(expected), "{body}: {message}");
+        }
+        let long = format!(r#"{{"phone": "", "expiry": "{}"}}"#, "é".repeat(5000));
+        assert_eq!(message(long.leak()).chars().count(), MESSAGE_CHARS_MAX + 1);
+    }
+
+    fn headers(content_type: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = content_type {
+            headers.insert(header::CONTENT_TYPE, value.parse().unwrap());
+        }
+        headers
+    }
+
+    async fn read_text(body: impl Into<Body2>, content_type: Option<&str>) -> Result<Bytes, Code> {
+        let mut body = body.into().0;
+        let wait = Duration::from_secs(30);
+        read(&headers(content_type), &mut body, 8, wait).await.map_err(|error| error.code())
+    }
+
+    struct Body2(axum::body::Body);
+
+    impl From<&'static str> for Body2 {
+        fn from(text: &'static str) -> Self {
+            Self(axum::body::Body::from(text))
+        }
+    }
+
+    /// A body in pieces, whose length is not announced.
+    impl<const N: usize> From<[&'static str; N]> for Body2 {
+        fn from(pieces: [&'static str; N]) -> Self {
+            Self(axum::body::Body::new(Pieces(pieces.iter().rev().map(|p| p.as_bytes()).collect())))
+        }
+    }
+
+    struct Pieces(Vec<&'static [u8]>);
+
+    impl hyper::body::Body for Pieces {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+            let piece = self.0.pop().map(|piece| Ok(hyper::body::Frame::data(piece.into())));
+            std::task::Poll::Ready(piece)
+        }
+    }
+
+    #[tokio::test]
+    async fn the_size_and_the_type_are_checked() {
+        let json = Some("application/json");
+        assert_eq!(read_text("12345678", json).await.unwrap(), "12345678");
+        assert_eq!(read_text(["12", "34", "5678"], json).await.unwrap(), "12345678");
+        assert_eq!(read_text(["1234567"], json).await.unwrap(), "1234567");
+        assert_eq!(read_text("", None).await.unwrap(), "");
+        assert_eq!(read_text("123456789", json).await, Err(Code::PayloadTooLarge));
+        assert_eq!(read_text(["1234", "56789"], json).await, Err(Code::PayloadTooLarge));
+        for good in ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"]
+        {
+            assert!(read_text("{}", Some(good)).await.is_ok(), "{good}");
+        }
+        for bad in [None, Some("text/plain"), Some("application/jsonp"), Some("json"), Some("")] {
+            assert_eq!(read_text("{}", bad).await, Err(Code::UnsupportedMediaType), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Every refusal: its status, its code and its body. The one place that maps the engine's errors to
+//! HTTP.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use postrider_actors::domain::Scope;
+use postrider_actors::domain::time::whole_seconds;
+use postrider_actors::{
+    AdminError, ChangeError, CreateWorkspaceError, ReadOtpError, ResendOtpError, SendOtpError,
+    Unavailable, UnavailableReason, VerifyOtpError,
+};
+use serde::Serialize;
+
+use super::reply::Reply;
+
+/// What a body's `code` says. Each has one status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    ValidationError,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    RequestTimeout,
+    Conflict,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    Unprocessable,
+    OtpExpired,
+    OtpMaxAttempts,
+    MessagingNotConnected,
+    InsufficientCredits,
+    RateLimited,
+    OtpRateLimited,
+    OtpWorkspaceLimit,
+    ServerError,
+    ServiceUnavailable,
+}
+
+impl Code {
+    /// Every code, for the document.
+    pub(crate) const ALL: [Self; 19] = [
+        Self::ValidationError,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::Conflict,
+        Self::PayloadTooLarge,
+        Self::UnsupportedMediaType,
+        Self::Unprocessable,
+        Self::OtpExpired,
+        Self::OtpMaxAttempts,
+        Self::MessagingNotConnected,
+        Self::InsufficientCredits,
+        Self::RateLimited,
+        Self::OtpRateLimited,
+        Self::OtpWorkspaceLimit,
+        Self::ServerError,
+        Self::ServiceUnavailable,
+    ];
+
+    /// The code as a body spells it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::ValidationError => "VALIDATION_ERROR",
+            Self::Unauthorized => "UNAUTHORIZED",
+            Self::Forbidden => "FORBIDDEN",
+            Self::NotFound => "NOT_FOUND",
+            Self::MethodNotAllowed => "METHOD_NOT_ALLOWED",
+            Self::RequestTimeout => "REQUEST_TIMEOUT",
+            Self::Conflict => "CONFLICT",
+            Self::PayloadTooLarge => "PAYLOAD_TOO_LARGE",
+            Self::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
+            Self::Unprocessable => "UNPROCESSABLE",
+            Self::OtpExpired => "OTP_EXPIRED",
+            Self::OtpMaxAttempts => "OTP_MAX_ATTEMPTS",
+            Self::MessagingNotConnected => "MESSAGING_NOT_CONNECTED",
+            Self::InsufficientCredits => "INSUFFICIENT_CREDITS",
+            Self::RateLimited => "RATE_LIMITED",
+            Self::OtpRateLimited => "OTP_RATE_LIMITED",
+            Self::OtpWorkspaceLimit => "OTP_WORKSPACE_LIMIT",
+            Self::ServerError => "SERVER_ERROR",
+            Self::ServiceUnavailable => "SERVICE_UNAVAILABLE",
+        }
+    }
+
+    /// The status that it is answered with.
+    pub(crate) const fn status(self) -> StatusCode {
+        match self {
+            Self::ValidationError => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Conflict => StatusCode::CONFLICT,
+            Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Unprocessable
+            | Self::OtpExpired
+            | Self::OtpMaxAttempts
+            | Self::MessagingNotConnected
+            | Self::InsufficientCredits => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::RateLimited | Self::OtpRateLimited | Self::OtpWorkspaceLimit => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Self::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// A body's `error`: the status in words.
+    pub(crate) fn title(self) -> &'static str {
+        match self.status() {
+            // RFC 9110 has longer names for these two; the interface's example has this one.
+            StatusCode::UNPROCESSABLE_ENTITY => "Unprocessable",
+            StatusCode::PAYLOAD_TOO_LARGE => "Content Too Large",
+            status => status.canonical_reason().unwrap_or("Error"),
+        }
+    }
+
+    /// Whether the same request may succeed later, so that the answer says when.
+    const fn is_retryable(self) -> bool {
+        matches!(self.status().as_u16(), 429 | 500 | 503)
+    }
+}
+
+/// A refusal on its way to the client.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    code: Code,
+    message: Cow<'static, str>,
+    reason: Option<&'static str>,
+    /// Seconds; given exactly when the code is one that may be tried again.
+    retry_after: Option<u64>,
+}
+
+/// The body of a refusal.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: &'a str,
+    message: &'a str,
+    code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    request_id: &'a str,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        let retry_after = code.is_retryable().then_some(1);
+        Self { code, message: message.into(), reason: None, retry_after }
+    }
+
+    /// Says when to try again; only for codes that say so at all.
+    fn after(mut self, wait: Duration) -> Self {
+        debug_assert!(self.code.is_retryable());
+        self.retry_after = Some(whole_seconds(wait));
+        self
+    }
+
+    /// A value of the body, the query or the path is not what it must be. The message names it.
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::ValidationError, message)
+    }
+
+    /// The field `field` is not what it must be: `rule` says what, beginning with "must".
+    pub(crate) fn field(field: &str, rule: impl std::fmt::Display) -> Self {
+        Self::invalid(format!("`{field}` {rule}"))
+    }
+
+    pub(crate) fn unauthorized(message: &'static str) -> Self {
+        Self::new(Code::Unauthorized, message)
+    }
+
+    pub(crate) fn scope_missing(scope: Scope) -> Self {
+        Self::new(Code::Forbidden, format!("the API key lacks the scope {scope}"))
+    }
+
+    pub(crate) fn not_found(what: &'static str) -> Self {
+        Self::new(Code::NotFound, what)
+    }
+
+    pub(crate) fn rate_limited(wait: Duration, message: &'static str) -> Self {
+        Self::new(Code::RateLimited, message).after(wait)
+    }
+
+    /// A handler panicked: the client learns nothing of it but that it is not to blame.
+    pub(crate) fn internal() -> Self {
+        Self::new(Code::ServerError, "the server failed; the outcome is unknown")
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    #[cfg(test)]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The answer that says so.
+    pub(crate) fn into_reply(self, request_id: &str) -> Reply {
+        let body = ErrorBody {
+            error: self.code.title(),
+            message: &self.message,
+            code: self.code.as_str(),
+            retry_after: self.retry_after,
+            reason: self.reason,
+            request_id,
+        };
+        let mut reply = Reply::json(self.code.status(), &body);
+        if let Some(seconds) = self.retry_after {
+            reply.header(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        match self.code {
+            // RFC 9110, section 11.6.1: a 401 says how to authenticate.
+            Code::Unauthorized => {
+                reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            // What is left of the body may never come, so the connection is of no more use.
+            Code::RequestTimeout => {
+                reply.header(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        reply
+    }
+}
+
+impl From<Unavailable> for ApiError {
+    fn from(error: Unavailable) -> Self {
+        let message: Cow<'static, str> = match &error.reason {
+            // Why a workspace is parked is for its operator, who finds it in the admin API.
+            UnavailableReason::Parked(_) => "the workspace is stopped; ask its operator".into(),
+            reason => reason.to_string().into(),
+        };
+        Self::new(Code::ServiceUnavailable, message).after(error.retry_after)
+    }
+}
+
+impl From<SendOtpError> for ApiError {
+    fn from(error: SendOtpError) -> Self {
+        let message = error.to_string();
+        match error {
+            SendOtpError::PhoneLimit { retry_after } => {
+                Self::new(Code::OtpRateLimited, message).after(retry_after)
+            }
+            SendOtpError::WorkspaceLimit { retry_after } => {
+                Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
+            }
+            SendOtpError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendOtpError::InsufficientCredits { .. } => {
+                Self::new(Code::InsufficientCredits, message)
+            }
+            SendOtpError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<VerifyOtpError> for ApiError {
+    fn from(error: VerifyOtpError) -> Self {
+        let message = error.to_string();
+        match error {
+            VerifyOtpError::NotFound => Self::new(Code::NotFound, message),
+            VerifyOtpError::Expired => Self::new(Code::OtpExpired, message),
+            VerifyOtpError::MaxAttempts => Self::new(Code::OtpMaxAttempts, message),
+            VerifyOtpError::AlreadyVerified => Self::new(Code::Unprocessable, message),
+            VerifyOtpError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<ResendOtpError> for ApiError {
+    fn from(error: ResendOtpError) -> Self {
+        match error {
+            ResendOtpError::Ended(error) => error.into(),
+            ResendOtpError::Refused(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReadOtpError> for ApiError {
+    fn from(error: ReadOtpError) -> Self {
+        match error {
+            ReadOtpError::NotFound => Self::new(Code::NotFound, error.to_string()),
+            ReadOtpError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<CreateWorkspaceError> for ApiError {
+    fn from(error: CreateWorkspaceError) -> Self {
+        match error {
+            CreateWorkspaceError::Exists => Self::new(Code::Conflict, error.to_string()),
+            CreateWorkspaceError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<AdminError> for ApiError {
+    fn from(error: AdminError) -> Self {
+        let message = error.to_string();
+        match error {
+            AdminError::NoSuchWorkspace
+            | AdminError::NoSuchKey
+            | AdminError::Change(ChangeError::NoSuchNumber) => Self::new(Code::NotFound, message),
+            AdminError::Change(ChangeError::TooManyCredits) => {
+                Self::new(Code::Unprocessable, message)
+            }
+            AdminError::Change(ChangeError::Unavailable(error))
+            | AdminError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(error: impl Into<ApiError>) -> (u16, serde_json::Value, Option<String>) {
+        let response = error.into().into_reply("r-1").into_response();
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let retry_after = retry_after.map(|value| value.to_str().unwrap().to_owned());
+        let status = response.status().as_u16();
+        let body = http_body_util::BodyExt::collect(response.into_body());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let body = runtime.block_on(body).unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap(), retry_after)
+    }
+
+    #[test]
+    fn the_shape_is_the_documented_one() {
+        let (status, body, retry_after) = answer(VerifyOtpError::Expired);
+        assert_eq!(status, 422);
+        assert_eq!(
+            body,
+            serde_json::json!({
+                "error": "Unprocessable",
+                "message": "the one-time password has expired",
+                "code": "OTP_EXPIRED",
+                "request_id": "r-1",
+            })
+        );
+        assert_eq!(retry_after, None);
+    }
+
+    #[test]
+    fn what_may_be_tried_again_says_when() {
+        let wait = Duration::from_millis(11_001);
+        let (status, body, retry_after) = answer(SendOtpError::PhoneLimit { retry_after: wait });
+        assert_eq!((status, body["code"].as_str()), (429, Some("OTP_RATE_LIMITED")));
+        assert_eq!((body["retry_after"].as_u64(), retry_after.as_deref()), (Some(12), Some("12")));
+        for code in Code::ALL {
+            let (status, body, retry_after) = answer(ApiError::new(code, "m"));
+            let retryable = [429, 500, 503].contains(&status);
+            assert_eq!(body["retry_after"].as_u64(), retryable.then_some(1), "{code:?}");
+            assert_eq!(retry_after.is_some(), retryable, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_parked_workspace_does_not_tell_its_clients_why() {
+        let reason = UnavailableReason::Parked("frame 7 is damaged".to_owned());
+        let (status, body, _) = answer(Unavailable::because(reason));
+        assert_eq!(status, 503);
+        assert!(!body["message"].as_str().unwrap().contains("frame"));
+    }
+}

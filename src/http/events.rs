@@ -1,0 +1,132 @@
+//! The workspace's event log.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use postrider_actors::domain::PublicEvent;
+use postrider_actors::{Caller, EventEntry};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::error::ApiError;
+use super::list::{LIMIT_DEFAULT, LIMIT_MAX};
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+
+/// First byte of a cursor: what the rest means.
+const CURSOR_VERSION: u8 = 1;
+
+pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
+    routes.get("/v1/events", list)
+}
+
+/// One event.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EventRow {
+    /// The event.
+    #[schema(example = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// What happened.
+    #[serde(rename = "type")]
+    #[schema(example = "otp.sent")]
+    kind: &'static str,
+    /// When.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    timestamp: String,
+    /// Its place in the workspace's log; grows by one with each event.
+    #[schema(example = 1)]
+    sequence: u64,
+    /// The ids of what it is about, and what is public of it.
+    #[schema(value_type = Object)]
+    data: serde_json::Value,
+}
+
+impl From<EventEntry> for EventRow {
+    fn from(entry: EventEntry) -> Self {
+        Self {
+            id: entry.id.to_string(),
+            kind: entry.event.kind(),
+            timestamp: entry.at.to_string(),
+            sequence: entry.sequence,
+            data: entry.event.data(),
+        }
+    }
+}
+
+/// A part of the log.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EventsAnswer {
+    /// Oldest first.
+    data: Vec<EventRow>,
+    /// Give it as `cursor` to go on after this part; the same again while there is nothing new.
+    #[schema(example = "AQAAAAAAAAAB")]
+    next_cursor: String,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/events",
+    operation_id = "listEvents",
+    tag = "Events",
+    summary = "Read the event log",
+    params(
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before; left \
+         out: from the beginning"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most events, \
+         50 unless told"),
+        ("type" = Option<String>, Query, description = "Only events of this type: `otp.sent`, \
+         `otp.verified`, `otp.expired` or `otp.failed`"),
+    ),
+    responses((status = 200, description = "Events, oldest first", body = EventsAnswer))
+)]
+pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+    let query = call.query()?;
+    let limit = query.whole("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+    let after = match query.text("cursor")? {
+        None => 0,
+        Some(cursor) => decode_cursor(cursor).ok_or_else(|| {
+            ApiError::field("cursor", "must be the `next_cursor` of an earlier answer")
+        })?,
+    };
+    let kind = query.text("type")?;
+    if kind.is_some_and(|kind| !PublicEvent::KINDS.contains(&kind)) {
+        let kinds = PublicEvent::KINDS.join(", ");
+        return Err(ApiError::field("type", format_args!("must be one of {kinds}")));
+    }
+    let page = call.caller.workspace.events(after, limit, kind).await?;
+    Ok(Reply::ok(&EventsAnswer {
+        data: page.entries.into_iter().map(EventRow::from).collect(),
+        next_cursor: encode_cursor(page.next_after),
+    }))
+}
+
+fn encode_cursor(after: u64) -> String {
+    let mut bytes = [CURSOR_VERSION; 9];
+    bytes[1..].copy_from_slice(&after.to_be_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn decode_cursor(cursor: &str) -> Option<u64> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let (version, after) = bytes.split_first()?;
+    let after = after.try_into().ok()?;
+    (*version == CURSOR_VERSION).then(|| u64::from_be_bytes(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_gives_its_sequence_back() {
+        for after in [0, 1, 255, u64::MAX] {
+            assert_eq!(decode_cursor(&encode_cursor(after)), Some(after));
+        }
+        for bad in ["", "0", "7", "AQ", "AgAAAAAAAAAB", "AQAAAAAAAAABAA", "AQAAAAAAAA!B", "é"] {
+            assert_eq!(decode_cursor(bad), None, "{bad}");
+        }
+    }
+}

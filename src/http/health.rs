@@ -1,0 +1,74 @@
+//! What an orchestrator and a collector of metrics ask. Without keys, limits or their headers.
+
+use axum::http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::auth::Open;
+use super::error::{ApiError, Code};
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+
+pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
+    routes.get("/healthz", alive).get("/readyz", ready).get("/metrics", metrics)
+}
+
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct HealthAnswer {
+    /// `ok` or `ready`.
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "healthz",
+    tag = "Operation",
+    summary = "Whether the process runs",
+    responses((status = 200, description = "It does", body = HealthAnswer))
+)]
+pub(crate) async fn alive(_: Call<()>) -> Answer {
+    Ok(Reply::ok(&HealthAnswer { status: "ok" }))
+}
+
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "readyz",
+    tag = "Operation",
+    summary = "Whether the server takes work",
+    description = "503 while it does not, with what stands in the way in `message`.",
+    responses((status = 200, description = "It does", body = HealthAnswer))
+)]
+pub(crate) async fn ready(call: Call<()>) -> Answer {
+    let health = call.edge.engine.health();
+    if health.ready {
+        return Ok(Reply::ok(&HealthAnswer { status: "ready" }));
+    }
+    let message = match health.reasons.as_slice() {
+        [] => "the engine takes no work".to_owned(),
+        reasons => reasons.join("; "),
+    };
+    Err(ApiError::new(Code::ServiceUnavailable, message))
+}
+
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "metrics",
+    tag = "Operation",
+    summary = "Metrics for Prometheus",
+    responses((
+        status = 200,
+        description = "Prometheus' text format",
+        body = String,
+        content_type = "text/plain"
+    ))
+)]
+pub(crate) async fn metrics(call: Call<()>) -> Answer {
+    let text = call.edge.metrics.render();
+    Ok(Reply::of(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+}

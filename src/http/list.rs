@@ -1,0 +1,66 @@
+//! Lists in pages.
+
+use serde::Serialize;
+
+use super::error::ApiError;
+use super::query::Query;
+
+/// Rows of a page when the client does not say.
+pub(crate) const LIMIT_DEFAULT: usize = 50;
+/// Most rows of a page.
+pub(crate) const LIMIT_MAX: usize = 200;
+
+/// Which part of a list is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Page {
+    page: usize,
+    limit: usize,
+}
+
+/// One page of a list.
+#[derive(Debug, Serialize)]
+pub(crate) struct PageOf<T> {
+    data: Vec<T>,
+    total: usize,
+    page: usize,
+}
+
+impl Page {
+    /// `page`, from 1, and `limit`, from 1 to 200.
+    pub(crate) fn of(query: &Query) -> Result<Self, ApiError> {
+        let page = query.whole("page", 1, 1, u32::MAX as usize)?;
+        let limit = query.whole("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+        Ok(Self { page, limit })
+    }
+
+    /// The rows of `all` that are on this page.
+    pub(crate) fn cut<T, R>(self, all: Vec<T>, row: impl FnMut(T) -> R) -> PageOf<R> {
+        let total = all.len();
+        let skipped = (self.page - 1).saturating_mul(self.limit);
+        let data = all.into_iter().skip(skipped).take(self.limit).map(row).collect();
+        PageOf { data, total, page: self.page }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(query: &str) -> Result<Page, String> {
+        let query = Query::of(&format!("/x?{query}").parse().unwrap()).unwrap();
+        Page::of(&query).map_err(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn a_page_is_its_part_of_the_list() {
+        let cut = |query: &str| {
+            let page = page(query).unwrap().cut((1..=7).collect(), |row: u32| row);
+            (page.data, page.total, page.page)
+        };
+        assert_eq!(cut(""), ((1..=7).collect(), 7, 1));
+        assert_eq!(cut("limit=3&page=2"), (vec![4, 5, 6], 7, 2));
+        assert_eq!(cut("limit=3&page=9"), (vec![], 7, 9));
+        assert!(page("page=0").unwrap_err().starts_with("`page` must be"));
+        assert!(page("limit=201").unwrap_err().starts_with("`limit` must be"));
+    }
+}

@@ -1,0 +1,205 @@
+//! The one path that every request takes: its id, who may call, its body, its handler, and the
+//! headers of its answer.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::body::Body;
+use axum::extract::{RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Response};
+use bytes::Bytes;
+use postrider_actors::clock::Stopwatch;
+use serde::Deserialize;
+
+use super::Edge;
+use super::auth::{Admitted, Guard};
+use super::body;
+use super::error::{ApiError, Code};
+use super::limits;
+use super::query::Query;
+use super::reply::Reply;
+use super::request_id::{self, RequestId};
+use crate::metrics::RouteMeter;
+
+/// What a handler answers.
+pub(crate) type Answer = Result<Reply, ApiError>;
+
+/// What a route does with a request's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Nothing.
+    NoBody,
+    /// Reads it whole, as JSON.
+    Json,
+}
+
+/// A request that may be handled.
+pub(crate) struct Call<C> {
+    /// What is behind the server.
+    pub(crate) edge: Arc<Edge>,
+    /// Who calls.
+    pub(crate) caller: C,
+    parts: Parts,
+    body: Bytes,
+}
+
+impl<C> Call<C> {
+    /// The body, read as a JSON object.
+    pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
+        body::parse(&self.body)
+    }
+
+    /// The query.
+    pub(crate) fn query(&self) -> Result<Query, ApiError> {
+        Query::of(&self.parts.uri)
+    }
+
+    /// The segment of the path that the route's template calls `name`, parsed; what has not the
+    /// shape of one does not exist.
+    pub(crate) async fn path<T: std::str::FromStr>(
+        &mut self,
+        name: &str,
+        missing: &'static str,
+    ) -> Result<T, ApiError> {
+        use axum::extract::FromRequestParts;
+        let params = RawPathParams::from_request_parts(&mut self.parts, &()).await;
+        params
+            .ok()
+            .and_then(|params| {
+                let mut named = params.iter().filter(|(key, _)| *key == name);
+                named.next().and_then(|(_, value)| value.parse().ok())
+            })
+            .ok_or_else(|| ApiError::not_found(missing))
+    }
+}
+
+/// A route's part of the path.
+#[derive(Clone)]
+pub(crate) struct Stage<G> {
+    pub(crate) edge: Arc<Edge>,
+    pub(crate) meter: RouteMeter,
+    pub(crate) guard: G,
+    pub(crate) takes: Takes,
+}
+
+impl<G: Guard> Stage<G> {
+    /// Answers a request.
+    pub(crate) async fn run<H, F>(self, request: Request, handler: H) -> Response<Body>
+    where
+        H: FnOnce(Call<G::Caller>) -> F,
+        F: Future<Output = Answer>,
+    {
+        let watch = Stopwatch::start();
+        let Self { edge, meter, guard, takes } = self;
+        let (parts, mut body) = request.into_parts();
+        let id = RequestId::of(&parts.headers, edge.engine.clock());
+        let Admitted { bucket, caller } = guard.admit(&edge, &parts);
+        let answer = match receive(&edge, caller, parts, &mut body, takes).await {
+            Ok(call) => {
+                let wait = edge.handler_timeout;
+                let handled = tokio::time::timeout(wait, unwinding(async { handler(call).await }));
+                handled.await.unwrap_or_else(|_| Err(timed_out()))
+            }
+            Err(error) => Err(error),
+        };
+        let mut reply = answer.unwrap_or_else(|error| error.into_reply(id.as_str()));
+        let status = reply.status();
+        let took = watch.elapsed();
+        meter.record(status, took);
+        tracing::debug!(
+            request_id = id.as_str(),
+            method = meter.method(),
+            route = meter.route(),
+            status = status.as_u16(),
+            took_us = took.as_micros(),
+            "request"
+        );
+        let now = edge.engine.clock().now();
+        reply.header(request_id::HEADER, id.into_header());
+        let mut response = reply.into_response();
+        if let Some(bucket) = bucket {
+            limits::add_headers(response.headers_mut(), bucket, now);
+        }
+        response
+    }
+}
+
+/// Takes the body in, or throws it away when the request is refused.
+async fn receive<C>(
+    edge: &Arc<Edge>,
+    caller: Result<C, ApiError>,
+    parts: Parts,
+    body: &mut Body,
+    takes: Takes,
+) -> Result<Call<C>, ApiError> {
+    let wait = edge.body_timeout;
+    let received = match (caller, takes) {
+        (Ok(caller), Takes::NoBody) => {
+            // Usually there is none; what there is must not be taken for the next request.
+            body::discard(&parts.headers, body, wait).await;
+            Ok((caller, Bytes::new()))
+        }
+        (Ok(caller), Takes::Json) => body::read(&parts.headers, body, edge.max_body_bytes, wait)
+            .await
+            .map(|bytes| (caller, bytes)),
+        (Err(error), _) => Err(error),
+    };
+    match received {
+        Ok((caller, bytes)) => Ok(Call { edge: Arc::clone(edge), caller, parts, body: bytes }),
+        Err(error) => {
+            if error.code() != Code::RequestTimeout {
+                body::discard(&parts.headers, body, wait).await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Polls a handler and makes a panic of it an answer.
+async fn unwinding(handler: impl Future<Output = Answer>) -> Answer {
+    let mut handler = pin!(handler);
+    std::future::poll_fn(|context| {
+        // The handler is dropped after a panic, so nobody sees what it may have left half done;
+        // what it shares with others is the engine's, which guards itself.
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context)));
+        polled.unwrap_or_else(|panic| {
+            tracing::error!(panic = panic_text(&*panic), "a handler panicked");
+            Poll::Ready(Err(ApiError::internal()))
+        })
+    })
+    .await
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cold]
+fn timed_out() -> ApiError {
+    let message = "the request took too long; its outcome is unknown";
+    ApiError::new(Code::ServiceUnavailable, message)
+}
+
+/// A header whose value is one of ours.
+pub(crate) const fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
+    (name, HeaderValue::from_static(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_answer() {
+        let answer = unwinding(async { panic!("no") }).await;
+        assert_eq!(answer.unwrap_err().code(), Code::ServerError);
+        let answer = unwinding(async { Ok(Reply::no_content()) }).await;
+        assert_eq!(answer.unwrap().status(), 204);
+    }
+}

@@ -1,0 +1,78 @@
+//! An answer before the headers that every answer has.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
+use serde::Serialize;
+
+/// Bytes that hold most answers without growing.
+const BODY_CAPACITY: usize = 192;
+
+/// Room for the headers that the pipeline adds and those that the server adds after it.
+const HEADERS: usize = 12;
+
+/// Status, body and the headers that are not the same everywhere.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    response: Response<Body>,
+}
+
+impl Reply {
+    /// `200` with this body, which is JSON already.
+    pub(crate) fn json_text(body: Vec<u8>) -> Self {
+        Self::of(StatusCode::OK, "application/json", body)
+    }
+
+    /// `200` with `value` as JSON.
+    pub(crate) fn ok(value: &impl Serialize) -> Self {
+        Self::json(StatusCode::OK, value)
+    }
+
+    /// `status` with `value` as JSON.
+    pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
+        let mut body = Vec::with_capacity(BODY_CAPACITY);
+        match serde_json::to_writer(&mut body, value) {
+            Ok(()) => Self::of(status, "application/json", body),
+            // Our types have text keys and no failing fields, and a vector takes everything.
+            Err(error) => {
+                tracing::error!(%error, "an answer could not be written as JSON");
+                Self::of(StatusCode::INTERNAL_SERVER_ERROR, "application/json", "{}")
+            }
+        }
+    }
+
+    /// `204`, which has no body.
+    pub(crate) fn no_content() -> Self {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        Self { response }
+    }
+
+    /// A body of another type.
+    pub(crate) fn of(
+        status: StatusCode,
+        content_type: &'static str,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        let mut response = Response::new(Body::from(body.into()));
+        *response.status_mut() = status;
+        response.headers_mut().reserve(HEADERS);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Self { response }
+    }
+
+    /// Adds a header.
+    pub(crate) fn header(&mut self, name: HeaderName, value: HeaderValue) {
+        self.response.headers_mut().insert(name, value);
+    }
+
+    /// The status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    /// The answer as it is sent.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        self.response
+    }
+}

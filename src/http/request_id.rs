@@ -1,0 +1,96 @@
+//! The id that every answer carries, so that a client's log and ours can be put side by side.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use bytes::Bytes;
+use postrider_actors::Clock;
+
+/// `X-Request-Id`.
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Most characters of an id that is taken over from a client.
+const CHARS_MAX: usize = 128;
+
+/// What an id of our own starts with.
+const PREFIX: &[u8; 4] = b"req_";
+
+/// Crockford's base 32, in lower case: the digits of a ULID.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Digits of a ULID: 130 bits, of which the first two are zero.
+const ULID_CHARS: usize = 26;
+
+/// A request's id, as a header's value: visible ASCII.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The client's id when it is 1 to 128 of `A-Za-z0-9._:-`, or else a new one.
+    pub(crate) fn of(headers: &HeaderMap, clock: &Clock) -> Self {
+        match headers.get(HEADER) {
+            Some(theirs) if is_sane(theirs.as_bytes()) => Self(theirs.clone()),
+            _ => Self::new(clock.now().as_millis(), postrider_actors::random::unique()),
+        }
+    }
+
+    fn new(millis: u64, unique: u128) -> Self {
+        let mut text = [0; PREFIX.len() + ULID_CHARS];
+        let (prefix, ulid) = text.split_at_mut(PREFIX.len());
+        prefix.copy_from_slice(PREFIX);
+        let mut bits = u128::from(millis) << 80 | unique;
+        for digit in ulid.iter_mut().rev() {
+            *digit = DIGITS[(bits & 31) as usize];
+            bits >>= 5;
+        }
+        let value = HeaderValue::from_maybe_shared(Bytes::copy_from_slice(&text));
+        // Letters, digits and `_` only: always a header's value.
+        Self(value.unwrap_or_else(|_| HeaderValue::from_static("req_")))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // Both ways of making one allow visible ASCII only.
+        self.0.to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn into_header(self) -> HeaderValue {
+        self.0
+    }
+}
+
+fn is_sane(id: &[u8]) -> bool {
+    (1..=CHARS_MAX).contains(&id.len())
+        && id.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_actors::domain::Timestamp;
+
+    fn id_for(theirs: &[u8]) -> String {
+        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let mut headers = HeaderMap::new();
+        headers.insert(HEADER, HeaderValue::from_bytes(theirs).unwrap());
+        RequestId::of(&headers, &clock).as_str().to_owned()
+    }
+
+    #[test]
+    fn a_sane_id_is_taken_over() {
+        for sane in ["a", "0", "A.b_c:d-9", &"x".repeat(128)] {
+            assert_eq!(id_for(sane.as_bytes()), sane);
+        }
+        for other in [&b""[..], b"a b", b"a\tb", "é".as_bytes(), &[b'x'; 129], b"a\"b", b"<a>"] {
+            assert!(id_for(other).starts_with("req_"), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_id_is_a_ulid() {
+        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let id = RequestId::of(&HeaderMap::new(), &clock);
+        let other = RequestId::of(&HeaderMap::new(), &clock);
+        assert_ne!(id.as_str(), other.as_str());
+        let known = postrider_actors::domain::KeyId::from_parts(clock.now(), 42).to_string();
+        let ours = RequestId::new(1_700_000_000_000, 42);
+        assert_eq!(ours.as_str().replace("req_", "key_"), known);
+    }
+}

@@ -1,0 +1,217 @@
+//! The developer sandbox: what its number "delivered", its clock, and what its channel does next.
+//! Mounted in a sandbox only.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_actors::domain::Phone;
+use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::body::Whole;
+use super::error::ApiError;
+use super::list::LIMIT_DEFAULT;
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+
+/// Most messages of one answer.
+const MESSAGES_MAX: usize = 1000;
+/// Furthest that one call may move the clock: a year.
+const ADVANCE_SECONDS_MAX: u32 = 31_536_000;
+/// "Message undeliverable": what a scripted failure reports unless told.
+const ERROR_CODE_DEFAULT: u32 = 131_026;
+
+pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
+    routes
+        .get("/v1/sandbox/messages", messages)
+        .get("/v1/sandbox/clock", clock)
+        .post("/v1/sandbox/clock", advance)
+        .post("/v1/sandbox/outcomes", script)
+}
+
+/// A message that the sandbox number "delivered".
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MessageRow {
+    /// The message.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    message_id: String,
+    /// Where it went.
+    #[schema(example = "+15550123456")]
+    to: String,
+    /// `otp`, `template` or `text`.
+    #[schema(example = "otp")]
+    kind: &'static str,
+    /// What the recipient reads.
+    text: String,
+    /// The code, for an `otp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "123456")]
+    code: Option<String>,
+    /// When.
+    #[schema(format = DateTime)]
+    at: String,
+}
+
+impl From<SandboxMessage> for MessageRow {
+    fn from(message: SandboxMessage) -> Self {
+        Self {
+            message_id: message.message_id.to_string(),
+            to: message.to.to_string(),
+            kind: message.kind,
+            text: message.text,
+            code: message.code,
+            at: message.at.to_string(),
+        }
+    }
+}
+
+/// What the sandbox number "delivered".
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MessagesAnswer {
+    /// Newest first.
+    data: Vec<MessageRow>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/sandbox/messages",
+    operation_id = "listSandboxMessages",
+    tag = "Sandbox",
+    summary = "Read what was \"delivered\"",
+    description = "In memory: gone on a restart.",
+    params(
+        ("to" = Option<String>, Query, description = "Only messages to this phone"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "Most messages, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "Messages, newest first", body = MessagesAnswer))
+)]
+pub(crate) async fn messages(call: Call<Arc<Caller>>) -> Answer {
+    let query = call.query()?;
+    let to = query.phone("to")?;
+    let limit = query.whole("limit", LIMIT_DEFAULT, 1, MESSAGES_MAX)?;
+    let messages = call.edge.engine.sandbox().messages(call.caller.workspace.id(), to, limit);
+    Ok(Reply::ok(&MessagesAnswer { data: messages.into_iter().map(MessageRow::from).collect() }))
+}
+
+/// The engine's clock.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ClockAnswer {
+    /// Engine time.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    now: String,
+    /// How far it is ahead of real time.
+    #[schema(example = 3600)]
+    offset_seconds: u64,
+}
+
+/// Moves the clock.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct AdvanceBody {
+    /// How far.
+    #[schema(value_type = i64, minimum = 0, maximum = 31_536_000, example = 3600)]
+    advance_seconds: Whole,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/sandbox/clock",
+    operation_id = "readSandboxClock",
+    tag = "Sandbox",
+    summary = "Read the clock",
+    responses((status = 200, description = "Engine time", body = ClockAnswer))
+)]
+pub(crate) async fn clock(call: Call<Arc<Caller>>) -> Answer {
+    Ok(told(&call))
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/sandbox/clock",
+    operation_id = "advanceSandboxClock",
+    tag = "Sandbox",
+    summary = "Move the clock forward",
+    description = "Moves all that the engine measures: limits, expiry, schedules, windows. It \
+                   survives a restart and never goes back.",
+    request_body = AdvanceBody,
+    responses((status = 200, description = "Engine time after the move", body = ClockAnswer))
+)]
+pub(crate) async fn advance(call: Call<Arc<Caller>>) -> Answer {
+    let seconds = call.json::<AdvanceBody>()?.advance_seconds;
+    let seconds: u32 = seconds.within("advance_seconds", 0, ADVANCE_SECONDS_MAX)?;
+    call.edge.engine.advance_clock(Duration::from_secs(seconds.into())).await?;
+    Ok(told(&call))
+}
+
+fn told<C>(call: &Call<C>) -> Reply {
+    let clock = call.edge.engine.clock();
+    Reply::ok(&ClockAnswer {
+        now: clock.now().to_string(),
+        offset_seconds: clock.offset().as_secs(),
+    })
+}
+
+/// What the channel does next.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub(crate) struct OutcomeBody<'a> {
+    /// A phone, or `*` for all that have no outcome of their own.
+    #[serde(borrow)]
+    #[schema(example = "+15550123456")]
+    to: Cow<'a, str>,
+    /// `sent`; `failed`; `unavailable`: the provider cannot be reached; `lost`: taken, but the
+    /// answer never comes; `slow`: `sent` after 5 seconds of engine time.
+    #[serde(borrow)]
+    #[schema(example = "failed")]
+    outcome: Cow<'a, str>,
+    /// The channel's error, with `failed` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64, default = 131_026)]
+    error_code: Option<Whole>,
+    /// For how many messages; left out: until replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_i64)]
+    times: Option<Whole>,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/sandbox/outcomes",
+    operation_id = "scriptSandboxOutcome",
+    tag = "Sandbox",
+    summary = "Script what the channel does next",
+    request_body = OutcomeBody,
+    responses((status = 200, description = "What was scripted", body = OutcomeBody))
+)]
+pub(crate) async fn script(call: Call<Arc<Caller>>) -> Answer {
+    let mut body: OutcomeBody<'_> = call.json()?;
+    let to: Option<Phone> = match &*body.to {
+        "*" => None,
+        phone => Some(phone.parse().map_err(|error| {
+            ApiError::field("to", format_args!("must be `*` or a phone, which {error}"))
+        })?),
+    };
+    let outcome = match &*body.outcome {
+        "sent" => ScriptedOutcome::Sent,
+        "failed" => {
+            let code = body.error_code.get_or_insert(Whole(ERROR_CODE_DEFAULT.into()));
+            ScriptedOutcome::Failed { error_code: code.within("error_code", 0, u32::MAX)? }
+        }
+        "unavailable" => ScriptedOutcome::Unavailable,
+        "lost" => ScriptedOutcome::Lost,
+        "slow" => ScriptedOutcome::Slow,
+        _ => {
+            let rule = "must be one of sent, failed, unavailable, lost, slow";
+            return Err(ApiError::field("outcome", rule));
+        }
+    };
+    if body.error_code.is_some() && !matches!(outcome, ScriptedOutcome::Failed { .. }) {
+        return Err(ApiError::field("error_code", "must be given with the outcome `failed` only"));
+    }
+    let times = body.times.map(|times| times.within("times", 1, u32::MAX)).transpose()?;
+    call.edge.engine.sandbox().script(call.caller.workspace.id(), to, outcome, times);
+    Ok(Reply::ok(&body))
+}

@@ -1,0 +1,23 @@
+//! What is logged, and how it looks.
+
+use std::io::{IsTerminal, stderr};
+
+use crate::settings::{Log, LogFormat};
+
+/// Logs to standard error, for the whole process; the first call counts. Standard output is for the
+/// banner and for what commands answer.
+pub fn start(settings: &Log) {
+    let json = match settings.format {
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+        LogFormat::Auto => !stderr().is_terminal(),
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(settings.level)
+        .with_ansi(stderr().is_terminal())
+        .with_writer(stderr);
+    let started = if json { builder.json().try_init() } else { builder.try_init() };
+    if let Err(error) = started {
+        tracing::debug!(%error, "logging was started before");
+    }
+}

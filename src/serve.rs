@@ -1,0 +1,133 @@
+//! The loop that accepts connections: HTTP/1.1 on hyper, with limits on time and number, and an end
+//! that answers what is under way.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tower_service::Service as _;
+
+use crate::http::Peer;
+
+/// How long the loop rests when the system has no sockets left: one may be closed meanwhile.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// What a connection may do.
+#[derive(Debug, Clone, Copy)]
+pub struct ServeOptions {
+    /// Longest wait for a request's head; also how long a connection may stay idle.
+    pub head_timeout: Duration,
+    /// Most connections at a time; others wait to be accepted.
+    pub max_connections: usize,
+}
+
+/// Not every connection was done in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("requests were still under way when the grace period ended")]
+pub struct StillBusy;
+
+/// Serves `router` until `stop` resolves to how long the end may take; then accepts no more, lets
+/// requests under way be answered (with `Connection: close`), and returns.
+///
+/// # Errors
+/// [`StillBusy`] when that took longer than it may.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    options: ServeOptions,
+    stop: impl Future<Output = Duration>,
+) -> Result<(), StillBusy> {
+    let connections = Arc::new(Semaphore::new(options.max_connections));
+    let graceful = GracefulShutdown::new();
+    let mut stop = std::pin::pin!(stop);
+    let grace = loop {
+        let accepted = async {
+            // Never closed, so a permit always comes.
+            let permit = Arc::clone(&connections).acquire_owned().await.ok();
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            biased;
+            grace = &mut stop => break grace,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let connection = connection(stream, peer, router.clone(), options.head_timeout);
+                let connection = graceful.watch(connection);
+                tokio::spawn(async move {
+                    // A client that goes away or talks nonsense is none of our failures.
+                    if let Err(error) = connection.await {
+                        tracing::debug!(%error, "a connection ended early");
+                    }
+                    drop(permit);
+                });
+            }
+            Err(error) if is_of_the_client(&error) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot accept connections");
+                tokio::time::sleep(ACCEPT_REST).await;
+            }
+        }
+    };
+    drop(listener);
+    tokio::time::timeout(grace, graceful.shutdown()).await.map_err(|_| StillBusy)
+}
+
+fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    head_timeout: Duration,
+) -> http1::Connection<TokioIo<TcpStream>, impl AnswersRequests> {
+    // An answer is one small packet: it must not wait for another.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    let service = service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(Peer(peer));
+        answer(router.clone(), request)
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_timeout)
+        .serve_connection(TokioIo::new(stream), service)
+}
+
+/// What hyper serves a connection with.
+trait AnswersRequests:
+    HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Send
+{
+}
+
+impl<S> AnswersRequests for S where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Send
+{
+}
+
+/// A router is always ready, so it is called at once.
+fn answer(
+    mut router: Router,
+    request: Request<Body>,
+) -> impl Future<Output = Result<Response<Body>, Infallible>> {
+    router.call(request)
+}
+
+/// The client gave up before it was accepted; the next one is not affected.
+fn is_of_the_client(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}

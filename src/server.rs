@@ -1,0 +1,182 @@
+//! A whole server, from its settings: what the command line runs, and what tests start.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use postrider_actors::clock::Stopwatch;
+use postrider_actors::{
+    AdmissionOptions, Engine, EngineOptions, Prices, SandboxOptions, ShutdownError,
+};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::banner::Banner;
+use crate::boot::{self, BootError, DataDir};
+use crate::http::{AppOptions, app};
+use crate::metrics::Metrics;
+use crate::serve::{ServeOptions, StillBusy, serve};
+use crate::settings::{Secret, Settings};
+
+/// Starts servers.
+#[derive(Debug)]
+pub struct Server;
+
+/// A server that runs. Dropping it stops it without waiting for anything, as a crash would;
+/// [`RunningServer::shutdown`] is the orderly way.
+pub struct RunningServer {
+    address: SocketAddr,
+    engine: Engine,
+    demo_key: Option<Secret>,
+    banner: Banner,
+    grace: Duration,
+    stop: oneshot::Sender<Duration>,
+    serving: JoinHandle<Result<(), StillBusy>>,
+    upkeep: AbortOnDrop,
+    directory: DataDir,
+}
+
+/// Not everything was finished when the server stopped. What was answered is durable.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// Requests were not answered.
+    #[error(transparent)]
+    StillBusy(#[from] StillBusy),
+    /// The engine did not finish.
+    #[error(transparent)]
+    Engine(#[from] ShutdownError),
+    /// The loop that accepts connections panicked.
+    #[error("the server failed: {0}")]
+    Panicked(#[from] tokio::task::JoinError),
+}
+
+impl Server {
+    /// Starts a server: its address is bound, its data directory locked and its demo workspace made
+    /// when this returns.
+    ///
+    /// # Errors
+    /// [`BootError`] says what stands in the way.
+    pub async fn start(settings: Settings) -> Result<RunningServer, BootError> {
+        let directory = DataDir::open(&settings.server.data_dir)?;
+        let address = settings.server.listen;
+        let unbound = |source| BootError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        let (admin_token, token_source) =
+            boot::admin_token(&directory, settings.admin.token.as_ref())?;
+        let metrics = Metrics::new()?;
+        let engine = Engine::start(engine_options(&settings, &directory, &metrics)?).await?;
+        let demo_key = if settings.sandbox.enabled {
+            Some(boot::prepare_demo(&engine, &directory).await?)
+        } else {
+            None
+        };
+        let banner = Banner::new(address, directory.path(), token_source, demo_key.clone());
+        let router = app(engine.clone(), AppOptions::new(&settings, admin_token, metrics.clone()));
+        let options = ServeOptions {
+            head_timeout: settings.server.head_timeout_seconds,
+            max_connections: settings.server.max_connections,
+        };
+        let (stop, stopped) = oneshot::channel();
+        // A server that is dropped stops at once.
+        let stopped = async { stopped.await.unwrap_or(Duration::ZERO) };
+        let serving = tokio::spawn(serve(listener, router, options, stopped));
+        let upkeep = AbortOnDrop(tokio::spawn(async move { metrics.upkeep().await }));
+        let grace = settings.shutdown.grace_seconds;
+        tracing::info!(%address, "listening");
+        Ok(RunningServer {
+            address,
+            engine,
+            demo_key,
+            banner,
+            grace,
+            stop,
+            serving,
+            upkeep,
+            directory,
+        })
+    }
+}
+
+impl RunningServer {
+    /// The address that it listens on, with the port that it got.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The engine behind it.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The key of the demo workspace, in a sandbox.
+    #[must_use]
+    pub fn demo_key(&self) -> Option<&str> {
+        self.demo_key.as_ref().map(Secret::reveal)
+    }
+
+    /// What a person is told on the terminal.
+    #[must_use]
+    pub fn banner(&self) -> &Banner {
+        &self.banner
+    }
+
+    /// Accepts no more, answers what is under way, and makes everything durable, within the grace
+    /// period of the settings.
+    ///
+    /// # Errors
+    /// [`StopError`] when not everything was finished in time.
+    pub async fn shutdown(self) -> Result<(), StopError> {
+        let Self { engine, grace, stop, serving, upkeep, directory, .. } = self;
+        let watch = Stopwatch::start();
+        // A quarter of the time is the engine's, however slow the clients are.
+        if stop.send(grace * 3 / 4).is_err() {
+            tracing::warn!("the server had stopped serving before");
+        }
+        let served = serving.await?;
+        let finished = engine.shutdown(grace.saturating_sub(watch.elapsed())).await;
+        drop((upkeep, directory));
+        served?;
+        Ok(finished?)
+    }
+}
+
+impl std::fmt::Debug for RunningServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunningServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// A task that ends with whoever holds it.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn engine_options(
+    settings: &Settings,
+    directory: &DataDir,
+    metrics: &Metrics,
+) -> Result<EngineOptions, BootError> {
+    let master_keys = boot::master_keys(directory, &settings.secrets)?;
+    let defaults = EngineOptions::on_disk(directory.path(), master_keys);
+    Ok(EngineOptions {
+        limits: settings.limits,
+        prices: Prices { otp: settings.prices.otp },
+        admission: AdmissionOptions {
+            in_flight_per_workspace: settings.admission.in_flight_per_workspace,
+            in_flight_total: settings.admission.in_flight_total,
+        },
+        otps_per_workspace_max: settings.admission.otps_per_workspace_max,
+        queued_bytes_max: settings.storage.queued_bytes_max,
+        snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
+        sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        recorder: Some(metrics.recorder()),
+        ..defaults
+    })
+}

@@ -1,0 +1,171 @@
+//! The layers that settings are taken from, each checked as it is laid on top.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::section::{Refusal, SECTIONS, SectionSpec};
+use super::value::Raw;
+
+/// What the name of every variable of the environment that sets something starts with.
+pub const VARIABLE_PREFIX: &str = "POSTRIDER__";
+
+/// Where a value was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The defaults that are compiled in.
+    Defaults,
+    /// A file.
+    File(PathBuf),
+    /// A variable of the environment.
+    Variable(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Defaults => f.write_str("config/default.toml"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => write!(f, "environment variable {name}"),
+        }
+    }
+}
+
+/// Why the settings cannot be used. No message repeats a value: it may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("{file}: cannot be read: {source}", file = .file.display())]
+    Read {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{origin}: not TOML: {message}")]
+    Syntax {
+        /// Which file.
+        origin: Origin,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// There is no such setting.
+    #[error("{origin}: unknown key `{key}`; allowed: {allowed}")]
+    UnknownKey {
+        /// Where it was given.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// The keys that exist beside it.
+        allowed: String,
+    },
+    /// The value is not one that the setting may have.
+    #[error("{origin}: bad value of `{key}`: must be {allowed}")]
+    BadValue {
+        /// Where it was given.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// What is allowed.
+        allowed: String,
+    },
+}
+
+/// Everything that was given so far; what is given later replaces what was given earlier.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    values: BTreeMap<(&'static str, String), (Raw, Origin)>,
+}
+
+impl Layers {
+    /// Lays a file's text on top.
+    pub(super) fn add_file(&mut self, text: &str, origin: &Origin) -> Result<(), SettingsError> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            // The whole error shows the line, which may hold a secret: only what and where.
+            let line = error.span().map_or(1, |span| {
+                text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
+            });
+            let message = format!("{} (line {line})", error.message());
+            SettingsError::Syntax { origin: origin.clone(), message }
+        })?;
+        for (section, keys) in table {
+            let toml::Value::Table(keys) = keys else {
+                return Err(unknown_section(&section, origin));
+            };
+            for (key, value) in keys {
+                self.add(&section, &key, Raw::Toml(value), origin)?;
+            }
+            section_named(&section).ok_or_else(|| unknown_section(&section, origin))?;
+        }
+        Ok(())
+    }
+
+    /// Lays a file on top.
+    pub(super) fn add_path(&mut self, path: &Path) -> Result<(), SettingsError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| SettingsError::Read { file: path.to_owned(), source })?;
+        self.add_file(&text, &Origin::File(path.to_owned()))
+    }
+
+    /// Lays the variables of the environment that have our prefix on top.
+    pub(super) fn add_variables(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(), SettingsError> {
+        for (name, value) in variables {
+            let Some(path) = name.strip_prefix(VARIABLE_PREFIX) else { continue };
+            let path = path.to_ascii_lowercase();
+            let origin = Origin::Variable(name);
+            let (section, key) = path.split_once("__").unwrap_or((&path, ""));
+            self.add(section, key, Raw::Text(value), &origin)?;
+        }
+        Ok(())
+    }
+
+    /// Lays one value on top.
+    pub(super) fn add(
+        &mut self,
+        section: &str,
+        key: &str,
+        raw: Raw,
+        origin: &Origin,
+    ) -> Result<(), SettingsError> {
+        let spec = section_named(section).ok_or_else(|| unknown_section(section, origin))?;
+        let origin = origin.clone();
+        let name = || format!("{section}.{key}");
+        match (spec.check)(key, &raw) {
+            Ok(()) => {
+                self.values.insert((spec.name, key.to_owned()), (raw, origin));
+                Ok(())
+            }
+            Err(Refusal::UnknownKey) => {
+                let allowed = spec.keys.join(", ");
+                Err(SettingsError::UnknownKey { origin, key: name(), allowed })
+            }
+            Err(Refusal::BadValue { allowed }) => {
+                Err(SettingsError::BadValue { origin, key: name(), allowed: allowed.to_owned() })
+            }
+        }
+    }
+
+    /// The value on top, with where it was given.
+    pub(super) fn value(&self, section: &'static str, key: &str) -> Option<&(Raw, Origin)> {
+        self.values.get(&(section, key.to_owned()))
+    }
+
+    /// Where the value on top was given.
+    pub(super) fn origin(&self, section: &'static str, key: &str) -> Origin {
+        self.value(section, key).map_or(Origin::Defaults, |(_, origin)| origin.clone())
+    }
+}
+
+fn section_named(name: &str) -> Option<&'static SectionSpec> {
+    SECTIONS.iter().find(|section| section.name == name)
+}
+
+fn unknown_section(section: &str, origin: &Origin) -> SettingsError {
+    let names: Vec<_> = SECTIONS.iter().map(|section| format!("[{}]", section.name)).collect();
+    let allowed = format!("the sections {}", names.join(", "));
+    SettingsError::UnknownKey { origin: origin.clone(), key: section.to_owned(), allowed }
+}

@@ -1,0 +1,135 @@
+//! Settings: defaults that are compiled in, then a file, then the environment, then flags. What is
+//! given later wins; what is not known, or not allowed, stops the start.
+
+mod layers;
+mod section;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use postrider_actors::domain::Limits;
+
+use layers::Layers;
+pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
+pub use section::{
+    Admin, AdmissionSettings, Log, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage,
+};
+pub use value::{LogFormat, MasterKey, Secret};
+
+/// The defaults, with the meaning of every key.
+pub const DEFAULTS: &str = include_str!("../../config/default.toml");
+
+/// Everything that can be set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `[server]`
+    pub server: Server,
+    /// `[admin]`
+    pub admin: Admin,
+    /// `[secrets]`
+    pub secrets: Secrets,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[prices]`
+    pub prices: Prices,
+    /// `[admission]`
+    pub admission: AdmissionSettings,
+    /// `[storage]`
+    pub storage: Storage,
+    /// `[sandbox]`
+    pub sandbox: SandboxSettings,
+    /// `[shutdown]`
+    pub shutdown: Shutdown,
+    /// `[log]`
+    pub log: Log,
+}
+
+/// What flags of the command line set.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--listen`
+    pub listen: Option<SocketAddr>,
+    /// `--data-dir`
+    pub data_dir: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The settings of this process: the defaults, `file`, the environment and `flags`.
+    ///
+    /// # Errors
+    /// [`SettingsError`] names where a key was given and what is allowed.
+    pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
+        // A name or value that is not UTF-8 is kept in a form that no key or value has.
+        let variables = std::env::vars_os()
+            .map(|(name, value)| (lossy(name), lossy(value)))
+            .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX));
+        Self::from_layers(file, variables, flags)
+    }
+
+    /// The settings that these layers give.
+    ///
+    /// # Errors
+    /// [`SettingsError`] names where a key was given and what is allowed.
+    pub fn from_layers(
+        file: Option<&Path>,
+        variables: impl IntoIterator<Item = (String, String)>,
+        flags: &Flags,
+    ) -> Result<Self, SettingsError> {
+        let mut layers = Layers::default();
+        layers.add_file(DEFAULTS, &Origin::Defaults)?;
+        if let Some(file) = file {
+            layers.add_path(file)?;
+        }
+        layers.add_variables(variables)?;
+        let mut settings = Self::build(&layers)?;
+        // Flags were checked by the command line.
+        settings.server.listen = flags.listen.unwrap_or(settings.server.listen);
+        if let Some(data_dir) = &flags.data_dir {
+            settings.server.data_dir.clone_from(data_dir);
+        }
+        Ok(settings)
+    }
+
+    fn build(layers: &Layers) -> Result<Self, SettingsError> {
+        let settings = Self {
+            server: Server::build(layers)?,
+            admin: Admin::build(layers)?,
+            secrets: Secrets::build(layers)?,
+            limits: section::build_limits(layers)?,
+            prices: Prices::build(layers)?,
+            admission: AdmissionSettings::build(layers)?,
+            storage: Storage::build(layers)?,
+            sandbox: SandboxSettings::build(layers)?,
+            shutdown: Shutdown::build(layers)?,
+            log: Log::build(layers)?,
+        };
+        // The engine signs with the highest version: an earlier key must have a lower one.
+        let current = settings.secrets.master_key_version;
+        if settings.secrets.previous_master_keys.iter().any(|(version, _)| *version >= current) {
+            return Err(SettingsError::BadValue {
+                origin: layers.origin("secrets", "previous_master_keys"),
+                key: "secrets.previous_master_keys".to_owned(),
+                allowed: format!(
+                    "of versions below secrets.master_key_version, which is {current}"
+                ),
+            });
+        }
+        Ok(settings)
+    }
+}
+
+impl Default for Settings {
+    /// The defaults alone: the developer sandbox.
+    fn default() -> Self {
+        // The text is compiled in and the tests of this module read it: it cannot fail.
+        #[allow(clippy::expect_used)]
+        Self::from_layers(None, [], &Flags::default()).expect("the defaults are settings")
+    }
+}
+
+fn lossy(text: std::ffi::OsString) -> String {
+    text.to_string_lossy().into_owned()
+}

@@ -1,0 +1,222 @@
+//! The sections of the settings: every key with its type, how it is read and what is allowed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use postrider_actors::domain::Limits;
+use tracing::level_filters::LevelFilter;
+
+use super::layers::{Layers, SettingsError};
+use super::value::{self, LogFormat, MasterKey, Raw, Secret};
+
+/// Why a section does not take a value.
+pub(super) enum Refusal {
+    /// It has no such key.
+    UnknownKey,
+    /// The key cannot have this value.
+    BadValue {
+        /// What it can have.
+        allowed: &'static str,
+    },
+}
+
+/// What the layers need to know of a section.
+pub(super) struct SectionSpec {
+    /// Its name in a file.
+    pub(super) name: &'static str,
+    /// Its keys.
+    pub(super) keys: &'static [&'static str],
+    /// Whether a key can have a value.
+    pub(super) check: fn(&str, &Raw) -> Result<(), Refusal>,
+}
+
+/// Declares a section: its struct, and from the same lines how its keys are read.
+macro_rules! section {
+    (
+        $(#[$doc:meta])* $type:ident = $name:literal
+        $($(#[$key_doc:meta])* $key:ident: $of:ty = $read:expr, $allowed:literal;)*
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $type { $($(#[$key_doc])* pub $key: $of,)* }
+
+        impl $type {
+            pub(super) const SPEC: SectionSpec = SectionSpec {
+                name: $name,
+                keys: &[$(stringify!($key)),*],
+                check: |key, raw| match key {
+                    $(stringify!($key) => match ($read)(raw) {
+                        Some::<$of>(_) => Ok(()),
+                        None => Err(Refusal::BadValue { allowed: $allowed }),
+                    },)*
+                    _ => Err(Refusal::UnknownKey),
+                },
+            };
+
+            pub(super) fn build(layers: &Layers) -> Result<Self, SettingsError> {
+                Ok(Self { $($key: take(layers, $name, stringify!($key), $read, $allowed)?,)* })
+            }
+        }
+    };
+}
+
+fn take<T>(
+    layers: &Layers,
+    section: &'static str,
+    key: &'static str,
+    read: impl Fn(&Raw) -> Option<T>,
+    allowed: &'static str,
+) -> Result<T, SettingsError> {
+    layers.value(section, key).and_then(|(raw, _)| read(raw)).ok_or_else(|| {
+        // The defaults give every key and each layer was checked, so this tells of a default that
+        // is missing; a test finds it first.
+        let origin = layers.origin(section, key);
+        let key = format!("{section}.{key}");
+        SettingsError::BadValue { origin, key, allowed: allowed.to_owned() }
+    })
+}
+
+section! {
+    /// How the server listens and what it takes from a client.
+    Server = "server"
+    /// Address and port to listen on.
+    listen: SocketAddr = value::address,
+        "an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
+    /// Directory of everything that is durable.
+    data_dir: PathBuf = value::path, "a path that is not empty";
+    /// Most bytes of a request's body.
+    max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
+    /// Longest wait for a request's head.
+    head_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Longest wait for a request's body.
+    body_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Longest wait for the answer to a request that was read.
+    handler_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Most connections at a time.
+    max_connections: usize = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
+}
+
+section! {
+    /// Who may administer.
+    Admin = "admin"
+    /// Bearer token of `/admin/v1`; `None`: a file of the data directory holds it.
+    token: Option<Secret> = value::token,
+        "empty, or 1 to 256 visible ASCII characters without spaces";
+}
+
+section! {
+    /// What codes are derived from.
+    Secrets = "secrets"
+    /// The current master key; `None`: a file of the data directory holds it.
+    master_key: Option<MasterKey> = value::master_key, "empty, or 64 hexadecimal digits";
+    /// The current master key's version.
+    master_key_version: u8 = value::whole(1..=255), "a whole number from 1 to 255";
+    /// Earlier master keys by version.
+    previous_master_keys: Vec<(u8, MasterKey)> = value::master_keys,
+        "empty, or pairs of a version (1 to 255, each once) and 64 hexadecimal digits with commas \
+         between, such as \"1=00…ff,2=11…ee\"";
+}
+
+section! {
+    /// What sending costs.
+    Prices = "prices"
+    /// Credits for a one-time password.
+    otp: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+}
+
+section! {
+    /// How much may be under way at a time.
+    AdmissionSettings = "admission"
+    /// Commands of one workspace.
+    in_flight_per_workspace: usize = value::whole(1..=1_000_000),
+        "a whole number from 1 to 1000000";
+    /// Commands of all workspaces.
+    in_flight_total: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+    /// One-time passwords that a workspace may hold.
+    otps_per_workspace_max: usize = value::whole(1..=100_000_000),
+        "a whole number from 1 to 100000000";
+}
+
+section! {
+    /// How what is durable is written.
+    Storage = "storage"
+    /// Most bytes waiting for the disk.
+    queued_bytes_max: usize = value::whole(1 << 20..=1 << 34),
+        "a whole number from 1048576 to 17179869184";
+    /// Journal bytes between two snapshots, at the least.
+    snapshot_journal_bytes: u64 = value::whole(1 << 20..=1 << 40),
+        "a whole number from 1048576 to 1099511627776";
+}
+
+section! {
+    /// The developer sandbox.
+    SandboxSettings = "sandbox"
+    /// Whether this is one.
+    enabled: bool = value::flag, "true or false";
+    /// Messages that a workspace's sandbox number remembers.
+    messages_kept: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+}
+
+section! {
+    /// How the server stops.
+    Shutdown = "shutdown"
+    /// Longest that it may take.
+    grace_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+}
+
+section! {
+    /// What is logged.
+    Log = "log"
+    /// Least important lines that are logged.
+    level: LevelFilter = value::log_level,
+        "\"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\"";
+    /// How lines look.
+    format: LogFormat = value::log_format, "\"auto\", \"text\" or \"json\"";
+}
+
+/// `[limits]`: its keys are the engine's, so a new limit needs no line here.
+pub(super) const LIMITS: SectionSpec = SectionSpec {
+    name: "limits",
+    keys: Limits::NAMES,
+    check: |key, raw| {
+        if !Limits::NAMES.contains(&key) {
+            return Err(Refusal::UnknownKey);
+        }
+        limit(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: LIMIT_ALLOWED })
+    },
+};
+
+const LIMIT_ALLOWED: &str = "a whole number from 0 (no limit) to 4294967295";
+
+fn limit(raw: &Raw) -> Option<u32> {
+    value::whole(0..=u32::MAX.into())(raw)
+}
+
+/// The limits that the layers give.
+pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
+    let mut table = serde_json::Map::new();
+    for name in Limits::NAMES {
+        let limit = take(layers, LIMITS.name, name, limit, LIMIT_ALLOWED)?;
+        table.insert((*name).to_owned(), limit.into());
+    }
+    serde_json::from_value(table.into()).map_err(|error| SettingsError::BadValue {
+        origin: super::layers::Origin::Defaults,
+        key: LIMITS.name.to_owned(),
+        allowed: error.to_string(),
+    })
+}
+
+/// Every section, in the order of the defaults.
+pub(super) static SECTIONS: [SectionSpec; 10] = [
+    Server::SPEC,
+    Admin::SPEC,
+    Secrets::SPEC,
+    LIMITS,
+    Prices::SPEC,
+    AdmissionSettings::SPEC,
+    Storage::SPEC,
+    SandboxSettings::SPEC,
+    Shutdown::SPEC,
+    Log::SPEC,
+];

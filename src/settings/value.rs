@@ -1,0 +1,221 @@
+//! Reading one setting's value, from a file or from text, into its type.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a layer gave for a key.
+#[derive(Debug, Clone)]
+pub(super) enum Raw {
+    /// A value of a file.
+    Toml(toml::Value),
+    /// Text of the environment or the command line.
+    Text(String),
+}
+
+impl Raw {
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Toml(toml::Value::String(text)) | Self::Text(text) => Some(text),
+            Self::Toml(_) => None,
+        }
+    }
+
+    fn as_whole(&self) -> Option<u64> {
+        match self {
+            Self::Toml(value) => value.as_integer().and_then(|number| u64::try_from(number).ok()),
+            Self::Text(text) if text.starts_with('+') => None,
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+}
+
+/// A text that must not be printed: `Debug` hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A master key: 32 bytes that `Debug` hides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct MasterKey([u8; 32]);
+
+impl MasterKey {
+    /// The key of these bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The key whose 64 hexadecimal digits these are.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        if digits.len() != 64 {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let digit = |digit: u8| char::from(digit).to_digit(16);
+            *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The key's bytes.
+    #[must_use]
+    pub const fn reveal(&self) -> [u8; 32] {
+        self.0
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MasterKey(…)")
+    }
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Text,
+    /// One object a line.
+    Json,
+}
+
+pub(super) fn address(raw: &Raw) -> Option<SocketAddr> {
+    raw.as_text()?.parse().ok()
+}
+
+pub(super) fn path(raw: &Raw) -> Option<PathBuf> {
+    raw.as_text().filter(|text| !text.is_empty()).map(PathBuf::from)
+}
+
+pub(super) fn flag(raw: &Raw) -> Option<bool> {
+    match raw {
+        Raw::Toml(value) => value.as_bool(),
+        Raw::Text(text) => text.parse().ok(),
+    }
+}
+
+pub(super) fn whole<T: TryFrom<u64>>(allowed: RangeInclusive<u64>) -> impl Fn(&Raw) -> Option<T> {
+    move |raw| {
+        let number = raw.as_whole().filter(|number| allowed.contains(number))?;
+        T::try_from(number).ok()
+    }
+}
+
+pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
+    whole(1..=3600)(raw).map(Duration::from_secs)
+}
+
+pub(super) fn token(raw: &Raw) -> Option<Option<Secret>> {
+    let text = raw.as_text()?;
+    let well_formed = text.len() <= 256 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    well_formed.then(|| (!text.is_empty()).then(|| Secret::new(text)))
+}
+
+pub(super) fn master_key(raw: &Raw) -> Option<Option<MasterKey>> {
+    match raw.as_text()? {
+        "" => Some(None),
+        text => MasterKey::from_hex(text).map(Some),
+    }
+}
+
+pub(super) fn master_keys(raw: &Raw) -> Option<Vec<(u8, MasterKey)>> {
+    let mut keys: Vec<(u8, MasterKey)> = Vec::new();
+    for pair in raw.as_text()?.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (version, key) = pair.split_once('=')?;
+        let version = version.trim().parse().ok().filter(|version| *version > 0)?;
+        if keys.iter().any(|(other, _)| *other == version) {
+            return None;
+        }
+        keys.push((version, MasterKey::from_hex(key.trim())?));
+    }
+    Some(keys)
+}
+
+pub(super) fn log_level(raw: &Raw) -> Option<tracing::level_filters::LevelFilter> {
+    use tracing::level_filters::LevelFilter;
+    Some(match raw.as_text()? {
+        "off" => LevelFilter::OFF,
+        "error" => LevelFilter::ERROR,
+        "warn" => LevelFilter::WARN,
+        "info" => LevelFilter::INFO,
+        "debug" => LevelFilter::DEBUG,
+        "trace" => LevelFilter::TRACE,
+        _ => return None,
+    })
+}
+
+pub(super) fn log_format(raw: &Raw) -> Option<LogFormat> {
+    Some(match raw.as_text()? {
+        "auto" => LogFormat::Auto,
+        "text" => LogFormat::Text,
+        "json" => LogFormat::Json,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_toml_mean_the_same() {
+        let allowed = || whole::<u32>(1..=10);
+        assert_eq!(allowed()(&Raw::Text("10".into())), Some(10));
+        assert_eq!(allowed()(&Raw::Toml(10.into())), Some(10));
+        for bad in ["11", "0", "-1", "+1", "1.0", " 1", "", "ten"] {
+            assert_eq!(allowed()(&Raw::Text(bad.into())), None, "{bad}");
+        }
+        assert_eq!(allowed()(&Raw::Toml("10".into())), None, "a text is not a number in a file");
+        assert_eq!(flag(&Raw::Text("true".into())), Some(true));
+        assert_eq!(flag(&Raw::Text("yes".into())), None);
+    }
+
+    #[test]
+    fn master_keys_are_64_digits() {
+        let hex = "0f".repeat(32);
+        assert_eq!(MasterKey::from_hex(&hex), Some(MasterKey::new([0x0f; 32])));
+        assert_eq!(MasterKey::from_hex(&hex.to_uppercase()), Some(MasterKey::new([0x0f; 32])));
+        for bad in [&hex[1..], &format!("{hex}0"), &hex.replace('f', "g"), &"é".repeat(32)] {
+            assert_eq!(MasterKey::from_hex(bad), None, "{bad}");
+        }
+        let read = |text: &str| master_keys(&Raw::Text(text.into())).map(|keys| keys.len());
+        assert_eq!(read(""), Some(0));
+        assert_eq!(read(&format!("1={hex}, 2={hex}")), Some(2));
+        for bad in [format!("1={hex},1={hex}"), format!("0={hex}"), hex.clone(), "1=".into()] {
+            assert_eq!(read(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let shown = format!("{:?} {:?}", Secret::new("hush"), MasterKey::new([7; 32]));
+        assert_eq!(shown, "Secret(…) MasterKey(…)");
+    }
+}

@@ -1,0 +1,16 @@
+//! The server as its clients see it: every test starts one of its own and talks HTTP to it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    unreachable_pub,
+    reason = "a test that cannot go on should fail where it stands"
+)]
+
+mod world;
+
+mod bodies;
+mod checks;
+mod limits;
+mod start;

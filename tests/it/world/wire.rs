@@ -1,0 +1,95 @@
+//! HTTP/1.1 by hand: what a well-behaved client would not send, and how the server ends it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::Reply;
+
+/// Longest wait for anything: a test that takes it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection to a server.
+pub struct Connection {
+    stream: TcpStream,
+    /// Received, and not part of a reply yet.
+    received: Vec<u8>,
+}
+
+impl Connection {
+    pub async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, received: Vec::new() }
+    }
+
+    /// Sends bytes as they are. The server may have closed its end: that is seen by reading.
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.ok();
+    }
+
+    /// Sends no more.
+    pub async fn finish(&mut self) {
+        self.stream.shutdown().await.ok();
+    }
+
+    /// The next reply, of a request that was not `HEAD`; `None` when the server closed instead.
+    pub async fn reply(&mut self) -> Option<Reply> {
+        self.read(true).await
+    }
+
+    /// The next reply, of a `HEAD` request.
+    pub async fn head_reply(&mut self) -> Option<Reply> {
+        self.read(false).await
+    }
+
+    async fn read(&mut self, has_body: bool) -> Option<Reply> {
+        let end = loop {
+            if let Some(at) = self.received.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            if !self.receive().await {
+                assert!(self.received.is_empty(), "half a head: {:?}", self.received);
+                return None;
+            }
+        };
+        let head = String::from_utf8(self.received.drain(..end).collect()).unwrap();
+        let mut reply = parse_head(&head);
+        if has_body && reply.status >= 200 && reply.status != 204 {
+            let length = reply.header("content-length").unwrap().parse().unwrap();
+            while self.received.len() < length {
+                assert!(self.receive().await, "the body of {reply:?} ended early");
+            }
+            reply.body = self.received.drain(..length).collect();
+        }
+        Some(reply)
+    }
+
+    /// Whether the server closes without another byte.
+    pub async fn is_closed(&mut self) -> bool {
+        self.received.is_empty() && !self.receive().await
+    }
+
+    /// Receives something; `false` at the end.
+    async fn receive(&mut self) -> bool {
+        let mut bytes = [0; 16 << 10];
+        let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut bytes));
+        // A reset is an end too.
+        let length = read.await.expect("the server neither answered nor closed").unwrap_or(0);
+        self.received.extend_from_slice(&bytes[..length]);
+        length > 0
+    }
+}
+
+fn parse_head(head: &str) -> Reply {
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let header = |line: &str| {
+        let (name, value) = line.split_once(':').unwrap();
+        (name.to_ascii_lowercase(), value.trim().to_owned())
+    };
+    let headers = lines.take_while(|line| !line.is_empty()).map(header).collect();
+    Reply { status, headers, body: Vec::new() }
+}
