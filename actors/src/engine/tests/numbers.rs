@@ -344,3 +344,22 @@ async fn what_is_not_durable_is_not_handed_over_again() {
     .await;
     assert_eq!(delivered(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_dies_while_storage_fails_sends_what_it_had() {
+    let rig = Rig::new().await;
+    workspace(&rig.engine, "b", 10).await;
+    rig.script(UNAVAILABLE, None);
+    let request = rig.send(1).await;
+    rig.settle().await;
+    rig.store.fail_next_reopens(3);
+    rig.store.fail_next_commits(1, Outcome::Lost);
+    rig.engine.admin().add_credits(&id("b"), 1).await.unwrap_err();
+    let live = rig.engine.shared().numbers.live();
+    live[0].kill();
+    rig.script(ScriptedOutcome::Sent, None);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!rig.engine.health().ready, "its successor has come meanwhile");
+    rig.becomes(request, Delivery::Sent).await;
+    assert_eq!(rig.delivered(), 1);
+}
