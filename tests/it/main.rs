@@ -13,4 +13,6 @@ mod world;
 mod bodies;
 mod checks;
 mod limits;
+mod otp;
+mod otp_limits;
 mod start;
