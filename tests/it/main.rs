@@ -10,9 +10,12 @@
 
 mod world;
 
+mod admin;
 mod bodies;
 mod checks;
+mod events;
 mod limits;
 mod otp;
 mod otp_limits;
+mod sandbox;
 mod start;
