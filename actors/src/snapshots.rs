@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::domain::WorkspaceId;
+use crate::domain::event::EventDecodeError;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Frame, Position, Store};
 use crate::workspace::hot::HotState;
@@ -23,6 +24,8 @@ pub(crate) struct Replay {
     states: HashMap<WorkspaceId, HotState>,
     /// Workspaces whose events or snapshot cannot be read.
     damaged: HashMap<WorkspaceId, String>,
+    /// Frames are missing.
+    incomplete: bool,
 }
 
 impl Replay {
@@ -36,6 +39,7 @@ impl Replay {
                 before = frame.number.0,
                 "journal frames are gone and no snapshot that can be read covers them"
             );
+            self.incomplete = true;
         }
         for section in &frame.sections {
             let id = &section.workspace;
@@ -80,13 +84,26 @@ pub(crate) fn load(dir: &SnapshotDir) -> Result<Replay, SnapshotError> {
     Ok(replay)
 }
 
+/// Why a workspace's part of a snapshot cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BaseError {
+    /// The snapshots cannot be read now.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// Its part cannot be read, now or ever.
+    #[error("its snapshot: {0}")]
+    Damaged(#[from] EventDecodeError),
+}
+
 /// One workspace in the newest good snapshot.
-pub(crate) fn base_of(dir: &SnapshotDir, id: &WorkspaceId) -> Result<(Position, HotState), String> {
-    let mut replay = load(dir).map_err(|error| error.to_string())?;
-    match replay.damaged.remove(id) {
-        Some(damage) => Err(damage),
-        None => Ok((replay.position, replay.states.remove(id).unwrap_or_default())),
-    }
+pub(crate) fn base_of(
+    dir: &SnapshotDir,
+    id: &WorkspaceId,
+) -> Result<(Position, HotState), BaseError> {
+    let loaded = dir.load()?;
+    let own = loaded.entries.iter().find(|(of, _)| of == id);
+    let state = own.map(|(_, bytes)| HotState::decode(bytes)).transpose()?;
+    Ok((loaded.position, state.unwrap_or_default()))
 }
 
 /// What the snapshots' actor is told.
@@ -94,9 +111,24 @@ pub(crate) fn base_of(dir: &SnapshotDir, id: &WorkspaceId) -> Result<(Position, 
 pub(crate) enum SnapshotMessage {
     /// See whether a snapshot is due, and take it.
     Consider,
-    /// The snapshot under way has ended: what was taken, if anything was.
-    Ended(Option<Taken>),
+    /// What was under way has ended.
+    Ended(Outcome),
 }
+
+/// How looking for a due snapshot ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Outcome {
+    /// None was due.
+    NotDue,
+    /// One was taken.
+    Taken(Taken),
+    /// One was due and could not be taken.
+    Failed,
+}
+
+/// A snapshot that fails is not tried again at once, but after twice as many beats each time, up
+/// to this many.
+const BEATS_SKIPPED_MAX: u32 = 600;
 
 /// A snapshot: where it stands, and how large it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -122,6 +154,10 @@ pub(crate) struct Schedule {
     under_way: bool,
     /// The last snapshot: the journal must outgrow it before the next one.
     last: Taken,
+    /// Failures in a row.
+    failures: u32,
+    /// Beats to let pass before the next try.
+    skip: u32,
 }
 
 impl Actor for Snapshots {
@@ -134,7 +170,8 @@ impl Actor for Snapshots {
         _myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Schedule, ActorProcessingErr> {
-        Ok(Schedule { under_way: false, last: Taken { position: self.newest, bytes: 0 } })
+        let last = Taken { position: self.newest, bytes: 0 };
+        Ok(Schedule { under_way: false, last, failures: 0, skip: 0 })
     }
 
     async fn handle(
@@ -145,17 +182,25 @@ impl Actor for Snapshots {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SnapshotMessage::Consider if schedule.under_way => {}
+            SnapshotMessage::Consider if schedule.skip > 0 => schedule.skip -= 1,
             SnapshotMessage::Consider => {
                 schedule.under_way = true;
                 let (snapshots, last) = (self.clone(), schedule.last);
                 drop(tokio::task::spawn_blocking(move || {
-                    let ended = Ended { actor: myself, taken: None };
+                    let ended = Ended { actor: myself, outcome: Outcome::Failed };
                     snapshots.take_if_due(last, ended);
                 }));
             }
-            SnapshotMessage::Ended(taken) => {
+            SnapshotMessage::Ended(outcome) => {
                 schedule.under_way = false;
-                schedule.last = taken.unwrap_or(schedule.last);
+                match outcome {
+                    Outcome::NotDue => {}
+                    Outcome::Taken(taken) => (schedule.last, schedule.failures) = (taken, 0),
+                    Outcome::Failed => {
+                        schedule.skip = (1 << schedule.failures.min(16)).min(BEATS_SKIPPED_MAX);
+                        schedule.failures += 1;
+                    }
+                }
             }
         }
         Ok(())
@@ -165,20 +210,23 @@ impl Actor for Snapshots {
 /// Tells the actor that a snapshot has ended, also when it ended in a panic.
 struct Ended {
     actor: ActorRef<SnapshotMessage>,
-    taken: Option<Taken>,
+    outcome: Outcome,
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
         // The actor is gone when the engine is.
-        drop(self.actor.cast(SnapshotMessage::Ended(self.taken)));
+        drop(self.actor.cast(SnapshotMessage::Ended(self.outcome)));
     }
 }
 
 impl Snapshots {
     fn take_if_due(&self, last: Taken, mut ended: Ended) {
         match self.store.journal_bytes(last.position) {
-            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => return,
+            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => {
+                ended.outcome = Outcome::NotDue;
+                return;
+            }
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "whether a snapshot is due cannot be told");
@@ -186,7 +234,7 @@ impl Snapshots {
             }
         }
         match self.take() {
-            Ok(taken) => ended.taken = Some(taken),
+            Ok(taken) => ended.outcome = Outcome::Taken(taken),
             Err(error) => tracing::warn!(%error, "a snapshot was not taken; the journal grows"),
         }
     }
@@ -198,6 +246,9 @@ impl Snapshots {
             replay.apply(&frame);
             ControlFlow::Continue(())
         })?;
+        if replay.incomplete {
+            return Err("the journal is not complete".into());
+        }
         if let Some((id, damage)) = replay.damaged.iter().next() {
             // Its journal is all there is of it: it must not be trimmed.
             return Err(format!("workspace {id} cannot be read: {damage}").into());

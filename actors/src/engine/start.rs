@@ -26,7 +26,7 @@ use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
 
 /// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
-pub(super) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
+pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
 
 /// What was read from the disk.
 struct Opened {

@@ -3,6 +3,7 @@
 //! The tests run on tokio's paused clock: whenever nothing else can be done, its timers fire at
 //! once, so that restarts, beats and retries take no time. Engine time is a manual clock's.
 
+mod admin;
 mod crashes;
 mod drain;
 mod gated;

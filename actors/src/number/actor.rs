@@ -38,6 +38,8 @@ pub(crate) enum NumberMessage {
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
     Wake(u64),
+    /// The number was disconnected: everything that is not with the channel fails.
+    Close,
     /// Start nothing more; answered when nothing is with the channel.
     Drain(oneshot::Sender<()>),
 }
@@ -74,6 +76,7 @@ pub(crate) struct State {
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
     draining: Option<oneshot::Sender<()>>,
+    closed: bool,
 }
 
 impl State {
@@ -134,10 +137,17 @@ impl Actor for NumberActor {
                     state.wait.1 = None;
                 }
             }
+            NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => state.draining = Some(done),
+        }
+        if state.closed {
+            self.fail_everything(state);
         }
         self.send_what_may_go(&myself, state);
         self.hand_back(state);
+        if state.closed && state.in_flight.is_empty() {
+            myself.stop(None);
+        }
         if state.in_flight.is_empty()
             && let Some(done) = state.draining.take()
         {
@@ -177,6 +187,15 @@ impl NumberActor {
         }
         self.publish_breaker(state);
         self.wait_for_next(myself, state);
+    }
+
+    /// The number is gone: what waits for it has nowhere to go.
+    fn fail_everything(&self, state: &mut State) {
+        let delayed = std::mem::take(&mut state.delayed).into_values();
+        let waiting: Vec<_> = state.ready.drain(..).chain(delayed).collect();
+        for attempt in waiting {
+            self.conclude(&attempt.message, Settled::Failed(None), state);
+        }
     }
 
     /// Hands one message over. A channel that answers at once costs no task.
