@@ -84,7 +84,7 @@ impl Connection {
 
     /// Receives something; `false` at the end.
     async fn receive(&mut self) -> bool {
-        let mut bytes = [0; 16 << 10];
+        let mut bytes = vec![0; 16 << 10];
         let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut bytes));
         // A reset is an end too.
         let length = read.await.expect("the server neither answered nor closed").unwrap_or(0);
