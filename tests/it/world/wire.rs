@@ -58,7 +58,7 @@ impl Connection {
         let head = String::from_utf8(self.received.drain(..end).collect()).unwrap();
         let mut reply = parse_head(&head);
         if has_body && reply.status >= 200 && reply.status != 204 {
-            let length = reply.header("content-length").unwrap().parse().unwrap();
+            let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
             while self.received.len() < length {
                 assert!(self.receive().await, "the body of {reply:?} ended early");
             }
@@ -70,6 +70,16 @@ impl Connection {
     /// Whether the server closes without another byte.
     pub async fn is_closed(&mut self) -> bool {
         self.received.is_empty() && !self.receive().await
+    }
+
+    /// Whether the server closes, with nothing before it but refusals.
+    pub async fn ends_refused(&mut self) -> bool {
+        while let Some(reply) = self.reply().await {
+            if reply.status < 400 {
+                return false;
+            }
+        }
+        true
     }
 
     /// Receives something; `false` at the end.
