@@ -112,23 +112,19 @@ pub(crate) enum SnapshotMessage {
     /// See whether a snapshot is due, and take it.
     Consider,
     /// What was under way has ended.
-    Ended(Outcome),
+    Ended(Ending),
 }
 
-/// How looking for a due snapshot ended.
+/// How considering a snapshot ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Outcome {
-    /// None was due.
+pub(crate) enum Ending {
+    /// None is due yet.
     NotDue,
     /// One was taken.
     Taken(Taken),
-    /// One was due and could not be taken.
+    /// One is due and could not be taken.
     Failed,
 }
-
-/// A snapshot that fails is not tried again at once, but after twice as many beats each time, up
-/// to this many.
-const BEATS_SKIPPED_MAX: u32 = 600;
 
 /// A snapshot: where it stands, and how large it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -148,16 +144,46 @@ pub(crate) struct Snapshots {
     pub(crate) newest: Position,
 }
 
+/// Most beats that are passed over after failures: about a quarter of an hour.
+const PASSED_OVER_MAX: u32 = 1024;
+
 /// What the snapshots' actor remembers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Schedule {
     under_way: bool,
     /// The last snapshot: the journal must outgrow it before the next one.
     last: Taken,
-    /// Failures in a row.
-    failures: u32,
-    /// Beats to let pass before the next try.
-    skip: u32,
+    /// Beats to pass over after the next failure. An attempt reads all there is, so one that
+    /// fails, as it does while a workspace is damaged, is not repeated at every beat.
+    patience: u32,
+    passed_over: u32,
+}
+
+impl Schedule {
+    /// Whether to see to a snapshot at this beat.
+    const fn begin(&mut self) -> bool {
+        if self.under_way {
+            return false;
+        }
+        if self.passed_over > 0 {
+            self.passed_over -= 1;
+            return false;
+        }
+        self.under_way = true;
+        true
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.under_way = false;
+        match ending {
+            Ending::NotDue => {}
+            Ending::Taken(taken) => *self = Self { last: taken, ..Self::default() },
+            Ending::Failed => {
+                self.patience = (self.patience * 2).clamp(1, PASSED_OVER_MAX);
+                self.passed_over = self.patience;
+            }
+        }
+    }
 }
 
 impl Actor for Snapshots {
@@ -171,7 +197,7 @@ impl Actor for Snapshots {
         (): (),
     ) -> Result<Schedule, ActorProcessingErr> {
         let last = Taken { position: self.newest, bytes: 0 };
-        Ok(Schedule { under_way: false, last, failures: 0, skip: 0 })
+        Ok(Schedule { last, ..Schedule::default() })
     }
 
     async fn handle(
@@ -181,27 +207,17 @@ impl Actor for Snapshots {
         schedule: &mut Schedule,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SnapshotMessage::Consider if schedule.under_way => {}
-            SnapshotMessage::Consider if schedule.skip > 0 => schedule.skip -= 1,
             SnapshotMessage::Consider => {
-                schedule.under_way = true;
+                if !schedule.begin() {
+                    return Ok(());
+                }
                 let (snapshots, last) = (self.clone(), schedule.last);
                 drop(tokio::task::spawn_blocking(move || {
-                    let ended = Ended { actor: myself, outcome: Outcome::Failed };
-                    snapshots.take_if_due(last, ended);
+                    let mut ended = Ended { actor: myself, ending: Ending::Failed };
+                    ended.ending = snapshots.take_if_due(last);
                 }));
             }
-            SnapshotMessage::Ended(outcome) => {
-                schedule.under_way = false;
-                match outcome {
-                    Outcome::NotDue => {}
-                    Outcome::Taken(taken) => (schedule.last, schedule.failures) = (taken, 0),
-                    Outcome::Failed => {
-                        schedule.skip = (1 << schedule.failures.min(16)).min(BEATS_SKIPPED_MAX);
-                        schedule.failures += 1;
-                    }
-                }
-            }
+            SnapshotMessage::Ended(ending) => schedule.end(ending),
         }
         Ok(())
     }
@@ -210,32 +226,32 @@ impl Actor for Snapshots {
 /// Tells the actor that a snapshot has ended, also when it ended in a panic.
 struct Ended {
     actor: ActorRef<SnapshotMessage>,
-    outcome: Outcome,
+    ending: Ending,
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
         // The actor is gone when the engine is.
-        drop(self.actor.cast(SnapshotMessage::Ended(self.outcome)));
+        drop(self.actor.cast(SnapshotMessage::Ended(self.ending)));
     }
 }
 
 impl Snapshots {
-    fn take_if_due(&self, last: Taken, mut ended: Ended) {
+    fn take_if_due(&self, last: Taken) -> Ending {
         match self.store.journal_bytes(last.position) {
-            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => {
-                ended.outcome = Outcome::NotDue;
-                return;
-            }
+            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => return Ending::NotDue,
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "whether a snapshot is due cannot be told");
-                return;
+                return Ending::Failed;
             }
         }
         match self.take() {
-            Ok(taken) => ended.outcome = Outcome::Taken(taken),
-            Err(error) => tracing::warn!(%error, "a snapshot was not taken; the journal grows"),
+            Ok(taken) => Ending::Taken(taken),
+            Err(error) => {
+                tracing::warn!(%error, "a snapshot was not taken; the journal grows");
+                Ending::Failed
+            }
         }
     }
 
@@ -266,5 +282,35 @@ impl Snapshots {
         self.store.trim(trim_through)?;
         tracing::info!(position = position.0, bytes, "a snapshot was taken");
         Ok(Taken { position, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_repeated_less_and_less_often() {
+        let mut schedule = Schedule::default();
+        let mut waits = Vec::new();
+        for _ in 0..14 {
+            let mut beats = 0;
+            while !schedule.begin() {
+                beats += 1;
+            }
+            assert!(!schedule.begin(), "one at a time");
+            schedule.end(Ending::Failed);
+            waits.push(beats);
+        }
+        assert_eq!(waits[..5], [0, 1, 2, 4, 8]);
+        assert_eq!(waits[13], PASSED_OVER_MAX);
+        while !schedule.begin() {}
+        let taken = Taken { position: Position(7), bytes: 5 };
+        schedule.end(Ending::Taken(taken));
+        assert_eq!(schedule.last.position, Position(7));
+        for _ in 0..3 {
+            assert!(schedule.begin(), "it looks at every beat again");
+            schedule.end(Ending::NotDue);
+        }
     }
 }

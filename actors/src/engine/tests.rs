@@ -3,13 +3,16 @@
 //! The tests run on tokio's paused clock: whenever nothing else can be done, its timers fire at
 //! once, so that restarts, beats and retries take no time. Engine time is a manual clock's.
 
+mod access;
 mod admin;
+mod clock;
 mod crashes;
 mod drain;
 mod gated;
 mod model;
 mod numbers;
 mod passivation;
+mod snapshots;
 mod supervision;
 
 use std::sync::Arc;
