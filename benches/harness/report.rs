@@ -43,6 +43,9 @@ pub(crate) struct Row {
     pub(crate) budget: Option<f64>,
     /// What is wanted.
     pub(crate) goal: Option<f64>,
+    /// The goal is also that the p99 is at most this many times the reference's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) goal_p99_ratio: Option<f64>,
     /// Where the budget is a least ratio; otherwise it is a greatest value.
     #[serde(skip)]
     pub(crate) more_is_better: bool,
@@ -73,6 +76,7 @@ impl Row {
             reference_p99_ms: measured(pair.reference.p99_ms),
             budget: Some(budget),
             goal: Some(goal),
+            goal_p99_ratio: None,
             more_is_better: true,
             durability: FSYNC_FIRST,
         }
@@ -98,6 +102,7 @@ impl Row {
             reference_p99_ms: None,
             budget: budget_and_goal.map(|(budget, _)| budget),
             goal: budget_and_goal.map(|(_, goal)| goal),
+            goal_p99_ratio: None,
             more_is_better: false,
             durability: FSYNC_FIRST,
         }
@@ -110,7 +115,11 @@ impl Row {
             Some(ratio) if self.more_is_better => ratio >= bound,
             _ => self.value <= bound,
         };
-        match (keeps(goal), keeps(budget)) {
+        let p99_keeps = match (self.goal_p99_ratio, self.p99_ms, self.reference_p99_ms) {
+            (Some(bound), Some(p99), Some(reference)) => p99 <= reference * bound,
+            _ => true,
+        };
+        match (keeps(goal) && p99_keeps, keeps(budget)) {
             (true, _) => "goal",
             (false, true) => "budget",
             (false, false) => "**missed**",
