@@ -364,7 +364,8 @@ impl WorkspaceActor {
             Configure::Credits(change) => {
                 let changed = state.core.change_credits(change, &mut state.effects);
                 if let Err(error) = changed {
-                    reply.send(Err(error));
+                    // It tells of a balance that may not be durable yet.
+                    state.pass(Held::Change(reply, Err(error)));
                     return Ok(());
                 }
                 None
@@ -377,7 +378,7 @@ impl WorkspaceActor {
             }
             Configure::Disconnect(number) => {
                 let Some(place) = state.numbers.iter().position(|known| known.id == number) else {
-                    reply.send(Err(ChangeError::NoSuchNumber));
+                    state.pass(Held::Change(reply, Err(ChangeError::NoSuchNumber)));
                     return Ok(());
                 };
                 state.numbers.remove(place);
@@ -386,7 +387,7 @@ impl WorkspaceActor {
         };
         state.core.number = state.numbers.first().map(|number| number.id);
         state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
-        let held = Held::Change(reply, Box::new(state.settings()));
+        let held = Held::Change(reply, Ok(Box::new(state.settings())));
         let Some((key, value)) = change else { return state.finish(Some(held)) };
         let change = ChangeRef { table: Table::Workspaces, key: &key, value: value.as_deref() };
         let group = state.submit(&[change])?;

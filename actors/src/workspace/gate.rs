@@ -21,7 +21,7 @@ pub(super) enum Held {
     Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
     Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
     Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
-    Change(ReplyTo<WorkspaceSettings, ChangeError>, Box<WorkspaceSettings>),
+    Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<Box<WorkspaceSettings>, ChangeError>),
     /// Somebody waits for everything before this to be durable.
     Barrier(tokio::sync::oneshot::Sender<()>),
 }
@@ -33,7 +33,7 @@ impl Held {
             Self::Verify(reply, answer) => reply.send(answer),
             Self::Resend(reply, answer) => reply.send(answer),
             Self::Read(reply, answer) => reply.send(answer),
-            Self::Change(reply, settings) => reply.send(Ok(*settings)),
+            Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
                 done.send(()).ok();
