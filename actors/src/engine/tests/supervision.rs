@@ -87,6 +87,7 @@ async fn another_workspace_keeps_its_actor_and_its_state() {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let (acme, other) = (workspace(&engine, "acme", 10).await, workspace(&engine, "b", 10).await);
+    acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
     let request = other.send_otp(SendOtp::to(phone(1))).await.unwrap().request_id;
     until("it is sent", async || {
         other.otp(request).await.is_ok_and(|otp| otp.delivery == crate::Delivery::Sent)
