@@ -22,8 +22,8 @@ use crate::workspace::{NumberInfo, NumberKind, Workspace, WorkspaceSettings};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
 
-/// 1 January 2500: token buckets count nanoseconds up to the year 2554.
-const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
+/// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.
+pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
 
 /// Administration of an engine. What it is asked to do is carried out even if whoever asked goes
 /// away in the middle. Cheap to clone.

@@ -75,7 +75,7 @@ mod supervise;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
-pub use admin::{Admin, AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
+pub use admin::{Admin, AdminError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use clock::Clock;
 pub use engine::{

@@ -87,6 +87,7 @@ async fn another_workspace_keeps_its_actor_and_its_state() {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let (acme, other) = (workspace(&engine, "acme", 10).await, workspace(&engine, "b", 10).await);
+    acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
     let request = other.send_otp(SendOtp::to(phone(1))).await.unwrap().request_id;
     until("it is sent", async || {
         other.otp(request).await.is_ok_and(|otp| otp.delivery == crate::Delivery::Sent)
@@ -230,4 +231,28 @@ async fn a_dropped_engine_lets_go_of_everything() {
     let shared = Arc::downgrade(engine.shared());
     drop((engine, acme));
     until("nothing holds it", async || shared.upgrade().is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_waits_for_what_it_tells_of() {
+    let store = super::gated::Gated::default();
+    let engine = Engine::start(options(store.clone(), START)).await.unwrap();
+    let acme = workspace(&engine, "acme", 1).await;
+    let number = engine.admin().numbers(acme.id()).await.unwrap()[0].id;
+    store.shut();
+    let disconnect = || {
+        let engine = engine.clone();
+        tokio::spawn(async move { engine.admin().disconnect_number(&id("acme"), number).await })
+    };
+    let (first, second) = (disconnect(), disconnect());
+    let send = tokio::spawn(async move { acme.send_otp(SendOtp::to(phone(1))).await });
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!second.is_finished() && !send.is_finished(), "the disconnection is not durable");
+    store.open();
+    first.await.unwrap().unwrap();
+    let no_such_number = AdminError::Change(ChangeError::NoSuchNumber);
+    assert_eq!(second.await.unwrap(), Err(no_such_number));
+    assert_eq!(send.await.unwrap(), Err(SendOtpError::NotConnected));
 }
