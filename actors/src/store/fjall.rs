@@ -14,6 +14,7 @@
 
 mod failure;
 mod journal_size;
+mod log;
 mod open;
 
 #[cfg(test)]
