@@ -28,6 +28,6 @@ fn main() -> ExitCode {
 
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     // Without standard error there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "postrider: {error}");
+    drop(writeln!(std::io::stderr(), "postrider: {error}"));
     ExitCode::FAILURE
 }

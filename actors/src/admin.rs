@@ -9,7 +9,7 @@ use crate::domain::{KeyId, Limits, LimitsOverride, NumberId, Timestamp, Workspac
 use crate::engine::Shared;
 use crate::random;
 use crate::store::writer::CommitError;
-use crate::store::{Change, Table};
+use crate::store::{Change, StoreError, Table};
 use crate::supervise::Residence;
 use crate::workspace::actor::Configure;
 use crate::workspace::core::CreditsChange;
@@ -161,12 +161,8 @@ impl Admin {
         for id in ids {
             match self.workspace(&id).await {
                 Ok(info) => infos.push(info),
-                Err(
-                    AdminError::Unavailable(why)
-                    | AdminError::Change(ChangeError::Unavailable(why)),
-                ) => {
-                    return Err(why);
-                }
+                Err(AdminError::Unavailable(why)) => return Err(why),
+                // It is not there.
                 Err(_) => {}
             }
         }
@@ -181,24 +177,26 @@ impl Admin {
         let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
         let (store, of) = (Arc::clone(&self.shared.store), id.clone());
         let read = tokio::task::spawn_blocking(move || records::load(store.as_ref(), &of));
-        let stored = match read.await {
-            Ok(Ok(Some(stored))) => stored,
-            Ok(Ok(None)) => return Err(AdminError::NoSuchWorkspace),
-            Ok(Err(error)) => {
+        let storage = || Unavailable::because(UnavailableReason::Storage);
+        let stored = match read.await.map_err(|_| storage())? {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Err(AdminError::NoSuchWorkspace),
+            Err(StoreError::Damaged(reason)) => return Ok(self.unreadable(id, reason)),
+            Err(error) => {
                 tracing::error!(workspace = %id, %error, "a workspace's records cannot be read");
-                return Err(Unavailable::because(UnavailableReason::Storage).into());
+                return Err(storage().into());
             }
-            Err(_) => return Err(Unavailable::because(UnavailableReason::Storage).into()),
+        };
+        let otps = match slot.residence() {
+            // None that can be counted, if it dies just now.
+            Residence::Live(_) => self.configure(id, Configure::Read).await.map_or(0, |it| it.otps),
+            _ => 0,
         };
         let state = match slot.residence() {
             Residence::Idle => WorkspaceState::Idle,
             Residence::Live(_) => WorkspaceState::Live,
             Residence::Down { .. } => WorkspaceState::Restarting,
             Residence::Parked(reason) => WorkspaceState::Parked(reason.to_string()),
-        };
-        let otps = match state {
-            WorkspaceState::Live => self.configure(id, Configure::Read).await?.otps,
-            _ => 0,
         };
         Ok(WorkspaceInfo {
             id: id.clone(),
@@ -211,6 +209,21 @@ impl Admin {
             otps,
             state,
         })
+    }
+
+    /// What can be told of a workspace whose records are damaged.
+    fn unreadable(&self, id: &WorkspaceId, reason: String) -> WorkspaceInfo {
+        WorkspaceInfo {
+            id: id.clone(),
+            name: id.to_string(),
+            created_at: Timestamp::default(),
+            credits: 0,
+            limits: self.shared.limits,
+            keys: self.access.keys_of(id).len(),
+            numbers: 0,
+            otps: 0,
+            state: WorkspaceState::Parked(reason),
+        }
     }
 
     /// Lays limits over a workspace's own; gives the limits in force.

@@ -27,6 +27,8 @@ use crate::workspace::slot::{Admission, Slot};
 mod root;
 mod start;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 pub use stop::ShutdownError;
 

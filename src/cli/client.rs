@@ -28,7 +28,7 @@ impl Client {
         let token = token(remote)?;
         // The provider is needed to build a client, even one that only speaks plain HTTP. Another
         // one installed before would do as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        drop(rustls::crypto::ring::default_provider().install_default());
         let http = reqwest::Client::builder()
             .timeout(TIMEOUT)
             .no_proxy()

@@ -16,6 +16,9 @@ use super::error::{ApiError, Code};
 /// still sending; past it the connection is closed under it.
 const DISCARD_BYTES_MAX: usize = 8 << 20;
 
+/// Most characters of a message about a body.
+const MESSAGE_CHARS_MAX: usize = 200;
+
 /// Reads a JSON body of at most `max` bytes within `wait`. No body at all is an empty one.
 pub(crate) async fn read(
     headers: &HeaderMap,
@@ -55,7 +58,7 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, wait: Duration
             }
         };
         // Late or not, the refusal is sent.
-        let _ = tokio::time::timeout(wait, drain).await;
+        drop(tokio::time::timeout(wait, drain).await);
     }
 }
 
@@ -139,9 +142,19 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
                 text.truncate(at);
             }
             // Errors about a field that is missing or doubled name it themselves.
-            if path == "." { ApiError::invalid(text) } else { ApiError::field(&path, text) }
+            let message = if path == "." { text } else { format!("`{path}`: {text}") };
+            ApiError::invalid(shortened(message))
         }
     }
+}
+
+/// A message may quote what was given, which may be as long as a body.
+fn shortened(mut message: String) -> String {
+    if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        message.truncate(at);
+        message.push('…');
+    }
+    message
 }
 
 /// A whole number: 300, not 300.5 or "300".
@@ -232,26 +245,26 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (body, expected) in [
             (r#"{}"#, "missing field `phone`"),
-            (r#"{"phone": null}"#, "`phone` invalid type: null, expected a string"),
-            (r#"{"phone": 5}"#, "`phone` invalid type: integer `5`, expected a string"),
+            (r#"{"phone": null}"#, "`phone`: invalid type: null, expected a string"),
+            (r#"{"phone": 5}"#, "`phone`: invalid type: integer `5`, expected a string"),
             (r#"{"phone": "+1", "phone": "+1"}"#, "duplicate field `phone`"),
             (
                 r#"{"phone": "", "expiry": 300.5}"#,
-                "`expiry` invalid type: floating point `300.5`, expected a whole number",
+                "`expiry`: invalid type: floating point `300.5`, expected a whole number",
             ),
             (
                 r#"{"phone": "", "expiry": "300"}"#,
-                "`expiry` invalid type: string \"300\", expected a whole number",
+                "`expiry`: invalid type: string \"300\", expected a whole number",
             ),
-            (r#"{"phone": "", "expiry": 1e400}"#, "`expiry` "),
-            (r#"{"phone": "", "expiry": 9223372036854775808}"#, "`expiry` is too large"),
-            (r#"{"phone": "", "expiry": true}"#, "`expiry` invalid type: boolean"),
+            (r#"{"phone": "", "expiry": 1e400}"#, "`expiry`: number out of range"),
+            (r#"{"phone": "", "expiry": 9223372036854775808}"#, "`expiry`: is too large"),
+            (r#"{"phone": "", "expiry": true}"#, "`expiry`: invalid type: boolean"),
             (
                 r#"{"phone": "", "nested": {"list": [1, "2"]}}"#,
-                "`nested.list[1]` invalid type: string",
+                "`nested.list[1]`: invalid type: string",
             ),
             (r#"{"phone": ""} x"#, "the body has something after its JSON object"),
-            (r#"{"phone": "#, "`phone` EOF while parsing a value at line 1"),
+            (r#"{"phone": "#, "`phone`: EOF while parsing a value at line 1"),
             (r#"["+1", 300]"#, "the body must be a JSON object"),
             (r#""x""#, "the body must be a JSON object"),
             ("  ", "the body is empty"),
@@ -259,6 +272,8 @@ mod tests {
             let message = message(body);
             assert!(message.starts_with(expected), "{body}: {message}");
         }
+        let long = format!(r#"{{"phone": "", "expiry": "{}"}}"#, "é".repeat(5000));
+        assert_eq!(message(long.leak()).chars().count(), MESSAGE_CHARS_MAX + 1);
     }
 
     fn headers(content_type: Option<&str>) -> HeaderMap {

@@ -32,9 +32,9 @@ pub(crate) fn add_headers(headers: &mut HeaderMap, bucket: BucketState, now: Tim
     // One allocation for both texts. Writing to a vector cannot fail, and neither text has a
     // character that a header may not have; a header that is missing would be the worst of it.
     let mut text = Vec::with_capacity(TEXT_CAPACITY);
-    let _ = write!(text, "\"{name}\";q={limit};w={window_s}");
+    drop(write!(text, "\"{name}\";q={limit};w={window_s}"));
     let split = text.len();
-    let _ = write!(text, "\"{name}\";r={remaining};t={wait_s}");
+    drop(write!(text, "\"{name}\";r={remaining};t={wait_s}"));
     let mut policy = Bytes::from(text);
     let state = policy.split_off(split);
     for (header, value) in [(POLICY, policy), (STATE, state)] {

@@ -83,7 +83,6 @@ pub(crate) struct Edge {
 /// A router over `engine`: what the server serves, and what other binaries and tests mount.
 ///
 /// Requests should carry a [`Peer`] in their extensions; [`crate::serve`] puts it there.
-#[must_use]
 pub fn app(engine: Engine, options: AppOptions) -> Router {
     let AppOptions { admin_token, metrics, sandbox, max_body_bytes, body_timeout, handler_timeout } =
         options;

@@ -139,7 +139,11 @@ async fn receive<C>(
 ) -> Result<Call<C>, ApiError> {
     let wait = edge.body_timeout;
     let received = match (caller, takes) {
-        (Ok(caller), Takes::NoBody) => Ok((caller, Bytes::new())),
+        (Ok(caller), Takes::NoBody) => {
+            // Usually there is none; what there is must not be taken for the next request.
+            body::discard(&parts.headers, body, wait).await;
+            Ok((caller, Bytes::new()))
+        }
         (Ok(caller), Takes::Json) => body::read(&parts.headers, body, edge.max_body_bytes, wait)
             .await
             .map(|bytes| (caller, bytes)),

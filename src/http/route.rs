@@ -16,8 +16,11 @@ use super::pipeline::{Answer, Call, Stage, Takes};
 struct Entry {
     method: Method,
     path: &'static str,
-    mount: Box<dyn FnOnce(&Arc<Edge>) -> MethodRouter>,
+    mount: Mount,
 }
+
+/// Makes the route's handler once there is an engine.
+type Mount = Box<dyn FnOnce(&Arc<Edge>) -> MethodRouter>;
 
 /// Routes in the making.
 pub(crate) struct Routes<G> {

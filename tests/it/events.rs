@@ -129,7 +129,10 @@ async fn keys_and_codes_are_in_no_log() {
     }
     let hidden = [code.as_bytes(), api.token().as_bytes()];
     for file in files_below(&server.data_dir()) {
+        // Files of the store are made with room to grow: blocks of nothing are not searched.
         let bytes = std::fs::read(&file).unwrap();
+        let used = bytes.chunks(4096).filter(|block| **block != [0; 4096][..block.len()]);
+        let bytes = used.collect::<Vec<_>>().concat();
         for secret in hidden {
             let found = bytes.windows(secret.len()).any(|part| part == secret);
             assert!(!found, "a secret is in {}", file.display());

@@ -139,16 +139,15 @@ impl KeyRecord {
     }
 }
 
-/// Every key in the store.
+/// Every key in the store. One that cannot be read is logged and does not work; the others do.
 pub(super) fn load_all(store: &dyn Store) -> Result<Vec<KeyRecord>, StoreError> {
-    let mut keys = Ok(Vec::new());
-    store.scan(Table::Keys, &[], None, Direction::Forward, &mut |_, value| {
-        match (records::decode(value), &mut keys) {
-            (Ok(key), Ok(keys)) => keys.push(key),
-            (Err(error), keys) => *keys = Err(error),
-            (Ok(_), Err(_)) => {}
+    let mut keys = Vec::new();
+    store.scan(Table::Keys, &[], None, Direction::Forward, &mut |id, value| {
+        match records::decode(value) {
+            Ok(key) => keys.push(key),
+            Err(error) => tracing::error!(%error, ?id, "a key cannot be read and does not work"),
         }
         std::ops::ControlFlow::Continue(())
     })?;
-    keys
+    Ok(keys)
 }

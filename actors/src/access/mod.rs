@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
 use crate::engine::{Shared, StartError};
 use crate::store::writer::CommitError;
-use crate::store::{Change, Table};
+use crate::store::{Change, StoreError, Table};
 use crate::workspace::Workspace;
 
 use bucket::Bucket;
@@ -97,7 +97,7 @@ impl Access {
         let store = Arc::clone(&shared.store);
         let read = tokio::task::spawn_blocking(move || {
             let keys = keys::load_all(store.as_ref())?;
-            Ok::<_, crate::store::StoreError>((keys, Saved::load(store.as_ref())?))
+            Ok::<_, StoreError>((keys, Saved::load(store.as_ref())?))
         });
         let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
         let (records, saved) = read?;
@@ -213,8 +213,8 @@ impl Access {
     async fn add(&self, record: KeyRecord) -> Result<(), StartError> {
         let shared = &self.inner.shared;
         let Some(slot) = shared.workspaces.slot(&record.workspace) else {
-            let what = format!("key {} belongs to no workspace", record.id);
-            return Err(StartError::Store(crate::store::StoreError::Damaged(what)));
+            tracing::error!(key = %record.id, "a key belongs to no workspace and does not work");
+            return Ok(());
         };
         let limits = self.limits_of(&record.workspace).await?;
         let saved = |window_s| self.inner.saved.key(record.id, window_s);
@@ -238,7 +238,15 @@ impl Access {
             crate::workspace::records::load(store.as_ref(), &id)
         });
         let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
-        let own = read?.map_or_else(LimitsOverride::default, |records| records.profile.limits);
+        let own = match read {
+            Ok(records) => records.map(|records| records.profile.limits).unwrap_or_default(),
+            Err(StoreError::Damaged(why)) => {
+                // Its actor parks it for that; the other workspaces must start.
+                tracing::error!(%workspace, why, "a workspace's own limits cannot be read");
+                LimitsOverride::default()
+            }
+            Err(error) => return Err(error.into()),
+        };
         Ok(shared.limits.with(own))
     }
 

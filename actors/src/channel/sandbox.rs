@@ -117,25 +117,43 @@ impl Sandbox {
         }
     }
 
+    /// Does what is scripted for a message, and says what that was.
+    fn take(&self, message: &Outbound) -> ScriptedOutcome {
+        self.on_shelf(&message.workspace, |shelf| {
+            let outcome = shelf.next_outcome(message.to);
+            if let ScriptedOutcome::Sent | ScriptedOutcome::Lost = outcome {
+                shelf.deliver(message, self.messages_kept, self.clock.now());
+            }
+            outcome
+        })
+    }
+
     fn deliver(&self, message: &Outbound) {
-        let mut shelf = self.shelves.entry(message.workspace.clone()).or_default();
-        if shelf.delivered.len() >= self.messages_kept {
-            shelf.delivered.pop_front();
-        }
-        shelf.delivered.push_back(Delivered {
-            message_id: message.message_id,
-            to: message.to,
-            code: message.code(),
-            at: self.clock.now(),
+        self.on_shelf(&message.workspace, |shelf| {
+            shelf.deliver(message, self.messages_kept, self.clock.now());
         });
     }
 
-    fn next_outcome(&self, message: &Outbound) -> ScriptedOutcome {
-        let Some(mut shelf) = self.shelves.get_mut(&message.workspace) else {
-            return ScriptedOutcome::Sent;
-        };
-        let scripts = &mut shelf.scripts;
-        let own = scripts.iter().position(|script| script.to == Some(message.to));
+    fn on_shelf<T>(&self, workspace: &WorkspaceId, act: impl FnOnce(&mut Shelf) -> T) -> T {
+        if let Some(mut shelf) = self.shelves.get_mut(workspace) {
+            return act(&mut shelf);
+        }
+        act(&mut self.shelves.entry(workspace.clone()).or_default())
+    }
+}
+
+impl Shelf {
+    fn deliver(&mut self, message: &Outbound, kept: usize, at: Timestamp) {
+        if self.delivered.len() >= kept {
+            self.delivered.pop_front();
+        }
+        let (message_id, to, code) = (message.message_id, message.to, message.code());
+        self.delivered.push_back(Delivered { message_id, to, code, at });
+    }
+
+    fn next_outcome(&mut self, to: Phone) -> ScriptedOutcome {
+        let scripts = &mut self.scripts;
+        let own = scripts.iter().position(|script| script.to == Some(to));
         let Some(place) = own.or_else(|| scripts.iter().position(|script| script.to.is_none()))
         else {
             return ScriptedOutcome::Sent;
@@ -174,21 +192,15 @@ impl Channel for SandboxChannel {
     fn send(&self, message: Outbound) -> Sending {
         let Content::Otp { .. } = message.content;
         let sandbox = &self.0;
-        match sandbox.next_outcome(&message) {
-            ScriptedOutcome::Sent => {
-                sandbox.deliver(&message);
-                Box::pin(std::future::ready(Outcome::Sent))
-            }
+        match sandbox.take(&message) {
+            ScriptedOutcome::Sent => Box::pin(std::future::ready(Outcome::Sent)),
             ScriptedOutcome::Failed { error_code } => {
                 Box::pin(std::future::ready(Outcome::Failed { error_code: Some(error_code) }))
             }
             ScriptedOutcome::Unavailable => {
                 Box::pin(std::future::ready(Outcome::Retry { after: None }))
             }
-            ScriptedOutcome::Lost => {
-                sandbox.deliver(&message);
-                Box::pin(std::future::ready(Outcome::Unknown))
-            }
+            ScriptedOutcome::Lost => Box::pin(std::future::ready(Outcome::Unknown)),
             ScriptedOutcome::Slow => {
                 let sandbox = std::sync::Arc::clone(sandbox);
                 Box::pin(async move {

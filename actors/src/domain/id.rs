@@ -3,10 +3,12 @@
 //! A ULID is 48 bits of milliseconds and 80 bits that make it unique, so identifiers sort by time
 //! and carry the moment they were made.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::time::Timestamp;
 
@@ -42,7 +44,7 @@ fn lower_case(ulid: ulid::Ulid, buffer: &mut [u8; ULID_CHARS]) -> &str {
 macro_rules! identifiers {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name([u8; 16]);
 
         impl $name {
@@ -73,6 +75,28 @@ macro_rules! identifiers {
             pub fn timestamp(&self) -> Timestamp {
                 let [a, b, c, d, e, f, ..] = self.0;
                 Timestamp::from_millis(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                if serializer.is_human_readable() {
+                    serializer.collect_str(self)
+                } else {
+                    serializer.serialize_bytes(&self.0)
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                if deserializer.is_human_readable() {
+                    let text = <Cow<'de, str>>::deserialize(deserializer)?;
+                    text.parse().map_err(D::Error::custom)
+                } else {
+                    let bytes = <&'de [u8]>::deserialize(deserializer)?;
+                    bytes.try_into().map(Self).map_err(D::Error::custom)
+                }
             }
         }
 

@@ -23,6 +23,17 @@ pub struct Phone(u64);
 pub struct PhoneError;
 
 impl Phone {
+    /// The number whose digits spell this integer: 15550123456 is +15550123456.
+    ///
+    /// # Errors
+    /// [`PhoneError`] when it has fewer than 7 digits or more than 15.
+    pub const fn from_digits(digits: u64) -> Result<Self, PhoneError> {
+        match digits {
+            1_000_000..=999_999_999_999_999 => Ok(Self(digits)),
+            _ => Err(PhoneError),
+        }
+    }
+
     /// The number as an integer, for keys and hashes.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
@@ -83,6 +94,15 @@ mod tests {
         ] {
             assert_eq!(bad.parse::<Phone>(), Err(PhoneError), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn digits_are_the_number() {
+        for (digits, text) in [(1_000_000, "+1000000"), (999_999_999_999_999, "+999999999999999")] {
+            assert_eq!(Phone::from_digits(digits).map(|phone| phone.to_string()), Ok(text.into()));
+        }
+        assert_eq!(Phone::from_digits(999_999), Err(PhoneError));
+        assert_eq!(Phone::from_digits(1_000_000_000_000_000), Err(PhoneError));
     }
 
     #[test]

@@ -88,8 +88,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     if let Some(recorder) = options.recorder {
         crate::metrics::start(&shared, &recorder);
     }
-    for id in shared.recovered.ids() {
-        // They hold what must go on by itself: unsent messages, expiries.
+    // They hold what must go on by itself: unsent messages, expiries. A damaged one is parked, so
+    // that it can be seen before somebody needs it.
+    for id in shared.recovered.ids().into_iter().chain(opened.damaged) {
         shared.workspaces.start(id).await;
     }
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })

@@ -25,10 +25,12 @@ const CHANNEL_SHARE: u32 = 2;
 
 pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownError> {
     let in_time = tokio::time::timeout(grace, finish(inner, grace)).await;
-    inner.access.checkpoint().await;
     let writer = inner.shared.writer.clone();
-    // It blocks until the last group is durable.
-    let stopped = tokio::task::spawn_blocking(move || writer.stop());
+    let stopped = async {
+        inner.access.checkpoint().await;
+        // It blocks until the last group is durable.
+        tokio::task::spawn_blocking(move || writer.stop()).await
+    };
     let stopped = tokio::time::timeout(grace.max(Duration::from_secs(1)), stopped).await;
     // By now there is nothing that a child could lose.
     inner.root.kill();

@@ -111,17 +111,6 @@ impl Numbers {
         }
     }
 
-    /// How long the number is still left alone because it kept failing.
-    pub(crate) fn down_for(&self, number: NumberId) -> Option<Duration> {
-        let slot = self.directory.get(&number)?;
-        let until = match slot.down_until_ms.load(Ordering::Acquire) {
-            0 => return None,
-            until => Timestamp::from_millis(until),
-        };
-        let left = until.since(self.clock.now());
-        (!left.is_zero()).then_some(left)
-    }
-
     /// The actors that run.
     pub(crate) fn live(&self) -> Vec<ActorRef<NumberMessage>> {
         let live = |slot: &NumberSlot| match &*slot.residence.read() {
@@ -131,7 +120,8 @@ impl Numbers {
         self.directory.iter().filter_map(|entry| live(entry.value())).collect()
     }
 
-    fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
+    /// The number's entry.
+    pub(crate) fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
         if let Some(slot) = self.directory.get(&number) {
             return Arc::clone(&slot);
         }
@@ -143,6 +133,15 @@ impl Numbers {
             })
         };
         Arc::clone(&self.directory.entry(number).or_insert_with(new))
+    }
+}
+
+impl NumberSlot {
+    /// How long the number is still left alone because it kept failing.
+    pub(crate) fn down_for(&self, now: Timestamp) -> Option<Duration> {
+        let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));
+        let left = until.since(now);
+        (!left.is_zero()).then_some(left)
     }
 }
 

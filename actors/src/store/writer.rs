@@ -67,6 +67,9 @@ pub struct Batch<'a> {
     pub log_count: u32,
     /// Changes of records. Where two name the same record in one group, the later one holds.
     pub changes: &'a [ChangeRef<'a>],
+    /// Nobody waits for it: it may wait for company, a few milliseconds at the most, instead of
+    /// having an fsync of its own.
+    pub patient: bool,
 }
 
 /// Why something was not made durable.
@@ -131,15 +134,16 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Stages something under the lock and wakes the thread if it sleeps.
+    /// Stages something under the lock and wakes the thread if it has to be.
     fn stage<T>(
         &self,
+        patient: bool,
         stage: impl FnOnce(&mut Queue) -> Result<T, CommitError>,
     ) -> Result<T, CommitError> {
         let mut queue = self.queue.lock();
         queue.admit()?;
         let staged = stage(&mut queue)?;
-        let wake = std::mem::take(&mut queue.idle);
+        let wake = queue.call(patient);
         drop(queue);
         if wake {
             self.wake.notify_one();
@@ -199,7 +203,7 @@ impl Writer {
 
     async fn wait_for(&self, changes: Vec<Change>) -> Result<(), CommitError> {
         let (sender, receiver) = oneshot::channel();
-        self.0.shared.stage(|queue| queue.stage_changes(changes, sender))?;
+        self.0.shared.stage(false, |queue| queue.stage_changes(changes, sender))?;
         receiver.await.unwrap_or(Err(CommitError::Closed))
     }
 
@@ -273,7 +277,7 @@ impl Subscriber {
     /// queued; [`CommitError::Store`] while the store is not open and after such a failure.
     pub fn submit(&self, batch: Batch<'_>) -> Result<Group, CommitError> {
         let need = Need::of(&self.owner.workspace, &batch)?;
-        self.shared.stage(|queue| {
+        self.shared.stage(batch.patient, |queue| {
             if self.owner.failed.load(Ordering::Relaxed) {
                 let why = "an earlier commit of this workspace failed";
                 return Err(StoreError::Failed(why.into()).into());
@@ -284,6 +288,16 @@ impl Subscriber {
             self.section.store(section, Ordering::Relaxed);
             Ok(group)
         })
+    }
+
+    /// Somebody waits for what was submitted after all: has it committed as soon as can be.
+    pub fn hurry(&self) {
+        let mut queue = self.shared.queue.lock();
+        let wake = !queue.groups.is_empty() && queue.call(false);
+        drop(queue);
+        if wake {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Whose batches these are.

@@ -2,13 +2,13 @@
 //! lets answers and messages out when they are.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
+use crate::number::NumberSlot;
 use crate::random;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Subscriber, Table};
@@ -41,7 +41,8 @@ pub(crate) enum WorkspaceMessage {
     Tick,
     /// Answered when time's work and all that came before is durable.
     Barrier(oneshot::Sender<()>),
-    /// The number has lost its queue: hand over again what is not answered for.
+    /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
+    /// answered for.
     Redispatch,
 }
 
@@ -73,6 +74,8 @@ pub(crate) struct Loaded {
     profile: Profile,
     /// Connected numbers, oldest first; messages leave through the first.
     numbers: Vec<NumberInfo>,
+    /// The entry of the number that messages leave through: it knows whether the number is down.
+    number: Option<Arc<NumberSlot>>,
     /// The sequence of the next entry of the event log.
     log_next: u64,
     subscriber: Subscriber,
@@ -117,7 +120,9 @@ impl Actor for WorkspaceActor {
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
-        self.shared.numbers.recover(loaded.core.unsent());
+        loaded.number = loaded.core.number.map(|number| self.shared.numbers.slot(number));
+        // Behind the answers of a number that have come already.
+        drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(())
     }
 
@@ -135,7 +140,8 @@ impl Actor for WorkspaceActor {
         if !self.shared.writer.is_healthy() {
             // Nothing could be made durable, so nothing is begun; what is durable stays known.
             match message {
-                WorkspaceMessage::Committed(..) => {}
+                // What it hands over is durable, and nobody would ask for it a second time.
+                WorkspaceMessage::Committed(..) | WorkspaceMessage::Redispatch => {}
                 WorkspaceMessage::Settled(answers) => {
                     state.unnoted.extend(answers);
                     return Ok(());
@@ -164,6 +170,7 @@ impl Loaded {
             core,
             profile: records.profile,
             numbers: records.numbers,
+            number: None,
             log_next,
             subscriber,
             gate: Gate::default(),
@@ -176,8 +183,9 @@ impl Loaded {
     /// Has the effects made durable, then lets `held` and the messages out.
     fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
         if self.effects.is_empty() {
+            self.effects.clear();
             if let Some(held) = held {
-                self.gate.pass(held);
+                self.pass(held);
             }
             return Ok(());
         }
@@ -198,6 +206,14 @@ impl Loaded {
         self.gate.hold_outbound(group, self.effects.outbound.drain(..));
         self.effects.clear();
         Ok(())
+    }
+
+    /// Gives an answer that changed nothing, once all that it may tell of is durable.
+    fn pass(&mut self, held: Held) {
+        if !self.gate.is_clear() {
+            self.subscriber.hurry();
+        }
+        self.gate.pass(held);
     }
 
     /// Puts the effects and `more` into the open group.
@@ -227,6 +243,7 @@ impl Loaded {
             log_first: self.log_next,
             log_count: self.effects.log_count,
             changes,
+            patient: self.effects.patient,
         };
         let group = self.subscriber.submit(batch)?;
         self.log_next += u64::from(self.effects.log_count);
@@ -237,6 +254,8 @@ impl Loaded {
     /// storage kept from being noted are noted in such parts too, because a commit is bounded.
     fn settle(&mut self, answers: Vec<(RequestId, Settled)>) -> Result<(), StateLost> {
         for some in answers.chunks(1000) {
+            // Nobody waits for it; a crash before it is durable hands the message over again.
+            self.effects.patient = true;
             for (id, settled) in some {
                 self.core.settle(*id, *settled, &mut self.effects);
             }
@@ -266,7 +285,7 @@ impl WorkspaceActor {
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
                 let id = random::request_id(core.hot.now());
-                let down = self.channel_down(core);
+                let down = state.number.as_ref().and_then(|number| number.down_for(core.hot.now()));
                 Held::Send(reply, core.send_otp(command, id, down, effects))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
@@ -274,7 +293,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::ResendOtp(id, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                let down = self.channel_down(core);
+                let down = state.number.as_ref().and_then(|number| number.down_for(core.hot.now()));
                 Held::Resend(reply, core.resend_otp(id, message, down, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),
@@ -296,20 +315,18 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Barrier(done) => {
                 self.tick(state)?;
-                state.gate.pass(Held::Barrier(done));
+                state.pass(Held::Barrier(done));
                 return Ok(());
             }
             WorkspaceMessage::Redispatch => {
-                self.shared.numbers.recover(core.unsent());
+                let mut unsent = core.unsent();
+                // Those at the gate are not durable yet, and go out when they are.
+                state.gate.retain_absent(&mut unsent);
+                self.shared.numbers.recover(unsent);
                 return Ok(());
             }
         };
         state.finish(Some(held))
-    }
-
-    /// How long the number is left alone, because it has been failing.
-    fn channel_down(&self, core: &Core) -> Option<Duration> {
-        self.shared.numbers.down_for(core.number?)
     }
 
     fn tick(&self, state: &mut Loaded) -> Result<(), StateLost> {
@@ -368,7 +385,8 @@ impl WorkspaceActor {
             }
         };
         state.core.number = state.numbers.first().map(|number| number.id);
-        let held = Held::Change(reply, Ok(state.settings()));
+        state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
+        let held = Held::Change(reply, Box::new(state.settings()));
         let Some((key, value)) = change else { return state.finish(Some(held)) };
         let change = ChangeRef { table: Table::Workspaces, key: &key, value: value.as_deref() };
         let group = state.submit(&[change])?;

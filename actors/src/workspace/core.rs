@@ -87,8 +87,9 @@ impl Core {
         let key_version = self.keys.current_version();
         self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
         self.set_credits(self.credits - self.rules.otp_price, effects);
+        let otp = Otp::new(id, phone, expiry, length, key_version);
         let message = MessageId::from_bytes(*id.as_bytes());
-        self.announce_send(id, message, effects).ok_or(SendOtpError::NotConnected)
+        self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
     }
 
     /// Sends a request's code once more, as message `message`.
@@ -103,7 +104,7 @@ impl Core {
         self.may_send(otp.phone, down).map_err(ResendOtpError::Refused)?;
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
         self.set_credits(self.credits - self.rules.otp_price, effects);
-        self.announce_send(id, message, effects)
+        self.announce_send(&otp, message, effects)
             .ok_or(ResendOtpError::Refused(SendOtpError::NotConnected))
     }
 
@@ -293,15 +294,14 @@ impl Core {
         }
     }
 
-    /// Tells the log of a send and hands the message over; the request is in the table.
+    /// Tells the log of a send and hands the message over.
     fn announce_send(
         &self,
-        id: RequestId,
+        otp: &Otp,
         message: MessageId,
         effects: &mut Effects,
     ) -> Option<OtpSent> {
-        let otp = self.hot.otps.get(id)?;
-        let expires_at = otp.expires_at();
+        let (id, expires_at) = (otp.id, otp.expires_at());
         let resend = message.as_bytes() != id.as_bytes();
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
         effects.tell(self.hot.now(), event);

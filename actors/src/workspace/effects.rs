@@ -14,6 +14,8 @@ pub(crate) struct Effects {
     pub(super) log_count: u32,
     /// The new balance, if it changed.
     pub(super) credits: Option<u64>,
+    /// Nobody waits for them to be durable.
+    pub(super) patient: bool,
     /// Messages for the number, once all of this is durable.
     pub(super) outbound: Vec<Outbound>,
 }
@@ -30,6 +32,7 @@ impl Effects {
         self.log.clear();
         self.log_count = 0;
         self.credits = None;
+        self.patient = false;
         self.outbound.clear();
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use hashbrown::HashSet;
+
 use crate::channel::Outbound;
 use crate::store::writer::Group;
 
@@ -19,7 +21,7 @@ pub(super) enum Held {
     Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
     Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
     Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
-    Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<WorkspaceSettings, ChangeError>),
+    Change(ReplyTo<WorkspaceSettings, ChangeError>, Box<WorkspaceSettings>),
     /// Somebody waits for everything before this to be durable.
     Barrier(tokio::sync::oneshot::Sender<()>),
 }
@@ -31,7 +33,7 @@ impl Held {
             Self::Verify(reply, answer) => reply.send(answer),
             Self::Resend(reply, answer) => reply.send(answer),
             Self::Read(reply, answer) => reply.send(answer),
-            Self::Change(reply, answer) => reply.send(answer),
+            Self::Change(reply, settings) => reply.send(Ok(*settings)),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
                 done.send(()).ok();
@@ -108,6 +110,15 @@ impl Gate {
         }
         let due = self.outbound.partition_point(|(of, _)| *of <= group);
         self.outbound.drain(..due).map(|(_, message)| message).collect()
+    }
+
+    /// Leaves of `messages` those of requests that have none waiting here.
+    pub(super) fn retain_absent(&self, messages: &mut Vec<Outbound>) {
+        if self.outbound.is_empty() || messages.is_empty() {
+            return;
+        }
+        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.request()).collect();
+        messages.retain(|message| !here.contains(&message.request()));
     }
 
     /// A commit failed: whatever waits is answered that its outcome is unknown.

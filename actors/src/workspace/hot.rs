@@ -52,17 +52,7 @@ impl HotState {
     pub(super) fn play(&mut self, event: &Event) {
         match *event {
             Event::OtpSent { id, phone, expiry, length, key_version } => {
-                let otp = Otp {
-                    id,
-                    phone,
-                    expiry,
-                    length,
-                    key_version,
-                    attempts: 0,
-                    noted: OtpStatus::Active,
-                    delivery: Delivery::Queued,
-                    unsettled: 1,
-                };
+                let otp = Otp::new(id, phone, expiry, length, key_version);
                 let slot = self.otps.insert(otp);
                 self.count_send(id.timestamp(), slot);
             }

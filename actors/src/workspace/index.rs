@@ -37,6 +37,18 @@ impl NumberIndex {
         None
     }
 
+    /// Sets the number of a key that has none.
+    pub(super) fn insert_new<K: Hash + Eq>(
+        &mut self,
+        key: &K,
+        number: u32,
+        key_of: impl Fn(u32) -> K,
+    ) {
+        let hash = self.hasher.hash_one(key);
+        let shard = &mut self.shards[shard(hash)];
+        shard.insert_unique(hash, number, |number| self.hasher.hash_one(key_of(*number)));
+    }
+
     /// Removes `key` if its number is `number`.
     pub(super) fn remove<K: Hash + Eq>(&mut self, key: &K, number: u32) {
         let hash = self.hasher.hash_one(key);

@@ -20,8 +20,9 @@ pub(crate) enum LoadError {
     /// The store does not answer; it may later.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What the store keeps cannot be read: trying again does not help.
-    #[error(transparent)]
+    /// What the store keeps cannot be read: trying again does not help. Not transparent, since the
+    /// supervisor looks for [`Damaged`] among the sources.
+    #[error("{0}")]
     Damaged(#[from] Damaged),
     /// Reading it panicked.
     #[error("reading the workspace stopped half-way")]

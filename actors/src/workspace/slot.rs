@@ -15,6 +15,9 @@ use super::actor::WorkspaceMessage;
 use super::messages::{Unavailable, UnavailableReason};
 
 /// The bound on commands under way in the whole engine.
+///
+/// `in_flight` and `draining` are `SeqCst`: a drain writes one and reads the other, a command the
+/// other way round, and one of the two must see what the other wrote.
 #[derive(Debug)]
 pub(crate) struct Admission {
     in_flight: AtomicUsize,
@@ -39,17 +42,17 @@ impl Admission {
 
     /// Commands under way.
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Acquire)
+        self.in_flight.load(Ordering::SeqCst)
     }
 
     /// Whether the engine still takes commands.
     pub(crate) fn is_open(&self) -> bool {
-        !self.draining.load(Ordering::Acquire)
+        !self.draining.load(Ordering::SeqCst)
     }
 
     /// Admits nothing more, and resolves when nothing is under way.
     pub(crate) async fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.draining.store(true, Ordering::SeqCst);
         loop {
             let idle = self.idle.notified();
             tokio::pin!(idle);
@@ -72,7 +75,7 @@ pub(crate) struct Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.slot.in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.admission.in_flight.fetch_sub(1, Ordering::AcqRel);
+        self.admission.in_flight.fetch_sub(1, Ordering::SeqCst);
         if !self.admission.is_open() {
             self.admission.idle.notify_waiters();
         }
@@ -110,7 +113,7 @@ impl Slot {
         self: &Arc<Self>,
         admission: &Arc<Admission>,
     ) -> Result<Permit, Unavailable> {
-        let total = admission.in_flight.fetch_add(1, Ordering::AcqRel);
+        let total = admission.in_flight.fetch_add(1, Ordering::SeqCst);
         let own = self.in_flight.fetch_add(1, Ordering::AcqRel);
         let permit = Permit { slot: Arc::clone(self), admission: Arc::clone(admission) };
         if !admission.is_open() {

@@ -186,9 +186,9 @@ mod tests {
             (r#"{"scopes": []}"#, "missing field `name`"),
             (r#"{"name": "", "scopes": []}"#, "`name` must have 1 to 100 characters"),
             (r#"{"name": "k"}"#, "missing field `scopes`"),
-            (r#"{"name": "k", "scopes": "x"}"#, "`scopes` invalid type: string"),
+            (r#"{"name": "k", "scopes": "x"}"#, "`scopes`: invalid type: string"),
             (r#"{"name": "k", "scopes": ["messaging:send", "x"]}"#, "`scopes[1]` must be one of"),
-            (r#"{"name": "k", "scopes": [], "limits": []}"#, "`limits` invalid type: sequence"),
+            (r#"{"name": "k", "scopes": [], "limits": []}"#, "`limits`: invalid type: sequence"),
             (
                 r#"{"name": "k", "scopes": [], "limits": {"otp_per_phone_10m": 1}}"#,
                 "`limits.otp_per_phone_10m` must not be given",

@@ -133,7 +133,7 @@ mod tests {
         for (text, expected) in [
             (r#"{"otp_per_phone_10m": -1}"#, "`otp_per_phone_10m` must be a whole number from 0"),
             (r#"{"otp_per_phone_10m": 4294967296}"#, "`otp_per_phone_10m` must be a whole number"),
-            (r#"{"otp_per_phone_10m": 1.5}"#, "`otp_per_phone_10m` invalid type: floating point"),
+            (r#"{"otp_per_phone_10m": 1.5}"#, "`otp_per_phone_10m`: invalid type: floating point"),
             (r#"{"otp_per_phone_10m": 1, "otp_per_phone_10m": 2}"#, "duplicate field `otp_per_ph"),
         ] {
             let message = check(text).unwrap_err();

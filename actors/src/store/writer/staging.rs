@@ -198,12 +198,25 @@ pub(super) enum Mode {
     Closed,
 }
 
+/// How the thread sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// It is awake.
+    Not,
+    /// It wakes by itself in a moment, soon enough for what is patient.
+    Lightly,
+    /// It wakes when it is told to.
+    Soundly,
+}
+
 /// Everything under the lock.
 pub(super) struct Queue {
     pub(super) mode: Mode,
     pub(super) stopping: bool,
-    /// Whether the thread sleeps, and hence has to be woken.
-    pub(super) idle: bool,
+    /// Whether the thread sleeps, and how.
+    pub(super) sleep: Sleep,
+    /// Whether somebody waits for one of `groups`.
+    pub(super) urgent: bool,
     /// None of them empty; only the last one still takes batches.
     pub(super) groups: VecDeque<Staged>,
     /// Bytes in `groups` and in the group that is being committed.
@@ -218,7 +231,8 @@ impl Queue {
         Self {
             mode: Mode::Open,
             stopping: false,
-            idle: false,
+            sleep: Sleep::Not,
+            urgent: false,
             groups: VecDeque::new(),
             queued_bytes: 0,
             queued_bytes_max,
@@ -234,6 +248,31 @@ impl Queue {
             Mode::Failed(error) => Err(error.clone().into()),
             Mode::Closed => Err(CommitError::Closed),
         }
+    }
+
+    /// Notes that something was staged; whether the thread has to be woken for it.
+    pub(super) fn call(&mut self, patient: bool) -> bool {
+        self.urgent |= !patient;
+        let wake = match self.sleep {
+            Sleep::Not => false,
+            Sleep::Lightly => !patient,
+            Sleep::Soundly => true,
+        };
+        if wake {
+            self.sleep = Sleep::Not;
+        }
+        wake
+    }
+
+    /// The next group to be committed; a last one that only the patient are in stays, unless they
+    /// have `waited`, or all is coming to an end.
+    pub(super) fn next(&mut self, waited: bool) -> Option<Staged> {
+        if !(self.urgent || waited || self.stopping || self.groups.len() > 1) {
+            return None;
+        }
+        let group = self.groups.pop_front();
+        self.urgent &= !self.groups.is_empty();
+        group
     }
 
     fn take_room(&mut self, bytes: usize) -> Result<(), CommitError> {

@@ -10,13 +10,16 @@ use tracing::{error, info, warn};
 
 use crate::store::{Change, Frame, Position, Store, StoreError, Table};
 
-use super::staging::{Mode, Queue, Staged};
+use super::staging::{Mode, Queue, Sleep, Staged};
 use super::{CommitError, Shared, WriterOptions};
 
 /// The record that counts how often the journal was opened for writing: u64, big endian.
 const EPOCH_KEY: &[u8] = b"epoch";
 /// How long to wait before a failed store is opened again, at first and at most.
 const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// Longest that a patient batch waits for company.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// What the thread owns.
 pub(super) struct Worker {
@@ -100,17 +103,26 @@ impl Worker {
             queue.queued_bytes -= bytes;
             queue.give_back(group);
         }
+        let (mut waited, mut rested) = (false, false);
         loop {
-            if let Some(group) = queue.groups.pop_front() {
+            if let Some(group) = queue.next(waited) {
                 self.current = Some(group);
                 return true;
             }
             if queue.stopping {
                 return false;
             }
-            queue.idle = true;
-            self.shared.wake.wait(&mut queue);
-            queue.idle = false;
+            // After a commit what comes next is often patient, such as what became of the
+            // messages that it let out: a light sleep spares it the waking.
+            if rested && queue.groups.is_empty() {
+                queue.sleep = Sleep::Soundly;
+                self.shared.wake.wait(&mut queue);
+            } else {
+                queue.sleep = Sleep::Lightly;
+                waited = self.shared.wake.wait_for(&mut queue, PATIENCE).timed_out();
+                rested = true;
+            }
+            queue.sleep = Sleep::Not;
         }
     }
 
@@ -146,6 +158,7 @@ impl Worker {
             queue.mode = mode;
             failed.extend(queue.groups.drain(..));
             queue.queued_bytes = 0;
+            queue.urgent = false;
             // Under the lock, so that none of them gets a batch in once the store is open again:
             // it may not have heard of the failure by then.
             for section in failed.iter().flat_map(|group| &group.sections) {

@@ -1,0 +1,213 @@
+//! A lean HTTP/1.1 client: requests that are rendered once and patched in place, answers of which
+//! only the status, the length and the body are looked at.
+//!
+//! It has one thread with a runtime of its own, and the servers have theirs: a server then
+//! schedules its tasks as it does in production, where the load comes from another process, and
+//! its worker threads never run the client's tasks. Both sides of a row are driven by the same
+//! client in the same way. Its cost is part of both, which flatters the slower side; so it is kept
+//! small.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::measure::{Latencies, Measured, Stopwatch};
+use crate::{Error, Result};
+
+/// What one connection asks, request after request.
+pub(crate) trait Script: Send + 'static {
+    /// The bytes of the next request; `None` when there is nothing left to ask.
+    fn next(&mut self) -> Option<&[u8]>;
+
+    /// Says what is wrong with an answer.
+    fn check(&mut self, status: u16, body: &[u8]) -> Result<()>;
+}
+
+/// A request's bytes with places that are overwritten before each sending.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    bytes: Vec<u8>,
+    places: Vec<usize>,
+}
+
+impl Request {
+    /// A POST of a JSON body. What is in `marks` occurs once in the body; each is a place, in the
+    /// order of the marks.
+    pub(crate) fn post(path: &str, token: &str, body: &str, marks: &[&str]) -> Result<Self> {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let place = |mark: &&str| body.find(*mark).map(|place| head.len() + place);
+        let places = marks.iter().map(place).collect::<Option<_>>().ok_or("no such mark")?;
+        Ok(Self { bytes: [head.as_bytes(), body.as_bytes()].concat(), places })
+    }
+
+    /// Overwrites a place.
+    pub(crate) fn set(&mut self, place: usize, text: &[u8]) {
+        let start = self.places[place];
+        self.bytes[start..start + text.len()].copy_from_slice(text);
+    }
+
+    /// Overwrites a place of that many digits with a number's last ones.
+    pub(crate) fn set_digits(&mut self, place: usize, digits: usize, mut number: u64) {
+        let start = self.places[place];
+        for digit in self.bytes[start..start + digits].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Keep-alive connections to one server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    runtime: tokio::runtime::Runtime,
+    connections: Vec<Connection>,
+}
+
+impl Client {
+    /// Connects that many times.
+    pub(crate) fn connect(server: SocketAddr, connections: usize) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let connect = async {
+            let mut open = Vec::with_capacity(connections);
+            for _ in 0..connections {
+                open.push(Connection::open(server).await?);
+            }
+            Ok::<_, Error>(open)
+        };
+        let connections = runtime.block_on(connect)?;
+        Ok(Self { runtime, connections })
+    }
+
+    /// Has every connection follow a script, one request at a time, for as long as `time` or until
+    /// the scripts have nothing left.
+    pub(crate) fn drive<S: Script>(
+        &mut self,
+        time: Duration,
+        mut script: impl FnMut() -> S,
+    ) -> Result<Measured> {
+        let connections = std::mem::take(&mut self.connections);
+        let start = Stopwatch::start();
+        let round = async {
+            let mut running = JoinSet::new();
+            for connection in connections {
+                running.spawn(connection.follow(script(), start, time));
+            }
+            let (mut all, mut open) = (Latencies::new(), Vec::new());
+            while let Some(ended) = running.join_next().await {
+                let (connection, latencies) = ended??;
+                all.merge(latencies);
+                open.push(connection);
+            }
+            Ok::<_, Error>((all, open))
+        };
+        let (latencies, connections) = self.runtime.block_on(round)?;
+        let elapsed = start.elapsed();
+        self.connections = connections;
+        Ok(Measured::operations(latencies, elapsed))
+    }
+}
+
+/// One connection, with the bytes that have come in and are not used yet.
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    read: Vec<u8>,
+    /// How much of `read` came in.
+    filled: usize,
+}
+
+/// Where an answer's parts are in the bytes that came in.
+struct Answer {
+    status: u16,
+    body: std::ops::Range<usize>,
+}
+
+impl Connection {
+    async fn open(server: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(server).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, read: vec![0; 16 * 1024], filled: 0 })
+    }
+
+    async fn follow<S: Script>(
+        mut self,
+        mut script: S,
+        start: Stopwatch,
+        time: Duration,
+    ) -> Result<(Self, Latencies)> {
+        let mut latencies = Latencies::new();
+        let mut asked_at = start.elapsed();
+        while asked_at < time {
+            let Some(request) = script.next() else { break };
+            self.send(request).await?;
+            let answer = self.receive().await?;
+            script.check(answer.status, &self.read[answer.body])?;
+            // No pipelining: nothing comes behind an answer.
+            self.filled = 0;
+            // The clock is read once for each request.
+            let answered_at = start.elapsed();
+            latencies.add(answered_at - asked_at);
+            asked_at = answered_at;
+        }
+        Ok((self, latencies))
+    }
+
+    async fn send(&mut self, mut request: &[u8]) -> Result<()> {
+        while !request.is_empty() {
+            match self.stream.try_write(request) {
+                Ok(written) => request = &request[written..],
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    self.stream.writable().await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<Answer> {
+        loop {
+            // The answer is hardly ever there already: wait before the first attempt to read.
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut self.read[self.filled..]) {
+                Ok(0) => {
+                    return Err("the server closed the connection, or its answer is long".into());
+                }
+                Ok(read) => self.filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(answer) = parse(&self.read[..self.filled])? {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+/// Finds the status and the body; `None` when more has to come in.
+fn parse(bytes: &[u8]) -> Result<Option<Answer>> {
+    let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+    let status = bytes.get(9..12).ok_or("no status")?;
+    let status = std::str::from_utf8(status)?.parse()?;
+    let mut length = None;
+    for line in bytes[..head].split(|byte| *byte == b'\n').skip(1) {
+        const NAME: &[u8] = b"content-length:";
+        if line.len() > NAME.len() && line[..NAME.len()].eq_ignore_ascii_case(NAME) {
+            length = Some(std::str::from_utf8(&line[NAME.len()..])?.trim().parse::<usize>()?);
+        }
+    }
+    let start = head + 4;
+    let end = start + length.ok_or("an answer without a length")?;
+    Ok((bytes.len() >= end).then_some(Answer { status, body: start..end }))
+}

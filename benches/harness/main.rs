@@ -1,0 +1,101 @@
+//! The harness of the budgets: each row measures the engine or the server, and where there is one a
+//! reference beside it, in alternating rounds of one run on one machine.
+//!
+//! `cargo bench` runs all rows, prints a Markdown table and writes `target/bench/report.json`.
+//! `cargo bench -- NAME…` runs the rows whose name contains one of the words; `--quick` takes fewer
+//! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out, for
+//! a profiler, and writes no report. Progress goes to stderr.
+//!
+//! Without `--bench`, which cargo gives to `cargo bench` only, every row runs once at a tiny size:
+//! that it works is tested, nothing is measured.
+
+#![allow(clippy::print_stdout, reason = "the table is what this program is for")]
+
+mod client;
+mod measure;
+mod report;
+mod rows;
+mod scale;
+mod setup;
+
+use std::process::ExitCode;
+
+use report::Report;
+use rows::Group;
+use scale::Scale;
+
+/// The server's allocator; the memory rows read its statistics.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Whatever a row may fail with.
+type Error = Box<dyn std::error::Error + Send + Sync>;
+/// What a row gives.
+type Result<T> = std::result::Result<T, Error>;
+
+/// What the command line asks for.
+struct Arguments {
+    scale: Scale,
+    /// Words of which a row's name contains one; none is every row.
+    words: Vec<String>,
+    /// Runs in the way of a test: nothing is reported.
+    smoke: bool,
+}
+
+impl Arguments {
+    fn parse(arguments: impl Iterator<Item = String>) -> Self {
+        let (options, words): (Vec<_>, Vec<_>) =
+            arguments.partition(|argument| argument.starts_with("--"));
+        let given = |option: &str| options.iter().any(|it| it == option);
+        let smoke = !given("--bench") || given("--test");
+        let mut scale = match (smoke, given("--quick")) {
+            (true, _) => Scale::SMOKE,
+            (false, true) => Scale::QUICK,
+            (false, false) => Scale::FULL,
+        };
+        scale.alone = given("--alone");
+        Self { scale, words, smoke }
+    }
+
+    fn wants(&self, group: &Group) -> bool {
+        let names_one = |word: &String| group.rows.iter().any(|row| row.contains(word.as_str()));
+        self.words.is_empty() || self.words.iter().any(names_one)
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1).peekable();
+    let outcome = match arguments.next_if(|first| first == rows::CHILD) {
+        Some(_) => rows::child(arguments),
+        // A test runner that asks for the names of tests: there are none.
+        None if arguments.peek().is_some_and(|first| first == "--list") => Ok(()),
+        None => run(&Arguments::parse(arguments)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the benchmark failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let mut report = Report::default();
+    for group in rows::GROUPS.iter().filter(|group| arguments.wants(group)) {
+        eprintln!("{} …", group.rows.join(", "));
+        report.rows.extend((group.run)(&arguments.scale)?);
+    }
+    if arguments.smoke {
+        eprintln!("{} rows ran at a tiny size; `cargo bench` measures them", report.rows.len());
+        return Ok(());
+    }
+    println!("{}", report.markdown());
+    if arguments.scale.alone {
+        return Ok(());
+    }
+    let path = setup::directory()?.join("report.json");
+    report.write(&path)?;
+    eprintln!("written to {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The report: a Markdown table for people, JSON for programs.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::Result;
+use crate::measure::Pair;
+
+/// How durable an answer is where nothing else is said.
+pub(crate) const FSYNC_FIRST: &str = "fsync per group commit before each answer";
+
+/// One row.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    /// The row's name among the budgets.
+    pub(crate) name: &'static str,
+    /// What `value` counts.
+    pub(crate) unit: String,
+    /// What was measured.
+    pub(crate) value: f64,
+    /// What it is compared with.
+    pub(crate) reference: Option<String>,
+    /// What was measured of that.
+    pub(crate) reference_value: Option<f64>,
+    /// `value` by `reference_value`.
+    pub(crate) ratio: Option<f64>,
+    /// Half of the operations took at most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p50_ms: Option<f64>,
+    /// All but one in a hundred took at most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p99_ms: Option<f64>,
+    /// The same of the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reference_p50_ms: Option<f64>,
+    /// The same of the reference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reference_p99_ms: Option<f64>,
+    /// What must be kept; nothing where the row only explains another.
+    pub(crate) budget: Option<f64>,
+    /// What is wanted.
+    pub(crate) goal: Option<f64>,
+    /// Where the budget is a least ratio; otherwise it is a greatest value.
+    #[serde(skip)]
+    pub(crate) more_is_better: bool,
+    /// What is durable when an operation is answered.
+    pub(crate) durability: &'static str,
+}
+
+impl Row {
+    /// A row whose budget is a ratio of two rates.
+    pub(crate) fn of_rates(
+        name: &'static str,
+        unit: impl Into<String>,
+        reference: impl Into<String>,
+        pair: Pair,
+        (budget, goal): (f64, f64),
+    ) -> Self {
+        let measured = |figure: f64| figure.is_finite().then_some(figure);
+        Self {
+            name,
+            unit: unit.into(),
+            value: pair.subject.rate,
+            reference: Some(reference.into()),
+            reference_value: Some(pair.reference.rate),
+            ratio: Some(pair.subject.rate / pair.reference.rate),
+            p50_ms: measured(pair.subject.p50_ms),
+            p99_ms: measured(pair.subject.p99_ms),
+            reference_p50_ms: measured(pair.reference.p50_ms),
+            reference_p99_ms: measured(pair.reference.p99_ms),
+            budget: Some(budget),
+            goal: Some(goal),
+            more_is_better: true,
+            durability: FSYNC_FIRST,
+        }
+    }
+
+    /// A row whose budget is the most that its value may be; without one it explains another.
+    pub(crate) fn of_value(
+        name: &'static str,
+        unit: impl Into<String>,
+        value: f64,
+        budget_and_goal: Option<(f64, f64)>,
+    ) -> Self {
+        Self {
+            name,
+            unit: unit.into(),
+            value,
+            reference: None,
+            reference_value: None,
+            ratio: None,
+            p50_ms: None,
+            p99_ms: None,
+            reference_p50_ms: None,
+            reference_p99_ms: None,
+            budget: budget_and_goal.map(|(budget, _)| budget),
+            goal: budget_and_goal.map(|(_, goal)| goal),
+            more_is_better: false,
+            durability: FSYNC_FIRST,
+        }
+    }
+
+    /// How the row stands to its budget.
+    fn verdict(&self) -> &'static str {
+        let (Some(budget), Some(goal)) = (self.budget, self.goal) else { return "–" };
+        let keeps = |bound: f64| match self.ratio {
+            Some(ratio) if self.more_is_better => ratio >= bound,
+            _ => self.value <= bound,
+        };
+        match (keeps(goal), keeps(budget)) {
+            (true, _) => "goal",
+            (false, true) => "budget",
+            (false, false) => "**missed**",
+        }
+    }
+}
+
+/// All rows of a run.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Report {
+    /// In the order in which they ran.
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Report {
+    /// The table.
+    pub(crate) fn markdown(&self) -> String {
+        let mut table = String::from(
+            "| row | value | unit | reference | ratio | p50 / p99 ms | reference's | budget / goal \
+             | kept |\n|---|--:|---|---|--:|--:|--:|--:|---|\n",
+        );
+        for row in &self.rows {
+            let reference = match (&row.reference, row.reference_value) {
+                (Some(reference), Some(value)) => format!("{} {reference}", figure(value)),
+                _ => "–".to_owned(),
+            };
+            // A string takes everything that is written to it.
+            let written = writeln!(
+                table,
+                "| `{}` | {} | {} | {reference} | {} | {} | {} | {} | {} |",
+                row.name,
+                figure(row.value),
+                row.unit,
+                row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
+                both(row.p50_ms, row.p99_ms),
+                both(row.reference_p50_ms, row.reference_p99_ms),
+                both(row.budget, row.goal),
+                row.verdict(),
+            );
+            debug_assert!(written.is_ok());
+        }
+        let durability = self.rows.first().map_or(FSYNC_FIRST, |row| row.durability);
+        table.push_str("\nDurability: ");
+        table.push_str(durability);
+        table.push('.');
+        table
+    }
+
+    /// Writes the report as JSON.
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        fs::write(path, serde_json::to_string_pretty(self)?)?;
+        Ok(())
+    }
+}
+
+/// A figure with about three digits that matter.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn both(one: Option<f64>, other: Option<f64>) -> String {
+    match (one, other) {
+        (Some(one), Some(other)) => format!("{} / {}", figure(one), figure(other)),
+        _ => "–".to_owned(),
+    }
+}

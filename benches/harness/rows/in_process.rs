@@ -1,0 +1,156 @@
+//! `otp_send_in_process`: what an embedding program gets of the engine, against the least that a
+//! question to an actor can cost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_actors::{Engine, SendOtp, Workspace};
+use ractor::rpc::CallResult;
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+use super::Group;
+use crate::measure::{Latencies, Measured, Phones, Stopwatch, alternate};
+use crate::report::Row;
+use crate::scale::Scale;
+use crate::{Error, Result, setup};
+
+/// The row.
+pub(crate) const GROUP: Group = Group { rows: &["otp_send_in_process"], run };
+
+const BUDGET_AND_GOAL: (f64, f64) = (0.25, 0.5);
+
+/// An actor that answers.
+struct Idle;
+
+impl Actor for Idle {
+    type Msg = RpcReplyPort<()>;
+    type State = ();
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> std::result::Result<(), ActorProcessingErr> {
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        reply: Self::Msg,
+        (): &mut (),
+    ) -> std::result::Result<(), ActorProcessingErr> {
+        reply.send(())?;
+        Ok(())
+    }
+}
+
+fn run(scale: &Scale) -> Result<Vec<Row>> {
+    let runtime = setup::runtime()?;
+    let callers = best_callers(scale, &runtime)?;
+    let (idle, _) = runtime.block_on(Actor::spawn(None, Idle, ()))?;
+    let send = |time| send_otps(&runtime, callers, time);
+    let ask = |time| in_loops(&runtime, callers, time, || AskIdle(idle.clone()));
+    let pair = alternate(scale, send, ask)?;
+    idle.stop(None);
+    let unit = format!("sends/s of {callers} concurrent callers");
+    let reference = "calls/s of a ractor actor that only answers";
+    Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
+}
+
+/// The number of callers with which the engine answers most; both sides then have as many.
+fn best_callers(scale: &Scale, runtime: &Runtime) -> Result<usize> {
+    let mut best = (0.0, scale.callers[0]);
+    for &callers in scale.callers {
+        let Measured { rate, p99_ms, .. } = send_otps(runtime, callers, scale.round)?;
+        eprintln!("  {callers} callers: {rate:.0} sends/s, p99 {p99_ms:.1} ms");
+        if rate > best.0 {
+            best = (rate, callers);
+        }
+    }
+    Ok(best.1)
+}
+
+/// A round of an engine of its own, so that no round finds more pending requests than another.
+fn send_otps(runtime: &Runtime, callers: usize, time: Duration) -> Result<Measured> {
+    let data = setup::data_directory()?;
+    let engine = runtime.block_on(Engine::start(setup::options(data.path(), 1000)))?;
+    let workspace = runtime.block_on(setup::make_workspace(&engine))?;
+    let phones = Arc::new(Phones::new());
+    let send = || SendOne { workspace: workspace.clone(), phones: Arc::clone(&phones) };
+    in_loops(runtime, callers, time / 10, send)?;
+    let measured = in_loops(runtime, callers, time, send)?;
+    runtime.block_on(engine.shutdown(Duration::from_secs(30)))?;
+    Ok(measured)
+}
+
+/// What a caller does over and over.
+trait Ask: Send + Sync + 'static {
+    /// Once.
+    fn ask(&self) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// Sends a one-time password to a phone of its own.
+struct SendOne {
+    workspace: Workspace,
+    phones: Arc<Phones>,
+}
+
+impl Ask for SendOne {
+    async fn ask(&self) -> Result<()> {
+        let phone = format!("+{}", self.phones.next()).parse()?;
+        self.workspace.send_otp(SendOtp::to(phone)).await?;
+        Ok(())
+    }
+}
+
+/// Asks the actor that only answers.
+struct AskIdle(ActorRef<RpcReplyPort<()>>);
+
+impl Ask for AskIdle {
+    async fn ask(&self) -> Result<()> {
+        match self.0.call(|reply| reply, None).await? {
+            CallResult::Success(()) => Ok(()),
+            other => Err(format!("no answer: {other:?}").into()),
+        }
+    }
+}
+
+/// Runs that many callers in loops on the runtime that the actors have too, as they would be in a
+/// program that embeds the engine.
+fn in_loops<A: Ask>(
+    runtime: &Runtime,
+    callers: usize,
+    time: Duration,
+    caller: impl Fn() -> A,
+) -> Result<Measured> {
+    let start = Stopwatch::start();
+    let mut running = JoinSet::new();
+    for _ in 0..callers {
+        let caller = caller();
+        let in_a_loop = async move {
+            let mut latencies = Latencies::new();
+            let mut asked_at = start.elapsed();
+            while asked_at < time {
+                caller.ask().await?;
+                // The clock is read once for each call.
+                let answered_at = start.elapsed();
+                latencies.add(answered_at - asked_at);
+                asked_at = answered_at;
+            }
+            Ok::<_, Error>(latencies)
+        };
+        running.spawn_on(in_a_loop, runtime.handle());
+    }
+    let all = runtime.block_on(async {
+        let mut all = Latencies::new();
+        while let Some(ended) = running.join_next().await {
+            all.merge(ended??);
+        }
+        Ok::<_, Error>(all)
+    })?;
+    Ok(Measured::operations(all, start.elapsed()))
+}

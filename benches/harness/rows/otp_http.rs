@@ -1,0 +1,203 @@
+//! `otp_send_http` and `otp_verify_http`: the whole server, against an echo of the same framework.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use postrider::settings::Settings;
+use postrider::{RunningServer, Server};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use super::{Group, echo, pending};
+use crate::client::{Client, Request, Script};
+use crate::measure::{Measured, Pair, Phones, alternate};
+use crate::report::Row;
+use crate::scale::Scale;
+use crate::{Error, Result, setup};
+
+/// The row of sends.
+pub(crate) const SEND: Group = Group { rows: &["otp_send_http"], run: run_send };
+/// The row of verifications.
+pub(crate) const VERIFY: Group = Group { rows: &["otp_verify_http"], run: run_verify };
+
+const BUDGET_AND_GOAL: (f64, f64) = (0.6, 0.85);
+const PHONE: &str = "491500000000";
+const REQUEST_ID: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
+const CODE: &str = "123456";
+/// Verifications per second for which codes are made ready for the first round.
+const FIRST_GUESS: f64 = 50_000.0;
+/// Messages that the sandbox keeps: at least as many as a round verifies.
+const KEPT: usize = 1_000_000;
+
+/// The server and the echo, each on a runtime as the server's.
+struct Servers {
+    runtime: Runtime,
+    server: RunningServer,
+    key: String,
+    echo_runtime: Runtime,
+    echo: SocketAddr,
+    _data: TempDir,
+}
+
+impl Servers {
+    fn start() -> Result<Self> {
+        let data = setup::data_directory()?;
+        let mut settings = Settings::default();
+        settings.server.listen = "127.0.0.1:0".parse()?;
+        settings.server.data_dir = data.path().to_owned();
+        settings.sandbox.messages_kept = KEPT;
+        settings.limits = setup::high_limits();
+        let runtime = setup::runtime()?;
+        let server = runtime.block_on(Server::start(settings))?;
+        let key = server.demo_key().ok_or("a sandbox has a key")?.to_owned();
+        let demo = demo()?;
+        runtime.block_on(server.engine().admin().set_credits(&demo, u64::MAX / 2))?;
+        let echo_runtime = setup::runtime()?;
+        let echo = echo_runtime.block_on(echo::start())?;
+        Ok(Self { runtime, server, key, echo_runtime, echo, _data: data })
+    }
+
+    fn stop(self) -> Result<()> {
+        self.echo_runtime.shutdown_background();
+        Ok(self.runtime.block_on(self.server.shutdown())?)
+    }
+}
+
+/// The workspace that a sandbox has.
+fn demo() -> Result<postrider_actors::domain::WorkspaceId> {
+    Ok("demo".parse()?)
+}
+
+fn row(name: &'static str, what: &str, scale: &Scale, pair: Pair) -> Row {
+    let unit = format!("{what}/s of {} keep-alive connections", scale.connections);
+    Row::of_rates(name, unit, "requests/s of a bare axum JSON echo", pair, BUDGET_AND_GOAL)
+}
+
+/// Sends to a phone of its own each time.
+struct Sends {
+    request: Request,
+    phones: Arc<Phones>,
+    /// What an answer starts with.
+    expected: &'static [u8],
+}
+
+impl Script for Sends {
+    fn next(&mut self) -> Option<&[u8]> {
+        self.request.set_digits(0, Phones::DIGITS, self.phones.next());
+        Some(self.request.bytes())
+    }
+
+    fn check(&mut self, status: u16, body: &[u8]) -> Result<()> {
+        check(status, body, self.expected)
+    }
+}
+
+fn check(status: u16, body: &[u8], expected: &[u8]) -> Result<()> {
+    match status == 200 && body.starts_with(expected) {
+        true => Ok(()),
+        false => Err(format!("answered {status}: {}", String::from_utf8_lossy(body)).into()),
+    }
+}
+
+fn run_send(scale: &Scale) -> Result<Vec<Row>> {
+    let servers = Servers::start()?;
+    let body = format!(r#"{{"phone":"+{PHONE}"}}"#);
+    let request = Request::post("/v1/otp/send", &servers.key, &body, &[PHONE])?;
+    let phones = Arc::new(Phones::new());
+    let drive = |server, expected, time| {
+        let script = || Sends { request: request.clone(), phones: Arc::clone(&phones), expected };
+        Client::connect(server, scale.connections)?.drive(time, script)
+    };
+    let pair = alternate(
+        scale,
+        |time| drive(servers.server.address(), br#"{"request_id":"otp_"#, time),
+        |time| drive(servers.echo, br#"{"phone":"+4915"#, time),
+    )?;
+    servers.stop()?;
+    Ok(vec![row(SEND.rows[0], "sends", scale, pair)])
+}
+
+/// A request and its code.
+type Code = ([u8; REQUEST_ID.len()], [u8; CODE.len()]);
+
+/// Codes that are given out once each.
+struct Codes {
+    codes: Vec<Code>,
+    next: AtomicUsize,
+}
+
+/// Verifies codes until there are none.
+struct Verifies {
+    request: Request,
+    codes: Arc<Codes>,
+}
+
+impl Script for Verifies {
+    fn next(&mut self) -> Option<&[u8]> {
+        let (id, code) = self.codes.codes.get(self.codes.next.fetch_add(1, Ordering::Relaxed))?;
+        self.request.set(0, id);
+        self.request.set(1, code);
+        Some(self.request.bytes())
+    }
+
+    fn check(&mut self, status: u16, body: &[u8]) -> Result<()> {
+        check(status, body, br#"{"verified":true"#)
+    }
+}
+
+fn run_verify(scale: &Scale) -> Result<Vec<Row>> {
+    let servers = Servers::start()?;
+    let body = format!(r#"{{"request_id":"{REQUEST_ID}","otp":"{CODE}"}}"#);
+    let request = Request::post("/v1/otp/verify", &servers.key, &body, &[REQUEST_ID, CODE])?;
+    let drive = |server, codes: &Arc<Codes>, time| {
+        let script = || Verifies { request: request.clone(), codes: Arc::clone(codes) };
+        Client::connect(server, scale.connections)?.drive(time, script)
+    };
+    let mut fastest = FIRST_GUESS;
+    let pair = alternate(
+        scale,
+        |time| {
+            // A round that uses its codes up ends early: its rate is right even so.
+            let wanted = (fastest * time.as_secs_f64()) as usize;
+            let codes = servers.codes(wanted.min(KEPT))?;
+            let measured: Measured = drive(servers.server.address(), &codes, time)?;
+            fastest = fastest.max(measured.rate * 1.3);
+            Ok(measured)
+        },
+        |time| {
+            // The echo takes any code: the same ones again and again are as good.
+            let codes = vec![([b'0'; REQUEST_ID.len()], [b'1'; CODE.len()]); KEPT];
+            drive(servers.echo, &Arc::new(Codes { codes, next: AtomicUsize::new(0) }), time)
+        },
+    )?;
+    servers.stop()?;
+    Ok(vec![row(VERIFY.rows[0], "verifications", scale, pair)])
+}
+
+impl Servers {
+    /// Sends that many and reads their codes where the sandbox delivered them.
+    fn codes(&self, wanted: usize) -> Result<Arc<Codes>> {
+        let (engine, id) = (self.server.engine(), demo()?);
+        let workspace = engine.workspace(&id).ok_or("a sandbox has a workspace")?;
+        // Apart from the round before by more than the clock's resolution.
+        std::thread::sleep(Duration::from_millis(10));
+        let since = engine.clock().now();
+        self.runtime.block_on(pending::send(&workspace, wanted))?;
+        for _ in 0..200 {
+            std::thread::sleep(Duration::from_millis(100));
+            let delivered = engine.sandbox().messages(&id, None, wanted);
+            if delivered.len() < wanted || delivered.iter().any(|message| message.at < since) {
+                continue;
+            }
+            let codes = delivered.into_iter().map(|message| {
+                let (request, code) = pending::code_of(message).ok_or("a message has no code")?;
+                Ok((request.as_bytes().try_into()?, code.as_bytes().try_into()?))
+            });
+            let codes = codes.collect::<std::result::Result<_, Error>>()?;
+            return Ok(Arc::new(Codes { codes, next: AtomicUsize::new(0) }));
+        }
+        Err("the sandbox did not deliver in time".into())
+    }
+}

@@ -1,0 +1,138 @@
+//! A process that was started to measure a start: its memory is its own, and nothing is warm but
+//! the system's cache of files.
+
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use postrider_actors::store::{FjallOptions, FjallStore};
+use postrider_actors::{Engine, Verification};
+use serde::{Deserialize, Serialize};
+use tikv_jemalloc_ctl::{epoch, stats};
+
+use super::CHILD;
+use super::pending::Code;
+use crate::measure::Stopwatch;
+use crate::{Result, setup};
+
+/// What such a process starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Mode {
+    /// The engine.
+    Engine,
+    /// The database only, to see what it keeps in memory of the directory.
+    StoreAlone,
+}
+
+/// What such a process is told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    mode: Mode,
+    directory: std::path::PathBuf,
+    code: Option<Code>,
+}
+
+/// What such a process found.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Restarted {
+    /// Seconds until a verification was answered, or without one until the start was over.
+    pub(crate) seconds: f64,
+    /// Bytes that are allocated.
+    pub(crate) allocated: f64,
+    /// Bytes that are resident.
+    pub(crate) resident: f64,
+}
+
+impl fmt::Display for Restarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seconds, allocated, resident } = self;
+        let (allocated, resident) = (allocated / 1e6, resident / 1e6);
+        write!(f, "{seconds:.2} s, {allocated:.1} MB allocated, {resident:.1} MB resident")
+    }
+}
+
+/// Has a new process start on the directory.
+pub(crate) fn restart(mode: Mode, directory: &Path, code: Option<&Code>) -> Result<Restarted> {
+    let order = Order { mode, directory: directory.to_owned(), code: code.cloned() };
+    let child = Command::new(std::env::current_exe()?)
+        .arg(CHILD)
+        .arg(serde_json::to_string(&order)?)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !child.status.success() {
+        return Err("the process that was to start failed".into());
+    }
+    Ok(serde_json::from_slice(&child.stdout)?)
+}
+
+/// The process's part.
+pub(crate) fn child(mut arguments: impl Iterator<Item = String>) -> Result<()> {
+    let order: Order = serde_json::from_str(&arguments.next().ok_or("no order was given")?)?;
+    let found = match order.mode {
+        Mode::Engine => start_engine(&order)?,
+        Mode::StoreAlone => {
+            let time = Stopwatch::start();
+            let store = FjallStore::open(&order.directory.join("store"), FjallOptions::default())?;
+            let found = settled(time.elapsed())?;
+            drop(store);
+            found
+        }
+    };
+    println!("{}", serde_json::to_string(&found)?);
+    Ok(())
+}
+
+fn start_engine(order: &Order) -> Result<Restarted> {
+    let runtime = setup::runtime()?;
+    let time = Stopwatch::start();
+    let engine = runtime.block_on(Engine::start(setup::options(&order.directory, 1000)))?;
+    let id = setup::workspace_id()?;
+    if let Some((request, code)) = &order.code {
+        let workspace = engine.workspace(&id).ok_or("the workspace is not there any more")?;
+        let verification = runtime.block_on(workspace.verify_otp(request.parse()?, code))?;
+        if verification != Verification::Verified {
+            return Err(format!("a right code was answered {verification:?}").into());
+        }
+    } else {
+        // Its actor runs in the other case, so it does here.
+        runtime.block_on(engine.admin().numbers(&id))?;
+    }
+    let seconds = time.elapsed();
+    let found = settled(seconds)?;
+    let redelivered = engine.sandbox().messages(&id, None, 1).len();
+    runtime.block_on(engine.shutdown(Duration::from_secs(30)))?;
+    match redelivered {
+        0 => Ok(found),
+        _ => Err("messages were sent again: their memory would be counted".into()),
+    }
+}
+
+/// The memory once it no longer changes.
+fn settled(seconds: Duration) -> Result<Restarted> {
+    let mut last = allocated()?;
+    let mut unchanged = 0;
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = allocated()?;
+        unchanged = if (now - last).abs() < last / 1000.0 { unchanged + 1 } else { 0 };
+        last = now;
+        if unchanged == 10 {
+            break;
+        }
+    }
+    Ok(Restarted { seconds: seconds.as_secs_f64(), allocated: last, resident: resident()? })
+}
+
+fn allocated() -> Result<f64> {
+    let failed = |error: tikv_jemalloc_ctl::Error| error.to_string();
+    epoch::advance().map_err(failed)?;
+    Ok(stats::allocated::read().map_err(failed)? as f64)
+}
+
+fn resident() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let kibibytes: f64 = line.trim().trim_end_matches(" kB").trim().parse()?;
+    Ok(kibibytes * 1024.0)
+}

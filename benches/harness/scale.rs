@@ -1,0 +1,61 @@
+//! How long and how large a run is.
+
+use std::time::Duration;
+
+/// The sizes of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale {
+    /// Pairs of rounds.
+    pub(crate) rounds: usize,
+    /// How long a round is.
+    pub(crate) round: Duration,
+    /// How long each side runs before the first round.
+    pub(crate) warm_up: Duration,
+    /// Keep-alive connections of the HTTP rows.
+    pub(crate) connections: usize,
+    /// Concurrent callers that the in-process row tries.
+    pub(crate) callers: &'static [usize],
+    /// Requests that are pending in the rows about memory and restarts.
+    pub(crate) pending: usize,
+    /// Restarts, of which the median counts.
+    pub(crate) restarts: usize,
+    /// The references do not run: for a profiler.
+    pub(crate) alone: bool,
+}
+
+impl Scale {
+    /// What the budgets are about.
+    pub(crate) const FULL: Self = Self {
+        rounds: 5,
+        round: Duration::from_secs(3),
+        warm_up: Duration::from_secs(2),
+        connections: 64,
+        callers: &[256, 1024, 4096],
+        pending: 1_000_000,
+        restarts: 3,
+        alone: false,
+    };
+
+    /// For a look while working.
+    pub(crate) const QUICK: Self = Self {
+        rounds: 3,
+        round: Duration::from_secs(1),
+        warm_up: Duration::from_secs(1),
+        callers: &[1024],
+        pending: 100_000,
+        restarts: 1,
+        ..Self::FULL
+    };
+
+    /// For a test of the harness itself.
+    pub(crate) const SMOKE: Self = Self {
+        rounds: 1,
+        round: Duration::from_millis(50),
+        warm_up: Duration::ZERO,
+        connections: 4,
+        callers: &[16],
+        pending: 200,
+        restarts: 1,
+        alone: false,
+    };
+}

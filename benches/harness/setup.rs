@@ -1,0 +1,64 @@
+//! What several rows need: directories on disk, runtimes, engines with a workspace.
+
+use std::path::PathBuf;
+
+use postrider_actors::domain::{Limits, WorkspaceId};
+use postrider_actors::{Engine, EngineOptions, MasterKeys, Workspace};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::Result;
+
+/// Where the report and the rows' data are: below `target`, hence on the disk and not in memory.
+pub(crate) fn directory() -> Result<PathBuf> {
+    // target/release/deps/harness-…
+    let executable = std::env::current_exe()?;
+    let target = executable.ancestors().nth(3).ok_or("the executable is not below `target`")?;
+    let directory = target.join("bench");
+    std::fs::create_dir_all(&directory)?;
+    Ok(directory)
+}
+
+/// A data directory that goes when this is dropped.
+pub(crate) fn data_directory() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("data-").tempdir_in(directory()?)?)
+}
+
+/// A runtime as the server's: a thread for each core.
+pub(crate) fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// The workspace that every row uses.
+pub(crate) fn workspace_id() -> Result<WorkspaceId> {
+    Ok("bench".parse()?)
+}
+
+/// Limits that are looked at and never reached.
+pub(crate) fn high_limits() -> Limits {
+    const HIGH: u32 = 1_000_000_000;
+    Limits {
+        key_requests_per_hour: HIGH,
+        otp_per_workspace_hour: HIGH,
+        // No phone gets more than one.
+        ..Limits::default()
+    }
+}
+
+/// An engine's options as a server has them, but for the limits and for `kept` messages in the
+/// sandbox. What is durable, and when, is as always.
+pub(crate) fn options(directory: impl Into<PathBuf>, kept: usize) -> EngineOptions {
+    let mut options = EngineOptions::on_disk(directory, MasterKeys::single([7; 32]));
+    options.limits = high_limits();
+    options.sandbox.messages_kept = kept;
+    options
+}
+
+/// Makes the workspace, with credits and a sandbox number.
+pub(crate) async fn make_workspace(engine: &Engine) -> Result<Workspace> {
+    let id = workspace_id()?;
+    engine.admin().create_workspace(id.clone(), "Benchmark".to_owned()).await?;
+    engine.admin().set_credits(&id, u64::MAX / 2).await?;
+    engine.admin().connect_sandbox_number(&id).await?;
+    Ok(engine.workspace(&id).ok_or("the workspace was just made")?)
+}
