@@ -14,6 +14,7 @@ use tracing::warn;
 
 use crate::store::{StoreError, Table};
 
+use super::create::create_if_missing;
 use super::failure::damaged_or_failed;
 use super::journal_size::JournalSize;
 use super::log::{End, FORMAT, end_of};
@@ -24,18 +25,18 @@ const WORKERS: usize = 2;
 /// fjall's lock, which we hold while no database is open.
 const LOCK_FILE: &str = "lock";
 /// Where fjall keeps the version of its format.
-const VERSION_FILE: &str = "version";
+pub(super) const VERSION_FILE: &str = "version";
 /// What fjall's write-ahead logs are called, after their number.
 const LOG_SUFFIX: &str = ".jnl";
 /// A copy of one under way. fjall looks at no file with such a name.
 const COPY_SUFFIX: &str = ".jnl.copy";
 /// How often, and after which wait, a lock is tried that is just being released.
-const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
+pub(super) const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
 impl Open {
     /// Opens or makes the database in `dir`.
     pub(super) fn first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        fs::create_dir_all(dir).map_err(io_failed)?;
+        create_if_missing(dir, options)?;
         Self::open_locked(dir, options, 1)
     }
 
@@ -54,7 +55,7 @@ impl Open {
         opened.unwrap_or_else(|_| Err(StoreError::Damaged("fjall cannot make sense of it".into())))
     }
 
-    fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+    pub(super) fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         let database = Database::builder(dir)
             .cache_size(options.cache_bytes)
             .max_journaling_size(options.log_bytes.max(64 << 20))
@@ -104,7 +105,7 @@ fn positions(journal: &Keyspace, journal_state: &Keyspace) -> Result<(u64, u64),
 }
 
 /// Takes fjall's lock, if there is a database.
-fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
+pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
     let file = match OpenOptions::new().read(true).write(true).open(dir.join(LOCK_FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -198,6 +199,6 @@ fn copy_start(from: &Path, to: &Path, bytes: u64) -> io::Result<()> {
     to.sync_all()
 }
 
-fn io_failed(error: io::Error) -> StoreError {
+pub(super) fn io_failed(error: io::Error) -> StoreError {
     StoreError::Failed(error.to_string())
 }
