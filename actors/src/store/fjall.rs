@@ -12,8 +12,10 @@
 //! compaction drops by size and age, not by key; a keyspace per span of frames would have the
 //! commit path create keyspaces.)
 
+mod create;
 mod failure;
 mod journal_size;
+mod log;
 mod open;
 
 #[cfg(test)]
