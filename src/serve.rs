@@ -20,6 +20,10 @@ use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
 use crate::http::Peer;
+use crate::stalled::WriteTimeout;
+
+/// Most bytes of a request's head, and of what a connection reads ahead.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// How long the loop rests when the system has no sockets left: one may be closed meanwhile.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
@@ -29,26 +33,21 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 pub struct ServeOptions {
     /// Longest wait for a request's head; also how long a connection may stay idle.
     pub head_timeout: Duration,
+    /// Longest that an answer may wait for its client to read on.
+    pub write_timeout: Duration,
     /// Most connections at a time; others wait to be accepted.
     pub max_connections: usize,
 }
 
-/// Not every connection was done in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("requests were still under way when the grace period ended")]
-pub struct StillBusy;
-
 /// Serves `router` until `stop` resolves to how long the end may take; then accepts no more, lets
-/// requests under way be answered (with `Connection: close`), and returns.
-///
-/// # Errors
-/// [`StillBusy`] when that took longer than it may.
+/// requests under way be answered (with `Connection: close`), and returns. Connections that are not
+/// done by then are cut: their clients have not sent all of a request, or do not read its answer.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ServeOptions,
     stop: impl Future<Output = Duration>,
-) -> Result<(), StillBusy> {
+) {
     let connections = Arc::new(Semaphore::new(options.max_connections));
     let graceful = GracefulShutdown::new();
     let mut stop = std::pin::pin!(stop);
@@ -65,7 +64,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection = connection(stream, peer, router.clone(), options.head_timeout);
+                let connection = connection(stream, peer, router.clone(), options);
                 let connection = graceful.watch(connection);
                 tokio::spawn(async move {
                     // A client that goes away or talks nonsense is none of our failures.
@@ -83,15 +82,18 @@ pub async fn serve(
         }
     };
     drop(listener);
-    tokio::time::timeout(grace, graceful.shutdown()).await.map_err(|_| StillBusy)
+    let open = options.max_connections.saturating_sub(connections.available_permits());
+    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+        tracing::warn!(open_at_first = open, "clients that were not done in time are cut off");
+    }
 }
 
 fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    head_timeout: Duration,
-) -> http1::Connection<TokioIo<TcpStream>, impl AnswersRequests> {
+    options: ServeOptions,
+) -> http1::Connection<WriteTimeout<TokioIo<TcpStream>>, impl AnswersRequests> {
     // An answer is one small packet: it must not wait for another.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
@@ -103,8 +105,9 @@ fn connection(
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
-        .serve_connection(TokioIo::new(stream), service)
+        .header_read_timeout(options.head_timeout)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(WriteTimeout::new(TokioIo::new(stream), options.write_timeout), service)
 }
 
 /// What hyper serves a connection with.

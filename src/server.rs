@@ -15,7 +15,7 @@ use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
 use crate::http::{AppOptions, app};
 use crate::metrics::Metrics;
-use crate::serve::{ServeOptions, StillBusy, serve};
+use crate::serve::{ServeOptions, serve};
 use crate::settings::{Secret, Settings};
 
 /// Starts servers.
@@ -31,7 +31,7 @@ pub struct RunningServer {
     banner: Banner,
     grace: Duration,
     stop: oneshot::Sender<Duration>,
-    serving: JoinHandle<Result<(), StillBusy>>,
+    serving: JoinHandle<()>,
     upkeep: AbortOnDrop,
     directory: DataDir,
 }
@@ -39,9 +39,6 @@ pub struct RunningServer {
 /// Not everything was finished when the server stopped. What was answered is durable.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// Requests were not answered.
-    #[error(transparent)]
-    StillBusy(#[from] StillBusy),
     /// The engine did not finish.
     #[error(transparent)]
     Engine(#[from] ShutdownError),
@@ -75,6 +72,7 @@ impl Server {
         let router = app(engine.clone(), AppOptions::new(&settings, admin_token, metrics.clone()));
         let options = ServeOptions {
             head_timeout: settings.server.head_timeout_seconds,
+            write_timeout: settings.server.write_timeout_seconds,
             max_connections: settings.server.max_connections,
         };
         let (stop, stopped) = oneshot::channel();
@@ -131,14 +129,13 @@ impl RunningServer {
     pub async fn shutdown(self) -> Result<(), StopError> {
         let Self { engine, grace, stop, serving, upkeep, directory, .. } = self;
         let watch = Stopwatch::start();
-        // A quarter of the time is the engine's, however slow the clients are.
-        if stop.send(grace * 3 / 4).is_err() {
+        // Half of the time is the engine's, however slow the clients are.
+        if stop.send(grace / 2).is_err() {
             tracing::warn!("the server had stopped serving before");
         }
-        let served = serving.await?;
+        serving.await?;
         let finished = engine.shutdown(grace.saturating_sub(watch.elapsed())).await;
         drop((upkeep, directory));
-        served?;
         Ok(finished?)
     }
 }

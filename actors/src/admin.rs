@@ -1,94 +1,43 @@
 //! Administration: workspaces, keys, limits, credits, numbers.
 
-use std::sync::Arc;
+mod info;
 
-use tokio::sync::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
 use crate::domain::{KeyId, Limits, LimitsOverride, NumberId, Timestamp, WorkspaceId};
-use crate::engine::Shared;
+use crate::engine::{CLOCK_OFFSET_KEY, Shared, detached};
 use crate::random;
 use crate::store::writer::CommitError;
 use crate::store::{Change, StoreError, Table};
 use crate::supervise::Residence;
-use crate::workspace::actor::Configure;
+use crate::workspace::actor::{Configure, WorkspaceMessage};
 use crate::workspace::core::CreditsChange;
-use crate::workspace::messages::{ChangeError, Unavailable, UnavailableReason};
+use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::records::{self, Profile};
 use crate::workspace::{NumberInfo, NumberKind, Workspace, WorkspaceSettings};
 
-/// Administration of an engine.
+pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
+
+/// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.
+pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
+
+/// Administration of an engine. What it is asked to do is carried out even if whoever asked goes
+/// away in the middle. Cheap to clone.
+#[derive(Clone)]
 pub struct Admin {
     shared: Arc<Shared>,
     access: Access,
     /// Held while a workspace is made: of two of one name, one is told that the name is taken.
-    creation: Mutex<()>,
+    creation: Arc<Mutex<()>>,
     /// Held while engine time is moved: each move builds on the one before.
-    pub(crate) clock_moves: Mutex<()>,
-}
-
-/// A workspace, as an administrator sees it.
-#[derive(Debug, Clone)]
-pub struct WorkspaceInfo {
-    /// Its id.
-    pub id: WorkspaceId,
-    /// What people call it.
-    pub name: String,
-    /// When it was made.
-    pub created_at: Timestamp,
-    /// Its balance.
-    pub credits: u64,
-    /// The limits in force.
-    pub limits: Limits,
-    /// API keys that are not revoked.
-    pub keys: usize,
-    /// Connected numbers.
-    pub numbers: usize,
-    /// Requests for one-time passwords in memory.
-    pub otps: usize,
-    /// Whether its actor runs.
-    pub state: WorkspaceState,
-}
-
-/// Whether a workspace's actor runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkspaceState {
-    /// It does not, because nothing is hot; it starts when it is needed.
-    Idle,
-    /// It runs.
-    Live,
-    /// It died and starts again in a moment.
-    Restarting,
-    /// It cannot start, for this reason.
-    Parked(String),
-}
-
-/// Why a workspace was not made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CreateWorkspaceError {
-    /// Another has that id.
-    #[error("there is a workspace of that id already")]
-    Exists,
-    /// It cannot be made now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
-/// Why something was not administered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AdminError {
-    /// There is no such workspace.
-    #[error("no such workspace")]
-    NoSuchWorkspace,
-    /// The workspace has no such key.
-    #[error("no such key")]
-    NoSuchKey,
-    /// The workspace did not change.
-    #[error(transparent)]
-    Change(#[from] ChangeError),
-    /// It cannot be done now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    clock_moves: Arc<Mutex<()>>,
+    /// Held while limits change and while a key is made: the buckets in memory follow the order of
+    /// what is stored.
+    bucket_changes: Arc<Mutex<()>>,
 }
 
 impl From<CommitError> for Unavailable {
@@ -114,7 +63,13 @@ impl std::fmt::Debug for Admin {
 
 impl Admin {
     pub(crate) fn new(shared: Arc<Shared>, access: Access) -> Self {
-        Self { shared, access, creation: Mutex::new(()), clock_moves: Mutex::new(()) }
+        Self {
+            shared,
+            access,
+            creation: Arc::default(),
+            clock_moves: Arc::default(),
+            bucket_changes: Arc::default(),
+        }
     }
 
     /// Makes a workspace without keys, numbers or credits.
@@ -122,6 +77,15 @@ impl Admin {
     /// # Errors
     /// [`CreateWorkspaceError`]: the id is taken, or not now.
     pub async fn create_workspace(
+        &self,
+        id: WorkspaceId,
+        name: String,
+    ) -> Result<WorkspaceInfo, CreateWorkspaceError> {
+        let (admin, id, name) = (self.clone(), id, name);
+        detached(async move { admin.create_workspace_attached(id, name).await }).await
+    }
+
+    async fn create_workspace_attached(
         &self,
         id: WorkspaceId,
         name: String,
@@ -235,6 +199,16 @@ impl Admin {
         id: &WorkspaceId,
         over: LimitsOverride,
     ) -> Result<Limits, AdminError> {
+        let (admin, id) = (self.clone(), id.clone());
+        detached(async move { admin.set_limits_attached(&id, over).await }).await
+    }
+
+    async fn set_limits_attached(
+        &self,
+        id: &WorkspaceId,
+        over: LimitsOverride,
+    ) -> Result<Limits, AdminError> {
+        let _in_order = self.bucket_changes.lock().await;
         let settings = self.configure(id, Configure::Limits(over)).await?;
         self.access.limits_changed(id, settings.limits);
         Ok(settings.limits)
@@ -300,6 +274,16 @@ impl Admin {
         id: &WorkspaceId,
         new: NewKey,
     ) -> Result<CreatedKey, AdminError> {
+        let (admin, id) = (self.clone(), id.clone());
+        detached(async move { admin.create_key_attached(&id, new).await }).await
+    }
+
+    async fn create_key_attached(
+        &self,
+        id: &WorkspaceId,
+        new: NewKey,
+    ) -> Result<CreatedKey, AdminError> {
+        let _in_order = self.bucket_changes.lock().await;
         self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
         Ok(self.access.create_key(id, new).await.map_err(Unavailable::from)?)
     }
@@ -318,11 +302,36 @@ impl Admin {
     /// # Errors
     /// [`AdminError`]: there is no such workspace or key, or not now.
     pub async fn revoke_key(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
+        let (admin, id) = (self.clone(), id.clone());
+        detached(async move { admin.revoke_key_attached(&id, key).await }).await
+    }
+
+    async fn revoke_key_attached(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
         self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
         match self.access.revoke_key(id, key).await.map_err(Unavailable::from)? {
             true => Ok(()),
             false => Err(AdminError::NoSuchKey),
         }
+    }
+
+    /// Moves engine time forward, durably, and has its consequences seen to.
+    pub(crate) async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
+        let shared = &self.shared;
+        let _one_at_a_time = self.clock_moves.lock().await;
+        let step = step.min(TIME_MAX.since(shared.clock.now()));
+        let offset = shared.clock.offset().saturating_add(step);
+        let offset_ms = u64::try_from(offset.as_millis()).unwrap_or(u64::MAX).to_be_bytes();
+        let change = Change::put(Table::Meta, CLOCK_OFFSET_KEY, offset_ms);
+        shared.writer.commit(vec![change]).await?;
+        shared.clock.advance(step);
+        for actor in shared.workspaces.all().iter().filter_map(|slot| slot.live()) {
+            let (done, seen) = oneshot::channel();
+            if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
+                // Dropped unanswered: the workspace restarts, and sees to it then.
+                drop(seen.await);
+            }
+        }
+        Ok(())
     }
 
     async fn configure(

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::domain::{Limits, WorkspaceId};
 use crate::keys::MasterKeys;
 use crate::number::Numbers;
-use crate::store::{Change, Store, StoreError, Table, Writer};
+use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
@@ -27,7 +27,10 @@ use crate::workspace::slot::{Admission, Slot};
 mod root;
 mod start;
 mod stop;
+#[cfg(test)]
+mod tests;
 
+pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use stop::ShutdownError;
 
 /// Where the engine keeps what is durable.
@@ -246,6 +249,21 @@ impl Workspaces {
     }
 }
 
+/// Carries `work` out even if whoever waits for it goes away in the middle.
+pub(crate) async fn detached<T, E>(
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<Unavailable> + Send + 'static,
+{
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        // It panicked, or the runtime is shutting down.
+        Err(_) => Err(Unavailable::because(UnavailableReason::Restarting).into()),
+    }
+}
+
 /// A running engine. Cheap to clone; clones are the same engine.
 ///
 /// It runs until [`shutdown`](Self::shutdown). Dropping the last handle without that is like a
@@ -333,32 +351,15 @@ impl Engine {
     }
 
     /// Moves engine time forward and has its consequences seen to: when this returns, what has
-    /// expired has its event. The move outlives a restart. It cannot be taken back.
+    /// expired has its event. The move outlives a restart. It cannot be taken back, and does not
+    /// pass the year 2500, which is as far as everything that counts time is sure to reach.
     ///
     /// # Errors
     /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
     pub async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
-        let shared = &self.inner.shared;
-        let storage = |error| {
-            tracing::error!(%error, "the clock's offset was not stored");
-            Unavailable::because(UnavailableReason::Storage)
-        };
-        let _one_at_a_time = self.inner.admin.clock_moves.lock().await;
-        let offset_ms = (shared.clock.offset() + step).as_millis();
-        let offset_ms = u64::try_from(offset_ms).unwrap_or(u64::MAX).to_be_bytes();
-        let change = Change::put(Table::Meta, start::CLOCK_OFFSET_KEY, offset_ms);
-        shared.writer.commit(vec![change]).await.map_err(storage)?;
-        shared.clock.advance(step);
-        for slot in shared.workspaces.all() {
-            if let Some(actor) = slot.live() {
-                let (done, seen) = tokio::sync::oneshot::channel();
-                if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
-                    // Dropped unanswered: the workspace restarts, and sees to it then.
-                    drop(seen.await);
-                }
-            }
-        }
-        Ok(())
+        let engine = self.clone();
+        // On its own, so that a caller that goes away does not leave the move half done.
+        detached(async move { engine.inner.admin.advance_clock(step).await }).await
     }
 
     /// Refuses new commands, answers those under way, lets the channel finish what it has, makes

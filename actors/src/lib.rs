@@ -1,5 +1,63 @@
 //! The Postrider engine: one-time passwords, limits and durable dispatch of business messages, as
 //! a system of actors to embed behind any front end.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use postrider_actors::{Engine, EngineOptions, MasterKeys, SendOtp, Verification, random};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // In memory; `EngineOptions::on_disk(dir, …)` is the durable one. Keep its master key safe:
+//! // codes on their way are derived with it.
+//! let options = EngineOptions::in_memory(MasterKeys::single(random::bytes()));
+//! let engine = Engine::start(options).await?;
+//!
+//! // A workspace with credits and a number that keeps its messages to itself.
+//! let id = "acme".parse()?;
+//! engine.admin().create_workspace("acme".parse()?, "Acme".to_owned()).await?;
+//! engine.admin().set_credits(&id, 100).await?;
+//! engine.admin().connect_sandbox_number(&id).await?;
+//!
+//! // Every answer comes after what it tells is durable.
+//! let acme = engine.workspace(&id).ok_or("it was just made")?;
+//! let sent = acme.send_otp(SendOtp::to("+15550123456".parse()?)).await?;
+//!
+//! // Who has the phone reads the code there; here the sandbox shows it.
+//! let code = loop {
+//!     let newest = engine.sandbox().messages(&id, None, 1).pop();
+//!     match newest.and_then(|message| message.code) {
+//!         Some(code) => break code,
+//!         None => tokio::task::yield_now().await,
+//!     }
+//! };
+//! assert_eq!(acme.verify_otp(sent.request_id, &code).await?, Verification::Verified);
+//!
+//! // What happened, for webhooks and analytics: sent, verified.
+//! let events = acme.events(0, 10, None).await?.entries;
+//! assert_eq!(events.len(), 2);
+//! engine.shutdown(Duration::from_secs(5)).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is where
+//!
+//! | to | see |
+//! |---|---|
+//! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
+//! | send, verify, resend, read events | [`Workspace`] |
+//! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
+//! | check keys and request limits | [`Access`] |
+//! | script what the channel does, read what it delivered | [`Sandbox`] |
+//! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
+//! | know the values and their rules | [`domain`] |
+//! | bring another provider | [`channel::Channel`] |
+//! | bring another database | [`store::Store`], [`Durability::Custom`] |
+//!
+//! Each command is one method of [`Workspace`], and each of its errors says what was not done. Only
+//! [`Unavailable`] means "not now", and only its [`UnavailableReason::Storage`] and
+//! [`UnavailableReason::Restarting`] that the outcome is not known.
 
 mod access;
 mod admin;
@@ -17,7 +75,7 @@ mod supervise;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
-pub use admin::{Admin, AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
+pub use admin::{Admin, AdminError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use clock::Clock;
 pub use engine::{

@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::domain::WorkspaceId;
+use crate::domain::event::EventDecodeError;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Frame, Position, Store};
 use crate::workspace::hot::HotState;
@@ -23,6 +24,8 @@ pub(crate) struct Replay {
     states: HashMap<WorkspaceId, HotState>,
     /// Workspaces whose events or snapshot cannot be read.
     damaged: HashMap<WorkspaceId, String>,
+    /// Frames are missing.
+    incomplete: bool,
 }
 
 impl Replay {
@@ -36,6 +39,7 @@ impl Replay {
                 before = frame.number.0,
                 "journal frames are gone and no snapshot that can be read covers them"
             );
+            self.incomplete = true;
         }
         for section in &frame.sections {
             let id = &section.workspace;
@@ -80,13 +84,26 @@ pub(crate) fn load(dir: &SnapshotDir) -> Result<Replay, SnapshotError> {
     Ok(replay)
 }
 
+/// Why a workspace's part of a snapshot cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BaseError {
+    /// The snapshots cannot be read now.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// Its part cannot be read, now or ever.
+    #[error("its snapshot: {0}")]
+    Damaged(#[from] EventDecodeError),
+}
+
 /// One workspace in the newest good snapshot.
-pub(crate) fn base_of(dir: &SnapshotDir, id: &WorkspaceId) -> Result<(Position, HotState), String> {
-    let mut replay = load(dir).map_err(|error| error.to_string())?;
-    match replay.damaged.remove(id) {
-        Some(damage) => Err(damage),
-        None => Ok((replay.position, replay.states.remove(id).unwrap_or_default())),
-    }
+pub(crate) fn base_of(
+    dir: &SnapshotDir,
+    id: &WorkspaceId,
+) -> Result<(Position, HotState), BaseError> {
+    let loaded = dir.load()?;
+    let own = loaded.entries.iter().find(|(of, _)| of == id);
+    let state = own.map(|(_, bytes)| HotState::decode(bytes)).transpose()?;
+    Ok((loaded.position, state.unwrap_or_default()))
 }
 
 /// What the snapshots' actor is told.
@@ -94,8 +111,19 @@ pub(crate) fn base_of(dir: &SnapshotDir, id: &WorkspaceId) -> Result<(Position, 
 pub(crate) enum SnapshotMessage {
     /// See whether a snapshot is due, and take it.
     Consider,
-    /// The snapshot under way has ended: what was taken, if anything was.
-    Ended(Option<Taken>),
+    /// What was under way has ended.
+    Ended(Ending),
+}
+
+/// How considering a snapshot ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ending {
+    /// None is due yet.
+    NotDue,
+    /// One was taken.
+    Taken(Taken),
+    /// One is due and could not be taken.
+    Failed,
 }
 
 /// A snapshot: where it stands, and how large it is.
@@ -116,12 +144,46 @@ pub(crate) struct Snapshots {
     pub(crate) newest: Position,
 }
 
+/// Most beats that are passed over after failures: about a quarter of an hour.
+const PASSED_OVER_MAX: u32 = 1024;
+
 /// What the snapshots' actor remembers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Schedule {
     under_way: bool,
     /// The last snapshot: the journal must outgrow it before the next one.
     last: Taken,
+    /// Beats to pass over after the next failure. An attempt reads all there is, so one that
+    /// fails, as it does while a workspace is damaged, is not repeated at every beat.
+    patience: u32,
+    passed_over: u32,
+}
+
+impl Schedule {
+    /// Whether to see to a snapshot at this beat.
+    const fn begin(&mut self) -> bool {
+        if self.under_way {
+            return false;
+        }
+        if self.passed_over > 0 {
+            self.passed_over -= 1;
+            return false;
+        }
+        self.under_way = true;
+        true
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.under_way = false;
+        match ending {
+            Ending::NotDue => {}
+            Ending::Taken(taken) => *self = Self { last: taken, ..Self::default() },
+            Ending::Failed => {
+                self.patience = (self.patience * 2).clamp(1, PASSED_OVER_MAX);
+                self.passed_over = self.patience;
+            }
+        }
+    }
 }
 
 impl Actor for Snapshots {
@@ -134,7 +196,8 @@ impl Actor for Snapshots {
         _myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Schedule, ActorProcessingErr> {
-        Ok(Schedule { under_way: false, last: Taken { position: self.newest, bytes: 0 } })
+        let last = Taken { position: self.newest, bytes: 0 };
+        Ok(Schedule { last, ..Schedule::default() })
     }
 
     async fn handle(
@@ -144,19 +207,17 @@ impl Actor for Snapshots {
         schedule: &mut Schedule,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SnapshotMessage::Consider if schedule.under_way => {}
             SnapshotMessage::Consider => {
-                schedule.under_way = true;
+                if !schedule.begin() {
+                    return Ok(());
+                }
                 let (snapshots, last) = (self.clone(), schedule.last);
                 drop(tokio::task::spawn_blocking(move || {
-                    let ended = Ended { actor: myself, taken: None };
-                    snapshots.take_if_due(last, ended);
+                    let mut ended = Ended { actor: myself, ending: Ending::Failed };
+                    ended.ending = snapshots.take_if_due(last);
                 }));
             }
-            SnapshotMessage::Ended(taken) => {
-                schedule.under_way = false;
-                schedule.last = taken.unwrap_or(schedule.last);
-            }
+            SnapshotMessage::Ended(ending) => schedule.end(ending),
         }
         Ok(())
     }
@@ -165,29 +226,32 @@ impl Actor for Snapshots {
 /// Tells the actor that a snapshot has ended, also when it ended in a panic.
 struct Ended {
     actor: ActorRef<SnapshotMessage>,
-    taken: Option<Taken>,
+    ending: Ending,
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
         // The actor is gone when the engine is.
-        drop(self.actor.cast(SnapshotMessage::Ended(self.taken)));
+        drop(self.actor.cast(SnapshotMessage::Ended(self.ending)));
     }
 }
 
 impl Snapshots {
-    fn take_if_due(&self, last: Taken, mut ended: Ended) {
+    fn take_if_due(&self, last: Taken) -> Ending {
         match self.store.journal_bytes(last.position) {
-            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => return,
+            Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => return Ending::NotDue,
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%error, "whether a snapshot is due cannot be told");
-                return;
+                return Ending::Failed;
             }
         }
         match self.take() {
-            Ok(taken) => ended.taken = Some(taken),
-            Err(error) => tracing::warn!(%error, "a snapshot was not taken; the journal grows"),
+            Ok(taken) => Ending::Taken(taken),
+            Err(error) => {
+                tracing::warn!(%error, "a snapshot was not taken; the journal grows");
+                Ending::Failed
+            }
         }
     }
 
@@ -198,6 +262,9 @@ impl Snapshots {
             replay.apply(&frame);
             ControlFlow::Continue(())
         })?;
+        if replay.incomplete {
+            return Err("the journal is not complete".into());
+        }
         if let Some((id, damage)) = replay.damaged.iter().next() {
             // Its journal is all there is of it: it must not be trimmed.
             return Err(format!("workspace {id} cannot be read: {damage}").into());
@@ -215,5 +282,35 @@ impl Snapshots {
         self.store.trim(trim_through)?;
         tracing::info!(position = position.0, bytes, "a snapshot was taken");
         Ok(Taken { position, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_repeated_less_and_less_often() {
+        let mut schedule = Schedule::default();
+        let mut waits = Vec::new();
+        for _ in 0..14 {
+            let mut beats = 0;
+            while !schedule.begin() {
+                beats += 1;
+            }
+            assert!(!schedule.begin(), "one at a time");
+            schedule.end(Ending::Failed);
+            waits.push(beats);
+        }
+        assert_eq!(waits[..5], [0, 1, 2, 4, 8]);
+        assert_eq!(waits[13], PASSED_OVER_MAX);
+        while !schedule.begin() {}
+        let taken = Taken { position: Position(7), bytes: 5 };
+        schedule.end(Ending::Taken(taken));
+        assert_eq!(schedule.last.position, Position(7));
+        for _ in 0..3 {
+            assert!(schedule.begin(), "it looks at every beat again");
+            schedule.end(Ending::NotDue);
+        }
     }
 }

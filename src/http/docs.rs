@@ -95,14 +95,19 @@ async fn file(mut call: Call<()>) -> Answer {
     Ok(reply)
 }
 
-/// A file of the distribution that is compiled in.
+/// The files, unpacked once: a request copies nothing.
+static UNPACKED: LazyLock<Vec<(&str, Bytes)>> =
+    LazyLock::new(|| FILES.iter().filter_map(|(name, _)| Some((*name, unpack(name)?))).collect());
+
+/// A file of the distribution.
 fn vendored(name: &str) -> Option<Bytes> {
+    UNPACKED.iter().find(|(known, _)| *known == name).map(|(_, bytes)| bytes.clone())
+}
+
+fn unpack(name: &str) -> Option<Bytes> {
     let config = Arc::new(utoipa_swagger_ui::Config::new(["/openapi.json"]));
     let file = utoipa_swagger_ui::serve(name, config).ok()??;
-    Some(match file.bytes {
-        std::borrow::Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
-        std::borrow::Cow::Owned(bytes) => bytes.into(),
-    })
+    Some(Bytes::from(file.bytes.into_owned()))
 }
 
 #[cfg(test)]

@@ -143,7 +143,11 @@ pub(crate) async fn clock(call: Call<Arc<Caller>>) -> Answer {
 pub(crate) async fn advance(call: Call<Arc<Caller>>) -> Answer {
     let seconds = call.json::<AdvanceBody>()?.advance_seconds;
     let seconds: u32 = seconds.within("advance_seconds", 0, ADVANCE_SECONDS_MAX)?;
-    call.edge.engine.advance_clock(Duration::from_secs(seconds.into())).await?;
+    let step = Duration::from_secs(seconds.into());
+    if call.edge.engine.clock().now().plus(step) > postrider_actors::TIME_MAX {
+        return Err(ApiError::field("advance_seconds", "must not lead beyond the year 2500"));
+    }
+    call.edge.engine.advance_clock(step).await?;
     Ok(told(&call))
 }
 

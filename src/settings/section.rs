@@ -91,6 +91,8 @@ section! {
     head_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for a request's body.
     body_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Longest wait for a client to read on.
+    write_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for the answer to a request that was read.
     handler_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Most connections at a time.

@@ -10,7 +10,15 @@
 
 mod world;
 
+mod admin;
 mod bodies;
 mod checks;
+mod connection;
+mod events;
 mod limits;
+mod operation;
+mod otp;
+mod otp_limits;
+mod sandbox;
 mod start;
+mod tidy;

@@ -218,16 +218,17 @@ impl Drop for TestServer {
     }
 }
 
-/// Asks again and again, for at most half a minute, until there is an answer.
+/// Asks again and again, for at most half a minute, until there is an answer. It asks less and less
+/// often: a key has not many requests.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    for attempt in 0..3000 {
+    for attempt in 0..400 {
         if let Some(answer) = ask().await {
             return answer;
         }
-        if attempt < 10 {
-            tokio::task::yield_now().await;
-        } else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        match attempt {
+            0..10 => tokio::task::yield_now().await,
+            10..60 => tokio::time::sleep(Duration::from_millis(10)).await,
+            _ => tokio::time::sleep(Duration::from_millis(90)).await,
         }
     }
     panic!("{what} never came");

@@ -45,6 +45,12 @@ pub enum Content {
 }
 
 impl Outbound {
+    /// The request that the message belongs to.
+    pub(crate) const fn request(&self) -> RequestId {
+        let Content::Otp { request_id, .. } = &self.content;
+        *request_id
+    }
+
     /// The one-time code that the message carries.
     #[must_use]
     pub fn code(&self) -> OtpCode {

@@ -5,12 +5,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use dashmap::DashMap;
+use hashbrown::HashMap;
 
 use crate::clock::Clock;
 use crate::domain::{MessageId, Phone, Timestamp, WorkspaceId};
 
 use super::{Channel, Content, Outbound, Outcome, Sending};
 
+/// Scripts of one workspace that hold at once; more are not taken.
+const SCRIPTS_MAX: usize = 10_000;
 /// How long a `slow` message takes, in engine time.
 const SLOW: Duration = Duration::from_secs(5);
 
@@ -32,8 +35,8 @@ pub enum ScriptedOutcome {
     Slow,
 }
 
-/// A message that the sandbox delivered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A message that the sandbox delivered. Its `Debug` hides the text and the code.
+#[derive(Clone, PartialEq, Eq)]
 pub struct SandboxMessage {
     /// What we call the message.
     pub message_id: MessageId,
@@ -49,6 +52,13 @@ pub struct SandboxMessage {
     pub at: Timestamp,
 }
 
+impl std::fmt::Debug for SandboxMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("SandboxMessage");
+        shown.field("message_id", &self.message_id).field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
 /// The sandbox of one engine, with a shelf of messages for each workspace.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -61,7 +71,8 @@ pub struct Sandbox {
 struct Shelf {
     /// Oldest first.
     delivered: VecDeque<Delivered>,
-    scripts: Vec<Script>,
+    /// By phone; everybody's under `None`.
+    scripts: HashMap<Option<Phone>, Script>,
 }
 
 /// A delivered message, kept small: its text is made when somebody reads it.
@@ -75,8 +86,6 @@ struct Delivered {
 
 #[derive(Debug)]
 struct Script {
-    /// Whose messages; `None` is everybody's.
-    to: Option<Phone>,
     outcome: ScriptedOutcome,
     /// How many messages it still holds for; `None` is until it is replaced.
     times: Option<u32>,
@@ -111,9 +120,9 @@ impl Sandbox {
         times: Option<u32>,
     ) {
         let mut shelf = self.shelves.entry(workspace.clone()).or_default();
-        shelf.scripts.retain(|script| script.to != to);
-        if outcome != ScriptedOutcome::Sent || times.is_some() || to.is_some() {
-            shelf.scripts.push(Script { to, outcome, times });
+        shelf.scripts.remove(&to);
+        if shelf.scripts.len() < SCRIPTS_MAX {
+            shelf.scripts.insert(to, Script { outcome, times });
         }
     }
 
@@ -152,18 +161,13 @@ impl Shelf {
     }
 
     fn next_outcome(&mut self, to: Phone) -> ScriptedOutcome {
-        let scripts = &mut self.scripts;
-        let own = scripts.iter().position(|script| script.to == Some(to));
-        let Some(place) = own.or_else(|| scripts.iter().position(|script| script.to.is_none()))
-        else {
-            return ScriptedOutcome::Sent;
-        };
-        let script = &mut scripts[place];
+        let own = if self.scripts.contains_key(&Some(to)) { Some(to) } else { None };
+        let Some(script) = self.scripts.get_mut(&own) else { return ScriptedOutcome::Sent };
         let outcome = script.outcome;
         if let Some(times) = &mut script.times {
             *times = times.saturating_sub(1);
             if *times == 0 {
-                scripts.remove(place);
+                self.scripts.remove(&own);
             }
         }
         outcome

@@ -26,7 +26,7 @@ use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
 
 /// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
-pub(super) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
+pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
 
 /// What was read from the disk.
 struct Opened {
@@ -46,7 +46,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
     let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max));
     let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
-    options.clock.advance(opened.clock_offset);
+    // A clock that an engine before this one ran on is there already.
+    options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let channel = Arc::new(SandboxChannel(Arc::clone(&sandbox)));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::clock::Stopwatch;
 use crate::number::NumberMessage;
 use crate::workspace::actor::WorkspaceMessage;
 
@@ -24,14 +25,16 @@ pub enum ShutdownError {
 const CHANNEL_SHARE: u32 = 2;
 
 pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownError> {
+    let watch = Stopwatch::start();
     let in_time = tokio::time::timeout(grace, finish(inner, grace)).await;
+    let left = grace.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
     let writer = inner.shared.writer.clone();
     let stopped = async {
         inner.access.checkpoint().await;
         // It blocks until the last group is durable.
         tokio::task::spawn_blocking(move || writer.stop()).await
     };
-    let stopped = tokio::time::timeout(grace.max(Duration::from_secs(1)), stopped).await;
+    let stopped = tokio::time::timeout(left, stopped).await;
     // By now there is nothing that a child could lose.
     inner.root.kill();
     match (in_time, stopped) {
@@ -44,12 +47,16 @@ async fn finish(inner: &Inner, grace: Duration) {
     let shared = &inner.shared;
     shared.admission.drain().await;
     let numbers = async {
+        let mut draining = Vec::new();
         for actor in shared.numbers.live() {
             let (done, drained) = oneshot::channel();
             if actor.cast(NumberMessage::Drain(done)).is_ok() {
-                // Dropped unanswered: it is gone, and so is what it waited for.
-                drop(drained.await);
+                draining.push(drained);
             }
+        }
+        for drained in draining {
+            // Dropped unanswered: it is gone, and so is what it waited for.
+            drop(drained.await);
         }
     };
     // A slow channel is not waited for to the end: what it has is durable.

@@ -11,7 +11,7 @@ use hashbrown::HashSet;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Channel, Content, Outbound, Outcome};
+use crate::channel::{Channel, Outbound, Outcome};
 use crate::clock::Clock;
 use crate::domain::{RequestId, Timestamp, WorkspaceId};
 use crate::random;
@@ -38,6 +38,8 @@ pub(crate) enum NumberMessage {
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
     Wake(u64),
+    /// The number was disconnected: everything that is not with the channel fails.
+    Close,
     /// Start nothing more; answered when nothing is with the channel.
     Drain(oneshot::Sender<()>),
 }
@@ -74,6 +76,24 @@ pub(crate) struct State {
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
     draining: Option<oneshot::Sender<()>>,
+    closed: bool,
+}
+
+impl State {
+    /// Has a message sent at `at`. When it is over before that, the waiting ends there, and the
+    /// message with it.
+    fn delay(&mut self, at: Timestamp, attempt: Attempt) {
+        let at = at.min(attempt.message.give_up_at);
+        self.delayed_count += 1;
+        self.delayed.insert((at, self.delayed_count), attempt);
+    }
+
+    /// The requests that it has messages of.
+    fn requests(&self) -> HashSet<RequestId> {
+        let waiting = self.ready.iter().chain(self.delayed.values());
+        let waiting = waiting.map(|attempt| attempt.message.request());
+        waiting.chain(self.in_flight.iter().copied()).collect()
+    }
 }
 
 impl Actor for NumberActor {
@@ -102,11 +122,11 @@ impl Actor for NumberActor {
             NumberMessage::Recover(messages) => {
                 let has = state.requests();
                 let missing =
-                    messages.into_iter().filter(|message| !has.contains(&request(message)));
+                    messages.into_iter().filter(|message| !has.contains(&message.request()));
                 state.ready.extend(missing.map(Attempt::first));
             }
             NumberMessage::Done(attempt, outcome) => {
-                let of = request(&attempt.message);
+                let of = attempt.message.request();
                 if let Some(place) = state.in_flight.iter().position(|request| *request == of) {
                     state.in_flight.swap_remove(place);
                 }
@@ -117,10 +137,17 @@ impl Actor for NumberActor {
                     state.wait.1 = None;
                 }
             }
+            NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => state.draining = Some(done),
+        }
+        if state.closed {
+            self.fail_everything(state);
         }
         self.send_what_may_go(&myself, state);
         self.hand_back(state);
+        if state.closed && state.in_flight.is_empty() {
+            myself.stop(None);
+        }
         if state.in_flight.is_empty()
             && let Some(done) = state.draining.take()
         {
@@ -150,13 +177,25 @@ impl NumberActor {
                 self.conclude(&attempt.message, Settled::NotSentInTime, state);
             } else if state.breaker.admit(now) {
                 self.send(myself, attempt, state);
+            } else if let Some(until) = state.breaker.open_until().filter(|until| *until > now) {
+                state.delay(until, attempt);
             } else {
+                // The trial that decides is under way, and its answer comes.
                 state.ready.push_front(attempt);
                 break;
             }
         }
         self.publish_breaker(state);
         self.wait_for_next(myself, state);
+    }
+
+    /// The number is gone: what waits for it has nowhere to go.
+    fn fail_everything(&self, state: &mut State) {
+        let delayed = std::mem::take(&mut state.delayed).into_values();
+        let waiting: Vec<_> = state.ready.drain(..).chain(delayed).collect();
+        for attempt in waiting {
+            self.conclude(&attempt.message, Settled::Failed(None), state);
+        }
     }
 
     /// Hands one message over. A channel that answers at once costs no task.
@@ -166,7 +205,7 @@ impl NumberActor {
         match Pin::as_mut(&mut sending).poll(&mut context) {
             Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
             Poll::Pending => {
-                state.in_flight.push(request(&attempt.message));
+                state.in_flight.push(attempt.message.request());
                 let myself = myself.clone();
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
@@ -188,10 +227,7 @@ impl NumberActor {
                 state.breaker.failed(now);
                 let wait = after.unwrap_or_else(|| backoff(attempt.refusals, random::fraction()));
                 attempt.refusals += 1;
-                // When it is over before that, the waiting ends there, and the message with it.
-                let at = now.plus(wait).min(attempt.message.give_up_at);
-                state.delayed_count += 1;
-                state.delayed.insert((at, state.delayed_count), attempt);
+                state.delay(now.plus(wait), attempt);
                 return;
             }
         };
@@ -204,7 +240,7 @@ impl NumberActor {
             self.hand_back(state);
             state.workspace = Some(message.workspace.clone());
         }
-        state.answers.push((request(message), settled));
+        state.answers.push((message.request(), settled));
     }
 
     /// Gives the collected answers to their workspace.
@@ -229,13 +265,8 @@ impl NumberActor {
     fn wait_for_next(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
         let now = self.clock.now();
         let delayed = state.delayed.first_key_value().map(|((at, _), _)| *at);
-        let held = state.breaker.open_until().filter(|_| !state.ready.is_empty());
-        let next = match (delayed, held) {
-            (Some(delayed), Some(held)) => Some(delayed.min(held)),
-            (delayed, held) => delayed.or(held),
-        };
-        // What is not in the future waits for an answer that is under way, not for time.
-        let Some(next) = next.filter(|next| *next > now) else { return };
+        // What is ready waits for an answer that is under way, not for time.
+        let Some(next) = delayed.filter(|next| *next > now) else { return };
         if state.wait.1.is_some_and(|waited_for| waited_for <= next) {
             return;
         }
@@ -253,21 +284,6 @@ impl Attempt {
     const fn first(message: Outbound) -> Self {
         Self { message, refusals: 0 }
     }
-}
-
-impl State {
-    /// The requests that it has messages of.
-    fn requests(&self) -> HashSet<RequestId> {
-        let waiting = self.ready.iter().chain(self.delayed.values());
-        let waiting = waiting.map(|attempt| request(&attempt.message));
-        waiting.chain(self.in_flight.iter().copied()).collect()
-    }
-}
-
-/// The request that a message is for.
-const fn request(message: &Outbound) -> RequestId {
-    let Content::Otp { request_id, .. } = message.content;
-    request_id
 }
 
 /// Exponential, with up to a quarter more or less by `jitter`, a fraction from 0 to 1.

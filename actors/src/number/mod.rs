@@ -111,6 +111,15 @@ impl Numbers {
         }
     }
 
+    /// A number was disconnected: what it has not handed over fails, and it goes.
+    pub(crate) fn close(&self, number: NumberId) {
+        let Some((_, slot)) = self.directory.remove(&number) else { return };
+        if let Residence::Live(actor) = &*slot.residence.read() {
+            // One that has died took its messages with it; a tick settles them when they expire.
+            drop(actor.cast(NumberMessage::Close));
+        }
+    }
+
     /// The actors that run.
     pub(crate) fn live(&self) -> Vec<ActorRef<NumberMessage>> {
         let live = |slot: &NumberSlot| match &*slot.residence.read() {
@@ -169,8 +178,8 @@ impl Family for NumberFamily {
         Ok(actor)
     }
 
-    fn is_wanted(&self, _number: &NumberId) -> bool {
-        true
+    fn is_wanted(&self, number: &NumberId) -> bool {
+        self.0.directory.contains_key(number)
     }
 
     fn is_resident(&self, number: &NumberId) -> bool {

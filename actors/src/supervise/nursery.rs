@@ -17,6 +17,9 @@ use crate::random;
 
 use super::{Damaged, Residence, RestartPolicy};
 
+/// The reason that ractor gives for an actor that was killed, alone of those that do not fail.
+const KILLED: &str = "killed";
+
 /// A kind of children.
 pub(crate) trait Family: Send + Sync + 'static {
     /// Tells one child from another.
@@ -145,6 +148,11 @@ impl<F: Family> Actor for Nursery<F> {
             SupervisionEvent::ActorFailed(actor, error) => {
                 if let Some(key) = children.running.remove(&actor.get_id()) {
                     self.died(&myself, key, &error, children);
+                }
+            }
+            SupervisionEvent::ActorTerminated(actor, _, Some(reason)) if reason == KILLED => {
+                if let Some(key) = children.running.remove(&actor.get_id()) {
+                    self.died(&myself, key, &KILLED.into(), children);
                 }
             }
             SupervisionEvent::ActorTerminated(actor, _, _) => {

@@ -41,7 +41,8 @@ pub(crate) enum WorkspaceMessage {
     Tick,
     /// Answered when time's work and all that came before is durable.
     Barrier(oneshot::Sender<()>),
-    /// The number has lost its queue: hand over again what is not answered for.
+    /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
+    /// answered for.
     Redispatch,
 }
 
@@ -68,29 +69,33 @@ pub(crate) struct WorkspaceActor {
 
 /// The actor's mutable half; nothing until it is loaded.
 pub(crate) struct Loaded {
-    core: Core,
+    pub(super) core: Core,
     /// The workspace's own record, for changes of it.
-    profile: Profile,
+    pub(super) profile: Profile,
     /// Connected numbers, oldest first; messages leave through the first.
-    numbers: Vec<NumberInfo>,
+    pub(super) numbers: Vec<NumberInfo>,
     /// The entry of the number that messages leave through: it knows whether the number is down.
-    number: Option<Arc<NumberSlot>>,
+    pub(super) number: Option<Arc<NumberSlot>>,
     /// The sequence of the next entry of the event log.
     log_next: u64,
     subscriber: Subscriber,
-    gate: Gate,
+    pub(super) gate: Gate,
     /// Emptied after each command; kept for its memory.
-    effects: Effects,
+    pub(super) effects: Effects,
     /// The number's answers that came while storage failed.
     unnoted: Vec<(RequestId, Settled)>,
     /// The key of the balance's record.
     credits_key: Vec<u8>,
+    /// Time has brought more than was seen to.
+    behind: bool,
+    /// Who waits for time's work to be done.
+    barriers: Vec<oneshot::Sender<()>>,
 }
 
 /// The commit of something that is already part of the state failed, so the state must go.
 #[derive(Debug, thiserror::Error)]
 #[error("the workspace's state is ahead of what is durable: {0}")]
-struct StateLost(#[from] CommitError);
+pub(super) struct StateLost(#[from] CommitError);
 
 impl Actor for WorkspaceActor {
     type Msg = WorkspaceMessage;
@@ -120,7 +125,8 @@ impl Actor for WorkspaceActor {
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
         loaded.number = loaded.core.number.map(|number| self.shared.numbers.slot(number));
-        self.shared.numbers.recover(loaded.core.unsent());
+        // Behind the answers of a number that have come already.
+        drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(())
     }
 
@@ -138,7 +144,8 @@ impl Actor for WorkspaceActor {
         if !self.shared.writer.is_healthy() {
             // Nothing could be made durable, so nothing is begun; what is durable stays known.
             match message {
-                WorkspaceMessage::Committed(..) => {}
+                // What it hands over is durable, and nobody would ask for it a second time.
+                WorkspaceMessage::Committed(..) | WorkspaceMessage::Redispatch => {}
                 WorkspaceMessage::Settled(answers) => {
                     state.unnoted.extend(answers);
                     return Ok(());
@@ -174,11 +181,13 @@ impl Loaded {
             effects: Effects::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
+            behind: false,
+            barriers: Vec::new(),
         }
     }
 
     /// Has the effects made durable, then lets `held` and the messages out.
-    fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
+    pub(super) fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
         if self.effects.is_empty() {
             self.effects.clear();
             if let Some(held) = held {
@@ -214,7 +223,7 @@ impl Loaded {
     }
 
     /// Puts the effects and `more` into the open group.
-    fn submit(&mut self, more: &[ChangeRef<'_>]) -> Result<Group, StateLost> {
+    pub(super) fn submit(&mut self, more: &[ChangeRef<'_>]) -> Result<Group, StateLost> {
         let balance = self.effects.credits.map(u64::to_be_bytes);
         let balance = balance.as_ref().map(|balance| ChangeRef {
             table: Table::Workspaces,
@@ -261,7 +270,7 @@ impl Loaded {
         Ok(())
     }
 
-    fn settings(&self) -> WorkspaceSettings {
+    pub(super) fn settings(&self) -> WorkspaceSettings {
         WorkspaceSettings {
             credits: self.core.credits,
             limits: self.core.rules.limits,
@@ -301,91 +310,60 @@ impl WorkspaceActor {
             WorkspaceMessage::Committed(group, result) => {
                 result?;
                 self.shared.numbers.dispatch(state.gate.open(group));
-                return Ok(());
+                return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }
             WorkspaceMessage::Tick => {
                 let unnoted = std::mem::take(&mut state.unnoted);
                 state.settle(unnoted)?;
-                self.tick(state)?;
+                self.beat(myself, state)?;
                 self.passivate(myself, state);
                 return Ok(());
             }
             WorkspaceMessage::Barrier(done) => {
-                self.tick(state)?;
-                state.pass(Held::Barrier(done));
-                return Ok(());
+                state.barriers.push(done);
+                return self.beat(myself, state);
             }
             WorkspaceMessage::Redispatch => {
-                self.shared.numbers.recover(core.unsent());
+                let mut unsent = core.unsent();
+                // Those at the gate are not durable yet, and go out when they are.
+                state.gate.retain_absent(&mut unsent);
+                self.shared.numbers.recover(unsent);
                 return Ok(());
             }
         };
         state.finish(Some(held))
     }
 
-    fn tick(&self, state: &mut Loaded) -> Result<(), StateLost> {
-        loop {
-            let more = state.core.tick(&mut state.effects);
-            state.finish(None)?;
-            if !more {
-                return Ok(());
+    /// Sees to what time has brought, a slice for each commit, so that commands get their turn and
+    /// the writer's queue does not overflow.
+    fn beat(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        state: &mut Loaded,
+    ) -> Result<(), StateLost> {
+        state.behind = state.core.tick(&mut state.effects);
+        state.finish(None)?;
+        if !state.behind {
+            for done in std::mem::take(&mut state.barriers) {
+                state.pass(Held::Barrier(done));
             }
+        } else if state.gate.is_clear() {
+            // Nothing to commit, so no commit brings the next slice.
+            drop(myself.cast(WorkspaceMessage::Tick));
+        } else {
+            state.subscriber.hurry();
         }
+        Ok(())
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.
     fn passivate(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
-        if state.core.hot.is_empty() && state.gate.is_clear() && self.slot.passivate() {
+        if !state.behind
+            && state.core.hot.is_empty()
+            && state.gate.is_clear()
+            && self.slot.passivate()
+        {
             myself.stop(None);
         }
-    }
-
-    /// Changes what the workspace is set to, in its records and in the rules.
-    fn configure(
-        &self,
-        configure: Configure,
-        reply: ReplyTo<WorkspaceSettings, ChangeError>,
-        state: &mut Loaded,
-    ) -> Result<(), StateLost> {
-        let id = &self.slot.id;
-        let change = match configure {
-            Configure::Read => None,
-            Configure::Limits(limits) => {
-                state.profile.limits = state.profile.limits.with(limits);
-                state.core.rules.limits = self.shared.limits.with(state.profile.limits);
-                Some((records::profile_key(id), Some(records::encode(&state.profile))))
-            }
-            Configure::Credits(change) => {
-                let changed = state.core.change_credits(change, &mut state.effects);
-                if let Err(error) = changed {
-                    reply.send(Err(error));
-                    return Ok(());
-                }
-                None
-            }
-            Configure::Connect(number) => {
-                let record = records::encode(&number);
-                let key = records::number_key(id, number.id);
-                state.numbers.push(number);
-                Some((key, Some(record)))
-            }
-            Configure::Disconnect(number) => {
-                let Some(place) = state.numbers.iter().position(|known| known.id == number) else {
-                    reply.send(Err(ChangeError::NoSuchNumber));
-                    return Ok(());
-                };
-                state.numbers.remove(place);
-                Some((records::number_key(id, number), None))
-            }
-        };
-        state.core.number = state.numbers.first().map(|number| number.id);
-        state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
-        let held = Held::Change(reply, Box::new(state.settings()));
-        let Some((key, value)) = change else { return state.finish(Some(held)) };
-        let change = ChangeRef { table: Table::Workspaces, key: &key, value: value.as_deref() };
-        let group = state.submit(&[change])?;
-        state.gate.hold(group, held);
-        state.effects.clear();
-        Ok(())
     }
 }

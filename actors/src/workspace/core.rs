@@ -189,7 +189,9 @@ impl Core {
             if otp.forgotten_at() <= self.hot.now() {
                 if self.hot.otps.at(slot).is_unsent() {
                     // No number has it any more, or none was there while it was of use.
-                    self.settle_known(otp, Settled::NotSentInTime, effects);
+                    for _ in 0..otp.unsettled {
+                        self.settle_known(otp, Settled::NotSentInTime, effects);
+                    }
                 }
                 self.hot.otps.remove(slot);
             } else {
@@ -202,12 +204,11 @@ impl Core {
     /// The messages that the channel has not answered for: after a restart they are handed over
     /// again.
     pub(crate) fn unsent(&self) -> Vec<Outbound> {
-        let queued = |otp: &&Otp| otp.unsettled > 0 && otp.delivery == Delivery::Queued;
         self.hot
             .otps
             .iter()
             .map(|(_, otp)| otp)
-            .filter(queued)
+            .filter(|otp| otp.is_unsent())
             .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
             .collect()
     }
@@ -269,6 +270,10 @@ impl Core {
     fn active(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
         let otp = self.known(id).ok_or(VerifyOtpError::NotFound)?;
         match otp.status(self.hot.now()) {
+            // Its code cannot be worked out any more.
+            OtpStatus::Active if self.keys.of_version(otp.key_version).is_none() => {
+                Err(VerifyOtpError::Expired)
+            }
             OtpStatus::Active => Ok(otp),
             OtpStatus::Verified => Err(VerifyOtpError::AlreadyVerified),
             OtpStatus::Expired => Err(VerifyOtpError::Expired),

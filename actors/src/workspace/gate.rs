@@ -1,8 +1,13 @@
 //! The gate: answers and messages wait here until what they depend on is durable.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
 
 use crate::channel::Outbound;
+use crate::domain::NumberId;
+use crate::number::Numbers;
 use crate::store::writer::Group;
 
 use super::messages::{
@@ -13,13 +18,14 @@ use super::slot::ReplyTo;
 use super::{WorkspaceSettings, actor::WorkspaceMessage};
 
 /// An answer that is not given yet, and where it goes.
-#[derive(Debug)]
 pub(super) enum Held {
     Send(ReplyTo<OtpSent, SendOtpError>, Result<OtpSent, SendOtpError>),
     Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
     Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
     Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
-    Change(ReplyTo<WorkspaceSettings, ChangeError>, Box<WorkspaceSettings>),
+    Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<Box<WorkspaceSettings>, ChangeError>),
+    /// A number is to send no more.
+    Disconnect(Arc<Numbers>, NumberId),
     /// Somebody waits for everything before this to be durable.
     Barrier(tokio::sync::oneshot::Sender<()>),
 }
@@ -31,7 +37,8 @@ impl Held {
             Self::Verify(reply, answer) => reply.send(answer),
             Self::Resend(reply, answer) => reply.send(answer),
             Self::Read(reply, answer) => reply.send(answer),
-            Self::Change(reply, settings) => reply.send(Ok(*settings)),
+            Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
+            Self::Disconnect(numbers, number) => numbers.close(number),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
                 done.send(()).ok();
@@ -50,14 +57,14 @@ impl Held {
             }
             Self::Read(reply, _) => reply.send(Err(why.into())),
             Self::Change(reply, _) => reply.send(Err(why.into())),
-            // Dropping it tells that it did not come to be.
-            Self::Barrier(_) => {}
+            // Dropping it tells that it did not come to be; the number goes on.
+            Self::Barrier(_) | Self::Disconnect(..) => {}
         }
     }
 }
 
 /// What waits, in the order in which it came; groups never go down along it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Gate {
     held: VecDeque<(Group, Held)>,
     outbound: VecDeque<(Group, Outbound)>,
@@ -108,6 +115,15 @@ impl Gate {
         }
         let due = self.outbound.partition_point(|(of, _)| *of <= group);
         self.outbound.drain(..due).map(|(_, message)| message).collect()
+    }
+
+    /// Leaves of `messages` those of requests that have none waiting here.
+    pub(super) fn retain_absent(&self, messages: &mut Vec<Outbound>) {
+        if self.outbound.is_empty() || messages.is_empty() {
+            return;
+        }
+        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.request()).collect();
+        messages.retain(|message| !here.contains(&message.request()));
     }
 
     /// A commit failed: whatever waits is answered that its outcome is unknown.

@@ -98,8 +98,11 @@ impl HotState {
             Event::OtpVerified { .. } => otp.noted = OtpStatus::Verified,
             Event::OtpExpired { .. } => otp.noted = OtpStatus::Expired,
             Event::OtpDelivery { delivery, .. } => {
-                otp.delivery = delivery;
                 otp.unsettled = otp.unsettled.saturating_sub(1);
+                // While a resend is under way that is what there is to tell.
+                if otp.unsettled == 0 {
+                    otp.delivery = delivery;
+                }
             }
         }
     }

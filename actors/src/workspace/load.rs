@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::WorkspaceId;
 use crate::engine::Shared;
+use crate::snapshots::BaseError;
 use crate::store::snapshot::SnapshotDir;
 use crate::store::{Position, Store, StoreError};
 use crate::supervise::Damaged;
@@ -76,6 +77,15 @@ fn read(
     Ok((core, records, log_next))
 }
 
+impl From<BaseError> for LoadError {
+    fn from(error: BaseError) -> Self {
+        match error {
+            BaseError::Snapshot(error) => Self::Store(StoreError::Failed(error.to_string())),
+            error @ BaseError::Damaged(_) => Self::Damaged(Damaged(error.to_string())),
+        }
+    }
+}
+
 fn park_if_damaged(error: StoreError) -> LoadError {
     match error {
         StoreError::Damaged(what) => LoadError::Damaged(Damaged(what)),
@@ -85,17 +95,21 @@ fn park_if_damaged(error: StoreError) -> LoadError {
 
 /// Replays the journal, from the newest snapshot on, for one workspace.
 fn replay_one(shared: &Shared, id: &WorkspaceId) -> Result<HotState, LoadError> {
-    let (position, mut hot) = shared.recovered.base(id).map_err(Damaged)?;
+    // One at a time: each holds a whole snapshot in memory for a moment.
+    let _one_at_a_time = shared.recovered.rebuilding.lock();
+    let (mut position, mut hot) = shared.recovered.base(id)?;
     let mut damage = None;
     let replayed = shared.store.journal(position, &mut |frame| {
-        let own = frame.sections.iter().filter(|section| section.workspace == *id);
-        for section in own {
-            if let Err(error) = hot.replay(&section.events) {
-                damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
-                return ControlFlow::Break(());
-            }
+        let missing = frame.number != position.next();
+        position = frame.number;
+        let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
+        let replayed = own.try_for_each(|section| hot.replay(&section.events));
+        if missing {
+            damage = Some(Damaged(format!("journal frames before {} are missing", position.0)));
+        } else if let Err(error) = replayed {
+            damage = Some(Damaged(format!("frame {}: {error}", position.0)));
         }
-        ControlFlow::Continue(())
+        if damage.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     replayed.map_err(park_if_damaged)?;
     match damage {
@@ -115,6 +129,8 @@ pub(crate) struct Recovered {
     states: parking_lot::Mutex<hashbrown::HashMap<WorkspaceId, HotState>>,
     /// Where the newest snapshots are, for rebuilding one workspace.
     snapshots: Option<Arc<SnapshotDir>>,
+    /// Held while one workspace is rebuilt.
+    rebuilding: parking_lot::Mutex<()>,
 }
 
 impl Recovered {
@@ -122,7 +138,11 @@ impl Recovered {
         states: hashbrown::HashMap<WorkspaceId, HotState>,
         snapshots: Option<Arc<SnapshotDir>>,
     ) -> Self {
-        Self { states: parking_lot::Mutex::new(states), snapshots }
+        Self {
+            states: parking_lot::Mutex::new(states),
+            snapshots,
+            rebuilding: parking_lot::Mutex::default(),
+        }
     }
 
     /// The workspaces that wait for their actors.
@@ -135,7 +155,7 @@ impl Recovered {
     }
 
     /// The workspace's state in the newest good snapshot, and the position it stands at.
-    fn base(&self, id: &WorkspaceId) -> Result<(Position, HotState), String> {
+    fn base(&self, id: &WorkspaceId) -> Result<(Position, HotState), BaseError> {
         match &self.snapshots {
             None => Ok((Position::START, HotState::default())),
             Some(snapshots) => crate::snapshots::base_of(snapshots, id),

@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+mod configure;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;

@@ -80,7 +80,7 @@ impl Otp {
 
     /// Whether its message was neither handed over nor given up. A code that was entered got there.
     pub(super) fn is_unsent(&self) -> bool {
-        self.delivery == Delivery::Queued && self.noted != OtpStatus::Verified
+        self.unsettled > 0 && self.delivery == Delivery::Queued && self.noted != OtpStatus::Verified
     }
 
     /// Wrong codes that are still allowed.

@@ -58,7 +58,7 @@ impl Connection {
         let head = String::from_utf8(self.received.drain(..end).collect()).unwrap();
         let mut reply = parse_head(&head);
         if has_body && reply.status >= 200 && reply.status != 204 {
-            let length = reply.header("content-length").unwrap().parse().unwrap();
+            let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
             while self.received.len() < length {
                 assert!(self.receive().await, "the body of {reply:?} ended early");
             }
@@ -72,9 +72,19 @@ impl Connection {
         self.received.is_empty() && !self.receive().await
     }
 
+    /// Whether the server closes, with nothing before it but refusals.
+    pub async fn ends_refused(&mut self) -> bool {
+        while let Some(reply) = self.reply().await {
+            if reply.status < 400 {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Receives something; `false` at the end.
     async fn receive(&mut self) -> bool {
-        let mut bytes = [0; 16 << 10];
+        let mut bytes = vec![0; 16 << 10];
         let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut bytes));
         // A reset is an end too.
         let length = read.await.expect("the server neither answered nor closed").unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Opening the database, the first time and after a failure.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -10,28 +10,33 @@ use std::time::Duration;
 use ::fjall::config::BlockSizePolicy;
 use ::fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
 use parking_lot::Mutex;
+use tracing::warn;
 
 use crate::store::{StoreError, Table};
 
+use super::create::create_if_missing;
 use super::failure::damaged_or_failed;
 use super::journal_size::JournalSize;
+use super::log::{End, FORMAT, end_of};
 use super::{FjallOptions, Open, TRIMMED_KEY, number};
 
 /// fjall's threads: one writes memtables out, one compacts.
 const WORKERS: usize = 2;
 /// fjall's lock, which we hold while no database is open.
 const LOCK_FILE: &str = "lock";
+/// Where fjall keeps the version of its format.
+pub(super) const VERSION_FILE: &str = "version";
 /// What fjall's write-ahead logs are called, after their number.
 const LOG_SUFFIX: &str = ".jnl";
 /// A copy of one under way. fjall looks at no file with such a name.
 const COPY_SUFFIX: &str = ".jnl.copy";
 /// How often, and after which wait, a lock is tried that is just being released.
-const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
+pub(super) const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
 impl Open {
     /// Opens or makes the database in `dir`.
     pub(super) fn first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        fs::create_dir_all(dir).map_err(io_failed)?;
+        create_if_missing(dir, options)?;
         Self::open_locked(dir, options, 1)
     }
 
@@ -42,7 +47,7 @@ impl Open {
 
     fn open_locked(dir: &Path, options: FjallOptions, attempts: u32) -> Result<Self, StoreError> {
         let lock = lock(dir, attempts)?;
-        renew_log(dir).map_err(io_failed)?;
+        renew_logs(dir)?;
         // fjall takes the lock itself. A process that comes in between only makes this fail.
         drop(lock);
         // On files that make no sense fjall returns errors in most places and panics in some.
@@ -50,7 +55,7 @@ impl Open {
         opened.unwrap_or_else(|_| Err(StoreError::Damaged("fjall cannot make sense of it".into())))
     }
 
-    fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+    pub(super) fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         let database = Database::builder(dir)
             .cache_size(options.cache_bytes)
             .max_journaling_size(options.log_bytes.max(64 << 20))
@@ -100,7 +105,7 @@ fn positions(journal: &Keyspace, journal_state: &Keyspace) -> Result<(u64, u64),
 }
 
 /// Takes fjall's lock, if there is a database.
-fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
+pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
     let file = match OpenOptions::new().read(true).write(true).open(dir.join(LOCK_FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -119,7 +124,8 @@ fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
     Err(StoreError::Locked)
 }
 
-/// Puts a fresh, synced copy in the place of the write-ahead log that was written last.
+/// Puts a fresh, synced copy of its whole batches in the place of the write-ahead log that was
+/// written last, and of any other whose end is torn.
 ///
 /// After an fsync has failed, the kernel may hold the pages it could not write for clean: they read
 /// as written and no later fsync writes them. What is appended behind them and acknowledged would
@@ -127,87 +133,72 @@ fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
 /// made at each opening, because the process in which the fsync failed may have ended since, and
 /// nothing says so. Older logs were synced before the newer one was begun, and tables are synced
 /// before anything refers to them.
-fn renew_log(dir: &Path) -> io::Result<()> {
-    let mut newest: Option<(u64, PathBuf)> = None;
+///
+/// The end of an older log can be torn where a commit failed half-way and fjall began a new log
+/// before it was closed.
+fn renew_logs(dir: &Path) -> Result<(), StoreError> {
+    // Nothing is known of another version's logs; fjall refuses them, or says what to do.
+    if !is_of_known_version(dir).map_err(io_failed)? {
+        return Ok(());
+    }
+    let mut logs = logs(dir).map_err(io_failed)?;
+    logs.sort_unstable();
+    let newest = logs.last().map(|(id, _)| *id);
+    for (id, log) in logs {
+        let End { whole, torn } = end_of(&log)?;
+        if torn > 0 {
+            let log = log.display();
+            warn!(%log, at = whole, bytes = torn, "an unfinished write is cut off a log's end");
+        }
+        if torn > 0 || newest == Some(id) {
+            renew_log(dir, id, &log, whole).map_err(io_failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_of_known_version(dir: &Path) -> io::Result<bool> {
+    match fs::read(dir.join(VERSION_FILE)) {
+        Ok(version) => Ok(version == FORMAT),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The logs and their numbers. Removes unfinished copies.
+fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut logs = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
         if name.ends_with(COPY_SUFFIX) {
             fs::remove_file(entry.path())?;
-        } else if let Some(id) = name.strip_suffix(LOG_SUFFIX).and_then(|id| id.parse().ok())
-            && newest.as_ref().is_none_or(|(newest, _)| *newest < id)
-        {
-            newest = Some((id, entry.path()));
+        } else if let Some(id) = name.strip_suffix(LOG_SUFFIX).and_then(|id| id.parse().ok()) {
+            logs.push((id, entry.path()));
         }
     }
-    let Some((id, log)) = newest else {
-        return Ok(());
-    };
+    Ok(logs)
+}
+
+fn renew_log(dir: &Path, id: u64, log: &Path, bytes: u64) -> io::Result<()> {
     let copy = dir.join(format!("{id}{COPY_SUFFIX}"));
-    let copied = copy_log(&log, &copy);
+    let copied = copy_start(log, &copy, bytes);
     if copied.is_err() {
         // On a full disk the half of a copy would be in the way of everything else.
         drop(fs::remove_file(&copy));
     }
     copied?;
-    fs::rename(&copy, &log)?;
+    fs::rename(&copy, log)?;
     File::open(dir)?.sync_all()
 }
 
-/// Copies a log but for the zeros behind its end: fjall makes it longer than it is, ahead of time.
-fn copy_log(from: &Path, to: &Path) -> io::Result<()> {
-    let mut from = File::open(from)?;
+fn copy_start(from: &Path, to: &Path, bytes: u64) -> io::Result<()> {
     let mut to = File::create(to)?;
-    let mut block = vec![0; 128 * 1024];
-    // Zeros that have been read and not written; they are, if something else follows.
-    let mut zeros = 0u64;
-    loop {
-        let read = from.read(&mut block)?;
-        let block = &block[..read];
-        if read == 0 {
-            break;
-        }
-        match block.iter().rposition(|&byte| byte != 0) {
-            Some(_) => {
-                io::copy(&mut io::repeat(0).take(zeros), &mut to)?;
-                to.write_all(block)?;
-                zeros = 0;
-            }
-            None => zeros += read as u64,
-        }
-    }
-    // A few may belong to the last entry.
-    io::copy(&mut io::repeat(0).take(zeros.min(4096)), &mut to)?;
+    io::copy(&mut File::open(from)?.take(bytes), &mut to)?;
     to.sync_all()
 }
 
-fn io_failed(error: io::Error) -> StoreError {
+pub(super) fn io_failed(error: io::Error) -> StoreError {
     StoreError::Failed(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copied_log_lacks_only_the_zeros_behind_its_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        let mut log = vec![1; 1000];
-        log.resize(500_000, 0);
-        log.resize(6 * 128 * 1024, 2);
-        // The last entry may end in zeros, right where a block is read.
-        log.extend_from_slice(&[0; 5]);
-        let end = log.len();
-        log.resize(2_000_000, 0);
-        fs::write(&from, &log).unwrap();
-        copy_log(&from, &to).unwrap();
-        let copy = fs::read(&to).unwrap();
-        assert!((end..end + 200_000).contains(&copy.len()), "{}", copy.len());
-        assert!(log.starts_with(&copy));
-        fs::write(&from, [3; 128 * 1024]).unwrap();
-        copy_log(&from, &to).unwrap();
-        assert_eq!(fs::read(&to).unwrap(), [3; 128 * 1024]);
-    }
 }

@@ -1,3 +1,5 @@
+mod torn;
+
 use tempfile::TempDir;
 
 use super::*;

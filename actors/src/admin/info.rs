@@ -1,0 +1,68 @@
+//! What administration answers.
+
+use crate::domain::{Limits, Timestamp, WorkspaceId};
+use crate::workspace::messages::{ChangeError, Unavailable};
+
+/// A workspace, as an administrator sees it.
+#[derive(Debug, Clone)]
+pub struct WorkspaceInfo {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// What people call it.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Its balance.
+    pub credits: u64,
+    /// The limits in force.
+    pub limits: Limits,
+    /// API keys that are not revoked.
+    pub keys: usize,
+    /// Connected numbers.
+    pub numbers: usize,
+    /// Requests for one-time passwords in memory.
+    pub otps: usize,
+    /// Whether its actor runs.
+    pub state: WorkspaceState,
+}
+
+/// Whether a workspace's actor runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkspaceState {
+    /// It does not, because nothing is hot; it starts when it is needed.
+    Idle,
+    /// It runs.
+    Live,
+    /// It died and starts again in a moment.
+    Restarting,
+    /// It cannot start, for this reason.
+    Parked(String),
+}
+
+/// Why a workspace was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateWorkspaceError {
+    /// Another has that id.
+    #[error("there is a workspace of that id already")]
+    Exists,
+    /// It cannot be made now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why something was not administered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// There is no such workspace.
+    #[error("no such workspace")]
+    NoSuchWorkspace,
+    /// The workspace has no such key.
+    #[error("no such key")]
+    NoSuchKey,
+    /// The workspace did not change.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// It cannot be done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}

@@ -1,0 +1,85 @@
+//! Changing what a workspace is set to.
+
+use std::sync::Arc;
+
+use crate::store::Table;
+use crate::store::writer::ChangeRef;
+
+use super::actor::{Configure, Loaded, StateLost, WorkspaceActor};
+use super::gate::Held;
+use super::messages::ChangeError;
+use super::slot::ReplyTo;
+use super::{WorkspaceSettings, records};
+
+/// A record to be written, or deleted without a value.
+type RecordChange = (Vec<u8>, Option<Vec<u8>>);
+
+impl WorkspaceActor {
+    /// Changes what the workspace is set to, in its records and in the rules.
+    pub(super) fn configure(
+        &self,
+        configure: Configure,
+        reply: ReplyTo<WorkspaceSettings, ChangeError>,
+        state: &mut Loaded,
+    ) -> Result<(), StateLost> {
+        let disconnected = match configure {
+            Configure::Disconnect(number) => Some(number),
+            _ => None,
+        };
+        let change = match self.apply(configure, state) {
+            Ok(change) => change,
+            Err(refusal) => return state.finish(Some(Held::Change(reply, Err(refusal)))),
+        };
+        state.core.number = state.numbers.first().map(|number| number.id);
+        state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
+        let held = Held::Change(reply, Ok(Box::new(state.settings())));
+        let Some((key, value)) = change else { return state.finish(Some(held)) };
+        let change = ChangeRef { table: Table::Workspaces, key: &key, value: value.as_deref() };
+        let group = match state.submit(&[change]) {
+            Ok(group) => group,
+            Err(lost) => {
+                held.fail();
+                return Err(lost);
+            }
+        };
+        if let Some(number) = disconnected {
+            let numbers = Arc::clone(&self.shared.numbers);
+            state.gate.hold(group, Held::Disconnect(numbers, number));
+        }
+        state.gate.hold(group, held);
+        state.effects.clear();
+        Ok(())
+    }
+
+    /// Changes the state; what record has to change with it, or why nothing did.
+    fn apply(
+        &self,
+        configure: Configure,
+        state: &mut Loaded,
+    ) -> Result<Option<RecordChange>, ChangeError> {
+        let id = &self.slot.id;
+        Ok(match configure {
+            Configure::Read => None,
+            Configure::Limits(limits) => {
+                state.profile.limits = state.profile.limits.with(limits);
+                state.core.rules.limits = self.shared.limits.with(state.profile.limits);
+                Some((records::profile_key(id), Some(records::encode(&state.profile))))
+            }
+            Configure::Credits(change) => {
+                state.core.change_credits(change, &mut state.effects)?;
+                None
+            }
+            Configure::Connect(number) => {
+                let record = records::encode(&number);
+                let key = records::number_key(id, number.id);
+                state.numbers.push(number);
+                Some((key, Some(record)))
+            }
+            Configure::Disconnect(number) => {
+                let place = state.numbers.iter().position(|known| known.id == number);
+                state.numbers.remove(place.ok_or(ChangeError::NoSuchNumber)?);
+                Some((records::number_key(id, number), None))
+            }
+        })
+    }
+}
