@@ -3,7 +3,8 @@
 //!
 //! One process makes a data directory; other ones, started afresh, measure. The memory of pending
 //! requests is all that a process has allocated after a restart on that directory, less what it
-//! has with a workspace that has none. That counts what the database below keeps of them too:
+//! has with a workspace that has none. That counts what the database below keeps of them too,
+//! its cache of the journal that the start has read and its memtables:
 //! `otp_pending_memory_store` says how much that is, `otp_pending_memory_resident` what the system
 //! sees of it all.
 
