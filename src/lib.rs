@@ -11,6 +11,7 @@ mod metrics;
 mod serve;
 mod server;
 pub mod settings;
+mod write_timeout;
 
 pub use banner::Banner;
 pub use boot::{BootError, DemoError};

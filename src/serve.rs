@@ -20,15 +20,21 @@ use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
 use crate::http::Peer;
+use crate::write_timeout::WriteTimeout;
 
 /// How long the loop rests when the system has no sockets left: one may be closed meanwhile.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// Most bytes of a connection that are buffered, and so the longest head of a request.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeOptions {
     /// Longest wait for a request's head; also how long a connection may stay idle.
     pub head_timeout: Duration,
+    /// Longest that a write may wait for the client to read.
+    pub write_timeout: Duration,
     /// Most connections at a time; others wait to be accepted.
     pub max_connections: usize,
 }
@@ -65,7 +71,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection = connection(stream, peer, router.clone(), options.head_timeout);
+                let connection = connection(stream, peer, router.clone(), options);
                 let connection = graceful.watch(connection);
                 tokio::spawn(async move {
                     // A client that goes away or talks nonsense is none of our failures.
@@ -90,8 +96,8 @@ fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    head_timeout: Duration,
-) -> http1::Connection<TokioIo<TcpStream>, impl AnswersRequests> {
+    options: ServeOptions,
+) -> http1::Connection<WriteTimeout<TokioIo<TcpStream>>, impl AnswersRequests> {
     // An answer is one small packet: it must not wait for another.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
@@ -101,10 +107,12 @@ fn connection(
         request.extensions_mut().insert(Peer(peer));
         answer(router.clone(), request)
     });
+    let io = WriteTimeout::new(TokioIo::new(stream), options.write_timeout);
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
-        .serve_connection(TokioIo::new(stream), service)
+        .header_read_timeout(options.head_timeout)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(io, service)
 }
 
 /// What hyper serves a connection with.

@@ -75,6 +75,7 @@ impl Server {
         let router = app(engine.clone(), AppOptions::new(&settings, admin_token, metrics.clone()));
         let options = ServeOptions {
             head_timeout: settings.server.head_timeout_seconds,
+            write_timeout: settings.server.write_timeout_seconds,
             max_connections: settings.server.max_connections,
         };
         let (stop, stopped) = oneshot::channel();
