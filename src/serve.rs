@@ -16,7 +16,7 @@ use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tower_service::Service as _;
 
 use crate::http::Peer;
@@ -39,24 +39,37 @@ pub struct ServeOptions {
     pub max_connections: usize,
 }
 
-/// Not every connection was done in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("requests were still under way when the grace period ended")]
-pub struct StillBusy;
+/// Connections that were not done in time. They go on until this is dropped; then they are cut.
+#[derive(Debug)]
+#[must_use = "dropping it cuts the connections"]
+pub struct Lingering {
+    connections: Arc<Semaphore>,
+    max_connections: usize,
+    /// What cuts them, when it is dropped.
+    cut: watch::Sender<()>,
+}
+
+impl Lingering {
+    /// Cuts them; says how many there were.
+    pub fn cut(self) -> usize {
+        let Self { connections, max_connections, cut } = self;
+        let count = max_connections.saturating_sub(connections.available_permits());
+        drop(cut);
+        count
+    }
+}
 
 /// Serves `router` until `stop` resolves to how long the end may take; then accepts no more, lets
-/// requests under way be answered (with `Connection: close`), and returns.
-///
-/// # Errors
-/// [`StillBusy`] when that took longer than it may.
+/// requests under way be answered (with `Connection: close`), and returns what is left.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ServeOptions,
     stop: impl Future<Output = Duration>,
-) -> Result<(), StillBusy> {
+) -> Lingering {
     let connections = Arc::new(Semaphore::new(options.max_connections));
     let graceful = GracefulShutdown::new();
+    let cut = watch::Sender::new(());
     let mut stop = std::pin::pin!(stop);
     let grace = loop {
         let accepted = async {
@@ -73,9 +86,16 @@ pub async fn serve(
             Ok((stream, peer)) => {
                 let connection = connection(stream, peer, router.clone(), options);
                 let connection = graceful.watch(connection);
+                let mut cut = cut.subscribe();
                 tokio::spawn(async move {
+                    let ended = tokio::select! {
+                        biased;
+                        ended = connection => ended,
+                        // Nothing is ever sent: it resolves when the sender is dropped.
+                        _ = cut.changed() => Ok(()),
+                    };
                     // A client that goes away or talks nonsense is none of our failures.
-                    if let Err(error) = connection.await {
+                    if let Err(error) = ended {
                         tracing::debug!(%error, "a connection ended early");
                     }
                     drop(permit);
@@ -89,7 +109,9 @@ pub async fn serve(
         }
     };
     drop(listener);
-    tokio::time::timeout(grace, graceful.shutdown()).await.map_err(|_| StillBusy)
+    // In time or not, whoever holds what is left decides when that is cut.
+    drop(tokio::time::timeout(grace, graceful.shutdown()).await);
+    Lingering { connections, max_connections: options.max_connections, cut }
 }
 
 fn connection(
