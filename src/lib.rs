@@ -11,11 +11,11 @@ mod metrics;
 mod serve;
 mod server;
 pub mod settings;
-mod stalled;
+mod write_timeout;
 
 pub use banner::Banner;
 pub use boot::{BootError, DemoError};
-pub use http::{AdminToken, AppOptions, Peer, app, openapi_document};
+pub use http::{AdminToken, AppOptions, Drain, Peer, app, openapi_document};
 pub use metrics::Metrics;
-pub use serve::{ServeOptions, serve};
+pub use serve::{Lingering, ServeOptions, serve};
 pub use server::{RunningServer, Server, StopError};

@@ -16,40 +16,60 @@ use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tower_service::Service as _;
 
 use crate::http::Peer;
-use crate::stalled::WriteTimeout;
-
-/// Most bytes of a request's head, and of what a connection reads ahead.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+use crate::write_timeout::WriteTimeout;
 
 /// How long the loop rests when the system has no sockets left: one may be closed meanwhile.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// Most bytes of a connection that are buffered, and so the longest head of a request.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeOptions {
     /// Longest wait for a request's head; also how long a connection may stay idle.
     pub head_timeout: Duration,
-    /// Longest that an answer may wait for its client to read on.
+    /// Longest that a write may wait for the client to read.
     pub write_timeout: Duration,
     /// Most connections at a time; others wait to be accepted.
     pub max_connections: usize,
 }
 
+/// Connections that were not done in time. They go on until this is dropped; then they are cut.
+#[derive(Debug)]
+#[must_use = "dropping it cuts the connections"]
+pub struct Lingering {
+    connections: Arc<Semaphore>,
+    max_connections: usize,
+    /// What cuts them, when it is dropped.
+    cut: watch::Sender<()>,
+}
+
+impl Lingering {
+    /// Cuts them; says how many there were.
+    pub fn cut(self) -> usize {
+        let Self { connections, max_connections, cut } = self;
+        let count = max_connections.saturating_sub(connections.available_permits());
+        drop(cut);
+        count
+    }
+}
+
 /// Serves `router` until `stop` resolves to how long the end may take; then accepts no more, lets
-/// requests under way be answered (with `Connection: close`), and returns. Connections that are not
-/// done by then are cut: their clients have not sent all of a request, or do not read its answer.
+/// requests under way be answered (with `Connection: close`), and returns what is left.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     options: ServeOptions,
     stop: impl Future<Output = Duration>,
-) {
+) -> Lingering {
     let connections = Arc::new(Semaphore::new(options.max_connections));
     let graceful = GracefulShutdown::new();
+    let cut = watch::Sender::new(());
     let mut stop = std::pin::pin!(stop);
     let grace = loop {
         let accepted = async {
@@ -66,9 +86,16 @@ pub async fn serve(
             Ok((stream, peer)) => {
                 let connection = connection(stream, peer, router.clone(), options);
                 let connection = graceful.watch(connection);
+                let mut cut = cut.subscribe();
                 tokio::spawn(async move {
+                    let ended = tokio::select! {
+                        biased;
+                        ended = connection => ended,
+                        // Nothing is ever sent: it resolves when the sender is dropped.
+                        _ = cut.changed() => Ok(()),
+                    };
                     // A client that goes away or talks nonsense is none of our failures.
-                    if let Err(error) = connection.await {
+                    if let Err(error) = ended {
                         tracing::debug!(%error, "a connection ended early");
                     }
                     drop(permit);
@@ -82,10 +109,9 @@ pub async fn serve(
         }
     };
     drop(listener);
-    let open = options.max_connections.saturating_sub(connections.available_permits());
-    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
-        tracing::warn!(open_at_first = open, "clients that were not done in time are cut off");
-    }
+    // In time or not, whoever holds what is left decides when that is cut.
+    drop(tokio::time::timeout(grace, graceful.shutdown()).await);
+    Lingering { connections, max_connections: options.max_connections, cut }
 }
 
 fn connection(
@@ -103,11 +129,12 @@ fn connection(
         request.extensions_mut().insert(Peer(peer));
         answer(router.clone(), request)
     });
+    let io = WriteTimeout::new(TokioIo::new(stream), options.write_timeout);
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(options.head_timeout)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(WriteTimeout::new(TokioIo::new(stream), options.write_timeout), service)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(io, service)
 }
 
 /// What hyper serves a connection with.

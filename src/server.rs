@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 
 use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
-use crate::http::{AppOptions, app};
+use crate::http::{AppOptions, Drain, app};
 use crate::metrics::Metrics;
-use crate::serve::{ServeOptions, serve};
+use crate::serve::{Lingering, ServeOptions, serve};
 use crate::settings::{Secret, Settings};
 
 /// Starts servers.
@@ -30,8 +30,9 @@ pub struct RunningServer {
     demo_key: Option<Secret>,
     banner: Banner,
     grace: Duration,
+    drain: Drain,
     stop: oneshot::Sender<Duration>,
-    serving: JoinHandle<()>,
+    serving: JoinHandle<Lingering>,
     upkeep: AbortOnDrop,
     directory: DataDir,
 }
@@ -69,7 +70,9 @@ impl Server {
             None
         };
         let banner = Banner::new(address, directory.path(), token_source, demo_key.clone());
-        let router = app(engine.clone(), AppOptions::new(&settings, admin_token, metrics.clone()));
+        let app_options = AppOptions::new(&settings, admin_token, metrics.clone());
+        let drain = app_options.drain.clone();
+        let router = app(engine.clone(), app_options);
         let options = ServeOptions {
             head_timeout: settings.server.head_timeout_seconds,
             write_timeout: settings.server.write_timeout_seconds,
@@ -88,6 +91,7 @@ impl Server {
             demo_key,
             banner,
             grace,
+            drain,
             stop,
             serving,
             upkeep,
@@ -122,19 +126,26 @@ impl RunningServer {
     }
 
     /// Accepts no more, answers what is under way, and makes everything durable, within the grace
-    /// period of the settings.
+    /// period of the settings. A client that has not sent all of its request is refused; one that
+    /// does not read its answer is cut.
     ///
     /// # Errors
     /// [`StopError`] when not everything was finished in time.
     pub async fn shutdown(self) -> Result<(), StopError> {
-        let Self { engine, grace, stop, serving, upkeep, directory, .. } = self;
+        let Self { engine, grace, drain, stop, serving, upkeep, directory, .. } = self;
         let watch = Stopwatch::start();
-        // Half of the time is the engine's, however slow the clients are.
-        if stop.send(grace / 2).is_err() {
+        drain.begin();
+        // A quarter of the time is the engine's, however slow the clients are.
+        if stop.send(grace * 3 / 4).is_err() {
             tracing::warn!("the server had stopped serving before");
         }
-        serving.await?;
+        let lingering = serving.await?;
         let finished = engine.shutdown(grace.saturating_sub(watch.elapsed())).await;
+        // What the engine was asked, it has answered, or tells. The rest waits for its client.
+        let cut = lingering.cut();
+        if cut > 0 {
+            tracing::warn!(connections = cut, "cut connections whose clients were not done");
+        }
         drop((upkeep, directory));
         Ok(finished?)
     }

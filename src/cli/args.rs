@@ -55,7 +55,7 @@ pub(crate) struct Group<C: Subcommand> {
 }
 
 /// Which server, and how to talk to it.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(crate) struct Remote {
     /// The server's address
     #[arg(
@@ -81,6 +81,17 @@ pub(crate) struct Remote {
     /// Print the server's answer as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Remote")
+            .field("server", &self.server)
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("data_dir", &self.data_dir)
+            .field("json", &self.json)
+            .finish()
+    }
 }
 
 #[derive(Debug, Subcommand)]

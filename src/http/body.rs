@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use serde::de::{self, Deserialize, Deserializer};
 
+use super::drain::Drain;
 use super::error::{ApiError, Code};
 
 /// Most bytes of a body that are read and thrown away so that a refusal reaches a client that is
@@ -19,12 +20,21 @@ const DISCARD_BYTES_MAX: usize = 8 << 20;
 /// Most characters of a message about a body.
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// Reads a JSON body of at most `max` bytes within `wait`. No body at all is an empty one.
+/// How long a body may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    /// At the longest.
+    pub(crate) wait: Duration,
+    /// No longer than until this begins.
+    pub(crate) drain: &'a Drain,
+}
+
+/// Reads a JSON body of at most `max` bytes. No body at all is an empty one.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: &mut Body,
     max: usize,
-    wait: Duration,
+    patience: Patience<'_>,
 ) -> Result<Bytes, ApiError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
@@ -35,15 +45,21 @@ pub(crate) async fn read(
         return Err(too_large(max));
     }
     // The body of most requests came with their head: the timer is then never started.
-    match tokio::time::timeout(wait, collect(body, max)).await {
-        Ok(result) => result,
-        Err(_) => Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time")),
+    tokio::select! {
+        biased;
+        read = tokio::time::timeout(patience.wait, collect(body, max)) => read.unwrap_or_else(|_| {
+            Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time"))
+        }),
+        () = patience.drain.begun() => Err(ApiError::new(
+            Code::ServiceUnavailable,
+            "the server stops; nothing was done",
+        )),
     }
 }
 
 /// Throws a body away that nobody reads, so that the client has sent everything when the refusal
 /// comes. A client that waits to be asked for its body (`Expect: 100-continue`) is not asked.
-pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, wait: Duration) {
+pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, patience: Patience<'_>) {
     let announced = body.size_hint().lower();
     let skip = body.is_end_stream()
         || headers.contains_key(header::EXPECT)
@@ -58,7 +74,11 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, wait: Duration
             }
         };
         // Late or not, the refusal is sent.
-        drop(tokio::time::timeout(wait, drain).await);
+        tokio::select! {
+            biased;
+            _ = tokio::time::timeout(patience.wait, drain) => {}
+            () = patience.drain.begun() => {}
+        }
     }
 }
 
@@ -141,8 +161,17 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
             {
                 text.truncate(at);
             }
-            // Errors about a field that is missing or doubled name it themselves.
-            let message = if path == "." { text } else { format!("`{path}`: {text}") };
+            let message = if cause.is_eof() {
+                format!("the body is not complete JSON: {text}")
+            } else if cause.is_syntax() && path.ends_with('?') {
+                // It is wrong where no field has a name yet.
+                format!("the body is not JSON: {text}")
+            } else if path == "." {
+                // Errors about a field that is missing or doubled name it themselves.
+                text
+            } else {
+                format!("`{path}`: {text}")
+            };
             ApiError::invalid(shortened(message))
         }
     }
@@ -264,7 +293,9 @@ mod tests {
                 "`nested.list[1]`: invalid type: string",
             ),
             (r#"{"phone": ""} x"#, "the body has something after its JSON object"),
-            (r#"{"phone": "#, "`phone`: EOF while parsing a value at line 1"),
+            (r#"{"phone": "#, "the body is not complete JSON: EOF while parsing a value at line 1"),
+            ("{", "the body is not complete JSON: EOF while parsing an object at line 1"),
+            ("{x}", "the body is not JSON: key must be a string at line 1"),
             (r#"["+1", 300]"#, "the body must be a JSON object"),
             (r#""x""#, "the body must be a JSON object"),
             ("  ", "the body is empty"),
@@ -286,8 +317,9 @@ mod tests {
 
     async fn read_text(body: impl Into<Body2>, content_type: Option<&str>) -> Result<Bytes, Code> {
         let mut body = body.into().0;
-        let wait = Duration::from_secs(30);
-        read(&headers(content_type), &mut body, 8, wait).await.map_err(|error| error.code())
+        let drain = Drain::default();
+        let patience = Patience { wait: Duration::from_secs(30), drain: &drain };
+        read(&headers(content_type), &mut body, 8, patience).await.map_err(|error| error.code())
     }
 
     struct Body2(axum::body::Body);

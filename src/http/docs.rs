@@ -42,11 +42,30 @@ const START: &str = r##"window.onload = () => {
 };
 "##;
 
-/// Files of the distribution that the page uses, with their types; no others are served.
-const FILES: [(&str, &str); 3] = [
-    ("swagger-ui.css", "text/css; charset=utf-8"),
-    ("swagger-ui-bundle.js", "text/javascript; charset=utf-8"),
-    ("favicon-32x32.png", "image/png"),
+/// A file of the distribution; its bytes are copied once, when it is first asked for.
+struct File {
+    name: &'static str,
+    content_type: &'static str,
+    bytes: LazyLock<Option<Bytes>>,
+}
+
+/// Files of the distribution that the page uses; no others are served.
+static FILES: [File; 3] = [
+    File {
+        name: "swagger-ui.css",
+        content_type: "text/css; charset=utf-8",
+        bytes: LazyLock::new(|| vendored("swagger-ui.css")),
+    },
+    File {
+        name: "swagger-ui-bundle.js",
+        content_type: "text/javascript; charset=utf-8",
+        bytes: LazyLock::new(|| vendored("swagger-ui-bundle.js")),
+    },
+    File {
+        name: "favicon-32x32.png",
+        content_type: "image/png",
+        bytes: LazyLock::new(|| vendored("favicon-32x32.png")),
+    },
 ];
 
 /// What the page may load: nothing from elsewhere. Swagger UI sets styles of its own.
@@ -86,28 +105,23 @@ async fn file(mut call: Call<()>) -> Answer {
     if name == "start.js" {
         return Ok(Reply::of(StatusCode::OK, "text/javascript; charset=utf-8", START));
     }
-    let (name, content_type) =
-        FILES.into_iter().find(|(known, _)| *known == name).ok_or(ApiError::not_found(MISSING))?;
-    let bytes = vendored(name).ok_or(ApiError::not_found(MISSING))?;
-    let mut reply = Reply::of(StatusCode::OK, content_type, bytes);
+    let file = FILES.iter().find(|file| file.name == name);
+    let file = file.ok_or_else(|| ApiError::not_found(MISSING))?;
+    let bytes = file.bytes.clone().ok_or_else(|| ApiError::not_found(MISSING))?;
+    let mut reply = Reply::of(StatusCode::OK, file.content_type, bytes);
     let (name, value) = fixed(header::CACHE_CONTROL, "public, max-age=3600");
     reply.header(name, value);
     Ok(reply)
 }
 
-/// The files, unpacked once: a request copies nothing.
-static UNPACKED: LazyLock<Vec<(&str, Bytes)>> =
-    LazyLock::new(|| FILES.iter().filter_map(|(name, _)| Some((*name, unpack(name)?))).collect());
-
-/// A file of the distribution.
+/// A file of the distribution that is compiled in.
 fn vendored(name: &str) -> Option<Bytes> {
-    UNPACKED.iter().find(|(known, _)| *known == name).map(|(_, bytes)| bytes.clone())
-}
-
-fn unpack(name: &str) -> Option<Bytes> {
     let config = Arc::new(utoipa_swagger_ui::Config::new(["/openapi.json"]));
     let file = utoipa_swagger_ui::serve(name, config).ok()??;
-    Some(Bytes::from(file.bytes.into_owned()))
+    Some(match file.bytes {
+        std::borrow::Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+        std::borrow::Cow::Owned(bytes) => bytes.into(),
+    })
 }
 
 #[cfg(test)]
@@ -122,10 +136,10 @@ mod tests {
         assert!(START.contains("url: \"/openapi.json\""));
         let wanted = PAGE.split("/docs/").skip(1).map(|rest| rest.split('"').next().unwrap());
         for file in wanted.filter(|file| *file != "start.js") {
-            assert!(FILES.iter().any(|(known, _)| *known == file), "{file} is not served");
+            assert!(FILES.iter().any(|known| known.name == file), "{file} is not served");
         }
-        for (file, _) in FILES {
-            assert!(vendored(file).is_some_and(|bytes| !bytes.is_empty()), "{file}");
+        for file in &FILES {
+            assert!(file.bytes.as_ref().is_some_and(|bytes| !bytes.is_empty()), "{}", file.name);
         }
     }
 }

@@ -4,6 +4,7 @@ mod admin;
 mod auth;
 mod body;
 mod docs;
+mod drain;
 mod error;
 mod events;
 mod health;
@@ -30,6 +31,7 @@ use postrider_actors::domain::Scope;
 
 pub use auth::{AdminToken, Peer};
 use auth::{Administrator, Guard, Key, Open};
+pub use drain::Drain;
 use error::{ApiError, Code};
 pub use openapi::document as openapi_document;
 use pipeline::{Stage, Takes};
@@ -53,6 +55,8 @@ pub struct AppOptions {
     pub body_timeout: Duration,
     /// Longest wait for a handler.
     pub handler_timeout: Duration,
+    /// What tells requests that the server stops.
+    pub drain: Drain,
 }
 
 impl AppOptions {
@@ -66,6 +70,7 @@ impl AppOptions {
             max_body_bytes: settings.server.max_body_bytes,
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
+            drain: Drain::default(),
         }
     }
 }
@@ -78,16 +83,26 @@ pub(crate) struct Edge {
     max_body_bytes: usize,
     body_timeout: Duration,
     handler_timeout: Duration,
+    drain: Drain,
+    /// Held while the sandbox checks and moves its clock.
+    clock_moves: tokio::sync::Mutex<()>,
 }
 
 /// A router over `engine`: what the server serves, and what other binaries and tests mount.
 ///
 /// Requests should carry a [`Peer`] in their extensions; [`crate::serve`] puts it there.
 pub fn app(engine: Engine, options: AppOptions) -> Router {
-    let AppOptions { admin_token, metrics, sandbox, max_body_bytes, body_timeout, handler_timeout } =
-        options;
-    let edge = Edge { engine, admin_token, metrics, max_body_bytes, body_timeout, handler_timeout };
-    let edge = Arc::new(edge);
+    let sandbox = options.sandbox;
+    let edge = Arc::new(Edge {
+        engine,
+        admin_token: options.admin_token,
+        metrics: options.metrics,
+        max_body_bytes: options.max_body_bytes,
+        body_timeout: options.body_timeout,
+        handler_timeout: options.handler_timeout,
+        drain: options.drain,
+        clock_moves: tokio::sync::Mutex::default(),
+    });
     let unmatched =
         Refusals::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
     let wrong_method = Refusals::new(&edge, "(method)", || {

@@ -25,7 +25,9 @@ use super::{admin, docs, events, health, otp, sandbox};
             without a good key are counted for each client address.\n\n\
             Unknown fields of a body are ignored; `null` is the same as leaving an optional field \
             out. Every answer has `X-Request-Id`: the client's, when it is 1 to 128 characters of \
-            `A-Za-z0-9._:-`, or else a new one.",
+            `A-Za-z0-9._:-`, or else a new one.\n\n\
+            `Idempotency-Key` is not honoured yet: a request that is sent again is carried out \
+            again.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
@@ -180,17 +182,20 @@ impl Area {
         if has_body {
             refusals.extend([400, 408, 413, 415]);
         }
-        if matches!(path, "/v1/events" | "/v1/sandbox/messages" | "/admin/v1/workspaces") {
+        // These take a query.
+        let lists = ["/v1/events", "/v1/sandbox/messages", "/workspaces", "/keys", "/numbers"];
+        if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
         }
-        if path.contains('{') || path.contains("/otp/") || path.contains("/sandbox/") {
+        let names_request = path.ends_with("/verify") || path.ends_with("/resend");
+        if path.contains('{') || names_request || path.contains("/sandbox/") {
             refusals.push(404);
         }
         if path.ends_with("/send") || path.ends_with("/verify") || path.ends_with("/resend") {
             refusals.push(422);
         }
         match path {
-            "/admin/v1/workspaces" => refusals.push(409),
+            "/admin/v1/workspaces" if has_body => refusals.push(409),
             "/readyz" => refusals.push(503),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}
@@ -263,6 +268,25 @@ mod tests {
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), count, "an operation's id is there twice");
+    }
+
+    #[test]
+    fn refusals_are_those_that_can_come() {
+        let document = serde_json::to_value(document()).unwrap();
+        for (method, path, status, told) in [
+            ("get", "/admin/v1/workspaces", "409", false),
+            ("post", "/admin/v1/workspaces", "409", true),
+            ("post", "/v1/otp/send", "404", false),
+            ("post", "/v1/messaging/otp/send", "404", false),
+            ("post", "/v1/otp/verify", "404", true),
+            ("get", "/v1/otp/{request_id}", "404", true),
+            ("get", "/admin/v1/workspaces/{workspace}/keys", "400", true),
+            ("get", "/admin/v1/workspaces/{workspace}/numbers", "400", true),
+        ] {
+            let responses = &document["paths"][path][method]["responses"];
+            assert!(responses.is_object(), "{method} {path}");
+            assert_eq!(responses[status].is_object(), told, "{method} {path} {status}");
+        }
     }
 
     #[test]

@@ -116,8 +116,8 @@ pub(crate) async fn resend(call: Call<Arc<Caller>>) -> Answer {
     Ok(sent(call.caller.workspace.resend_otp(request_id).await?))
 }
 
-/// Submits a code.
-#[derive(Debug, Deserialize, ToSchema)]
+/// Submits a code; without `Debug`, as it has the code.
+#[derive(Deserialize, ToSchema)]
 pub(crate) struct VerifyBody<'a> {
     /// What send answered.
     #[serde(borrow)]

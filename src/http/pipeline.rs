@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::Edge;
 use super::auth::{Admitted, Guard};
-use super::body;
+use super::body::{self, Patience};
 use super::error::{ApiError, Code};
 use super::limits;
 use super::query::Query;
@@ -98,7 +98,9 @@ impl<G: Guard> Stage<G> {
         let Self { edge, meter, guard, takes } = self;
         let (parts, mut body) = request.into_parts();
         let id = RequestId::of(&parts.headers, edge.engine.clock());
-        let Admitted { bucket, caller } = guard.admit(&edge, &parts);
+        let admitted = caught(|| guard.admit(&edge, &parts));
+        let Admitted { bucket, caller } =
+            admitted.unwrap_or_else(|error| Admitted { bucket: None, caller: Err(error) });
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
                 let wait = edge.handler_timeout;
@@ -137,23 +139,25 @@ async fn receive<C>(
     body: &mut Body,
     takes: Takes,
 ) -> Result<Call<C>, ApiError> {
-    let wait = edge.body_timeout;
+    let patience = Patience { wait: edge.body_timeout, drain: &edge.drain };
     let received = match (caller, takes) {
         (Ok(caller), Takes::NoBody) => {
             // Usually there is none; what there is must not be taken for the next request.
-            body::discard(&parts.headers, body, wait).await;
+            body::discard(&parts.headers, body, patience).await;
             Ok((caller, Bytes::new()))
         }
-        (Ok(caller), Takes::Json) => body::read(&parts.headers, body, edge.max_body_bytes, wait)
-            .await
-            .map(|bytes| (caller, bytes)),
+        (Ok(caller), Takes::Json) => {
+            body::read(&parts.headers, body, edge.max_body_bytes, patience)
+                .await
+                .map(|bytes| (caller, bytes))
+        }
         (Err(error), _) => Err(error),
     };
     match received {
         Ok((caller, bytes)) => Ok(Call { edge: Arc::clone(edge), caller, parts, body: bytes }),
         Err(error) => {
             if error.code() != Code::RequestTimeout {
-                body::discard(&parts.headers, body, wait).await;
+                body::discard(&parts.headers, body, patience).await;
             }
             Err(error)
         }
@@ -164,15 +168,19 @@ async fn receive<C>(
 async fn unwinding(handler: impl Future<Output = Answer>) -> Answer {
     let mut handler = pin!(handler);
     std::future::poll_fn(|context| {
-        // The handler is dropped after a panic, so nobody sees what it may have left half done;
-        // what it shares with others is the engine's, which guards itself.
-        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context)));
-        polled.unwrap_or_else(|panic| {
-            tracing::error!(panic = panic_text(&*panic), "a handler panicked");
-            Poll::Ready(Err(ApiError::internal()))
-        })
+        caught(|| handler.as_mut().poll(context)).unwrap_or_else(|error| Poll::Ready(Err(error)))
     })
     .await
+}
+
+/// Runs `step` and makes a panic of it an error.
+fn caught<T>(step: impl FnOnce() -> T) -> Result<T, ApiError> {
+    // What ran is dropped after a panic, so nobody sees what it may have left half done; what it
+    // shares with others is the engine's, which guards itself.
+    std::panic::catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
+        tracing::error!(panic = panic_text(&*panic), "a request's handling panicked");
+        ApiError::internal()
+    })
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -201,5 +209,7 @@ mod tests {
         assert_eq!(answer.unwrap_err().code(), Code::ServerError);
         let answer = unwinding(async { Ok(Reply::no_content()) }).await;
         assert_eq!(answer.unwrap().status(), 204);
+        let admitted = caught(|| -> Admitted<()> { panic!("no") });
+        assert_eq!(admitted.err().map(|error| error.code()), Some(Code::ServerError));
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_actors::domain::Phone;
+use postrider_actors::domain::{Phone, Timestamp};
 use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -22,6 +22,8 @@ use super::route::Routes;
 const MESSAGES_MAX: usize = 1000;
 /// Furthest that one call may move the clock: a year.
 const ADVANCE_SECONDS_MAX: u32 = 31_536_000;
+/// Where the clock ends, 2500-01-01T00:00:00Z: token buckets and ids have an end beyond it.
+const CLOCK_END: Timestamp = Timestamp::from_millis(16_725_225_600_000);
 /// "Message undeliverable": what a scripted failure reports unless told.
 const ERROR_CODE_DEFAULT: u32 = 131_026;
 
@@ -33,8 +35,8 @@ pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
         .post("/v1/sandbox/outcomes", script)
 }
 
-/// A message that the sandbox number "delivered".
-#[derive(Debug, Serialize, ToSchema)]
+/// A message that the sandbox number "delivered"; without `Debug`, as it has the code.
+#[derive(Serialize, ToSchema)]
 pub(crate) struct MessageRow {
     /// The message.
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
@@ -70,7 +72,7 @@ impl From<SandboxMessage> for MessageRow {
 }
 
 /// What the sandbox number "delivered".
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct MessagesAnswer {
     /// Newest first.
     data: Vec<MessageRow>,
@@ -136,7 +138,7 @@ pub(crate) async fn clock(call: Call<Arc<Caller>>) -> Answer {
     tag = "Sandbox",
     summary = "Move the clock forward",
     description = "Moves all that the engine measures: limits, expiry, schedules, windows. It \
-                   survives a restart and never goes back.",
+                   survives a restart, never goes back, and ends at 2500-01-01T00:00:00Z.",
     request_body = AdvanceBody,
     responses((status = 200, description = "Engine time after the move", body = ClockAnswer))
 )]
@@ -144,10 +146,16 @@ pub(crate) async fn advance(call: Call<Arc<Caller>>) -> Answer {
     let seconds = call.json::<AdvanceBody>()?.advance_seconds;
     let seconds: u32 = seconds.within("advance_seconds", 0, ADVANCE_SECONDS_MAX)?;
     let step = Duration::from_secs(seconds.into());
-    if call.edge.engine.clock().now().plus(step) > postrider_actors::TIME_MAX {
-        return Err(ApiError::field("advance_seconds", "must not lead beyond the year 2500"));
+    // Moves at the same time must not pass the end together.
+    let one_at_a_time = call.edge.clock_moves.lock().await;
+    let now_ms = call.edge.engine.clock().now().as_millis();
+    let moved_ms = u64::from(seconds).checked_mul(1000).and_then(|ms| now_ms.checked_add(ms));
+    if moved_ms.is_none_or(|moved_ms| moved_ms > CLOCK_END.as_millis()) {
+        let rule = format_args!("must not move the clock beyond {CLOCK_END}");
+        return Err(ApiError::field("advance_seconds", rule));
     }
     call.edge.engine.advance_clock(step).await?;
+    drop(one_at_a_time);
     Ok(told(&call))
 }
 

@@ -91,10 +91,10 @@ section! {
     head_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for a request's body.
     body_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
-    /// Longest wait for a client to read on.
-    write_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for the answer to a request that was read.
     handler_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Longest that an answer may wait for the client to read on.
+    write_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Most connections at a time.
     max_connections: usize = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
 }

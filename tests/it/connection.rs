@@ -217,3 +217,38 @@ async fn connections_over_the_most_wait_for_a_place() {
     drop(first);
     assert_eq!(third.reply().await.unwrap().status, 200);
 }
+
+/// Requests for more than the system's buffers hold, whose answers nobody reads.
+async fn reads_nothing(server: &TestServer) -> Connection {
+    let mut connection = server.connect().await;
+    let request = server.stranger().request("GET", "/docs/swagger-ui-bundle.js", &[], b"");
+    connection.send(request.repeat(40)).await;
+    connection
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_gives_its_place_up() {
+    let settings = [("SERVER__MAX_CONNECTIONS", "1"), ("SERVER__WRITE_TIMEOUT_SECONDS", "1")];
+    let server = TestServer::with(&settings).await;
+    let _deaf = reads_nothing(&server).await;
+    let mut next = server.connect().await;
+    next.send(server.stranger().request("GET", "/healthz", &[], b"")).await;
+    assert_eq!(next.reply().await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_client() {
+    let mut server = TestServer::with(&[("SHUTDOWN__GRACE_SECONDS", "4")]).await;
+    let headers = [JSON, ("Content-Length", "25")];
+    let mut half = server.connect().await;
+    half.send(server.demo().request("POST", "/v1/otp/send", &headers, b"")).await;
+    half.send(&BODY[..5]).await;
+    let _deaf = reads_nothing(&server).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let watch = postrider_actors::clock::Stopwatch::start();
+    // It fails the test when it is not clean.
+    server.stop();
+    assert!(watch.elapsed().as_secs() >= 2, "nobody was left to be cut");
+    half.reply().await.expect("an answer").check(503, "SERVICE_UNAVAILABLE");
+    assert!(half.is_closed().await);
+}

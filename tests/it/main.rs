@@ -15,6 +15,7 @@ mod bodies;
 mod checks;
 mod connection;
 mod events;
+mod faults;
 mod limits;
 mod operation;
 mod otp;

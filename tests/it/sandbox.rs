@@ -98,6 +98,24 @@ async fn the_clock_only_grows_and_outlives_a_restart() {
 }
 
 #[tokio::test]
+async fn the_clock_has_an_end() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    let end = millis("2500-01-01T00:00:00.000Z");
+    let year = json!({"advance_seconds": 31_536_000});
+    let now = loop {
+        let reply = demo.post(CLOCK, &year).await;
+        if reply.status == 400 {
+            reply.check_field("advance_seconds");
+            break millis(demo.get(CLOCK).await.ok()["now"].as_str().unwrap());
+        }
+        reply.ok();
+    };
+    assert!(now <= end && end - now < 31_536_000_000, "{now}");
+    demo.post(CLOCK, json!({"advance_seconds": 60})).await.ok();
+}
+
+#[tokio::test]
 async fn without_a_sandbox_there_is_none() {
     let server = TestServer::with(&[("SANDBOX__ENABLED", "false")]).await;
     assert!(!server.data_dir().join("demo.key").exists());

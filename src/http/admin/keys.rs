@@ -36,8 +36,8 @@ pub(crate) struct NewKeyBody<'a> {
     limits: Option<LimitsBody>,
 }
 
-/// A key that was made.
-#[derive(Debug, Serialize, ToSchema)]
+/// A key that was made; without `Debug`, as it has the key.
+#[derive(Serialize, ToSchema)]
 pub(crate) struct NewKeyAnswer {
     /// The bearer token. It is shown here only.
     key: String,

@@ -1,0 +1,19 @@
+//! The real process under crashes, signals and failing disks: whatever it answered stays true.
+//!
+//! A test runs the binary on a data directory of its own, has clients send and verify codes while
+//! something is done to process or disk, starts it again, and holds everything that was answered
+//! against what the server says now. What a client asked and got no answer to may be true or not.
+
+mod check;
+mod client;
+mod disk;
+mod journey;
+mod ledger;
+mod load;
+mod process;
+
+mod damage;
+mod failing;
+mod kill;
+mod power;
+mod stop;

@@ -1,0 +1,45 @@
+//! `kill -9`.
+
+use rand::RngExt;
+
+use super::check::Lost;
+use super::load::Story;
+use super::process::Process;
+
+const ROUNDS: usize = 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_answered_outlives_kill_9() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut story = Story::new();
+    let mut process = Process::start(dir.path());
+    for _ in 0..ROUNDS {
+        story.until_killed(process, 20..300).await;
+        process = Process::start(dir.path());
+        story.check(&process, Lost::MayBeThere).await;
+        story.resend_some(&process).await;
+    }
+}
+
+/// A start makes files, keys and a workspace: none of its steps may be in the way of the next start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_start_that_is_killed_is_made_good_by_the_next() {
+    let parent = tempfile::tempdir().unwrap();
+    let mut story = Story::new();
+    for round in 0..ROUNDS {
+        let dir = parent.path().join(round.to_string());
+        let steps = ["server.lock", "store.new", "store.new/version", "store.new/keyspaces/3"];
+        let later = ["store", "store/0.jnl", "snapshots", "demo.key"];
+        let steps: Vec<_> = steps.into_iter().chain(later).map(|step| dir.join(step)).collect();
+        let step = &steps[story.rng.random_range(0..steps.len())];
+        // Some steps are gone again in a moment: the last one is there in any case.
+        let last = dir.join("demo.key");
+        Process::kill_when(&dir, || step.exists() || last.exists());
+        let process = Process::start(&dir);
+        let mut fresh = Story::new();
+        let load = fresh.begin(&process);
+        load.acknowledged(5).await;
+        load.end().await;
+        fresh.check(&process, Lost::MayBeThere).await;
+    }
+}

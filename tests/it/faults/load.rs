@@ -1,0 +1,136 @@
+//! Many clients at a time, over several lives of a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::task::JoinSet;
+
+use super::check::Books;
+use super::client::Outcome;
+use super::journey::{Gone, Journey};
+use super::process::Process;
+
+const CLIENTS: usize = 24;
+/// Longest wait for so many answers.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Repeats the choices of a test that failed, though not its timing.
+const SEED_VARIABLE: &str = "POSTRIDER_FAULTS_SEED";
+
+/// What all clients were told over all lives.
+pub struct Story {
+    pub rng: StdRng,
+    pub journeys: Vec<Journey>,
+    pub books: Books,
+}
+
+/// Clients at work.
+pub struct Load<'a> {
+    story: &'a mut Story,
+    progress: Arc<Progress>,
+    clients: JoinSet<Journey>,
+}
+
+/// How far the clients are.
+#[derive(Default)]
+pub struct Progress {
+    acknowledged: AtomicUsize,
+    unavailable: AtomicUsize,
+    over: AtomicBool,
+}
+
+impl Story {
+    /// Says the seed: a test that passes keeps it to itself.
+    pub fn new() -> Self {
+        let given = std::env::var(SEED_VARIABLE).ok();
+        let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
+        eprintln!("{SEED_VARIABLE}={seed}");
+        let journeys = (0..CLIENTS).map(|number| Journey::new(seed, number)).collect();
+        Self { rng: StdRng::seed_from_u64(seed), journeys, books: Books::default() }
+    }
+
+    /// Sets the clients to work.
+    pub fn begin(&mut self, process: &Process) -> Load<'_> {
+        let progress = Arc::new(Progress::default());
+        let mut clients = JoinSet::new();
+        let demo = process.demo();
+        for journey in self.journeys.drain(..) {
+            let three = [demo.another(), demo.another(), demo.another()];
+            let progress = Arc::clone(&progress);
+            clients.spawn(async move { Box::pin(journey.run(three, &progress)).await });
+        }
+        Load { story: self, progress, clients }
+    }
+
+    /// Has the clients work until the server is killed, right after some answer of theirs.
+    pub async fn until_killed(&mut self, process: Process, answers: std::ops::Range<usize>) {
+        let answers = self.rng.random_range(answers);
+        let load = self.begin(&process);
+        load.acknowledged(answers).await;
+        process.kill();
+        load.end().await;
+    }
+}
+
+impl Load<'_> {
+    /// Waits until this many requests were answered as wished.
+    pub async fn acknowledged(&self, count: usize) {
+        let reached = || self.progress.acknowledged.load(Ordering::Acquire) >= count;
+        wait_until("so many answers", reached).await;
+    }
+
+    /// Waits until this many more requests were answered as wished.
+    pub async fn acknowledged_more(&self, count: usize) {
+        let now = self.progress.acknowledged.load(Ordering::Acquire);
+        self.acknowledged(now + count).await;
+    }
+
+    /// Waits until this many requests were answered 503.
+    pub async fn unavailable(&self, count: usize) {
+        let reached = || self.progress.unavailable.load(Ordering::Acquire) >= count;
+        wait_until("so many refusals", reached).await;
+    }
+
+    /// Waits until every client is done, because it was told to or because the server is gone.
+    pub async fn end(mut self) {
+        self.progress.over.store(true, Ordering::Release);
+        while let Some(journey) = self.clients.join_next().await {
+            self.story.journeys.push(journey.unwrap());
+        }
+    }
+}
+
+impl Progress {
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Counts an outcome.
+    pub fn take(&self, outcome: &Outcome) -> Result<(), Gone> {
+        let Outcome::Answered(answer) = outcome else { return Err(Gone) };
+        if answer.status == 503 {
+            assert_eq!(answer.body["code"], "SERVICE_UNAVAILABLE");
+            assert!(answer.retry_after.is_some_and(|seconds| seconds >= 1), "{answer:?}");
+            assert_eq!(answer.body["retry_after"].as_u64(), answer.retry_after);
+            self.unavailable.fetch_add(1, Ordering::AcqRel);
+        } else {
+            assert!([200, 422].contains(&answer.status), "{answer:?}");
+            self.acknowledged.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+async fn wait_until(what: &str, reached: impl Fn() -> bool) {
+    let step = Duration::from_millis(1);
+    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
+        if reached() {
+            return;
+        }
+        tokio::time::sleep(step).await;
+    }
+    panic!("{what} never came");
+}

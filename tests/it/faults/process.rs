@@ -1,0 +1,199 @@
+//! The server as a process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use super::client::Client;
+
+/// Longest wait for a start or an end.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Limits would only be in the way.
+const UNLIMITED: [&str; 4] = [
+    "LIMITS__KEY_REQUESTS_PER_HOUR",
+    "LIMITS__OTP_PER_PHONE_10M",
+    "LIMITS__OTP_PER_WORKSPACE_HOUR",
+    "LIMITS__UNAUTHENTICATED_PER_MINUTE",
+];
+
+/// A server that runs. Dropping it kills it.
+pub struct Process {
+    child: Child,
+    address: SocketAddr,
+    data: PathBuf,
+    log: Log,
+}
+
+/// How a start ended that was no start.
+#[derive(Debug)]
+pub struct NotStarted {
+    pub status: ExitStatus,
+    pub log: String,
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl Process {
+    /// Starts a server on the data directory `data` and waits until it listens.
+    pub fn start(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    /// The same with other settings, such as `("STORAGE__QUEUED_BYTES_MAX", "1048576")`.
+    pub fn start_with(data: &Path, settings: &[(&str, &str)]) -> Self {
+        Self::try_start(data, settings).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
+    }
+
+    pub fn try_start(data: &Path, settings: &[(&str, &str)]) -> Result<Self, NotStarted> {
+        let mut child = spawn(data, settings);
+        let log = Log::default();
+        log.follow(child.stderr.take().unwrap());
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (tell, told) = mpsc::channel();
+        // Reads to the end, so that the server can always write.
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if let Some((_, address)) = line.split_once("http://") {
+                    tell.send(address.trim().to_owned()).ok();
+                }
+            }
+        });
+        match told.recv_timeout(PATIENCE) {
+            Ok(address) => {
+                let address = address.split('/').next().unwrap().parse().unwrap();
+                Ok(Self { child, address, data: data.to_owned(), log })
+            }
+            // It has closed its standard output, so it has ended.
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let status = child.wait().unwrap();
+                Err(NotStarted { status, log: log.text() })
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                child.kill().unwrap();
+                panic!("it neither started nor ended: {}", log.text());
+            }
+        }
+    }
+
+    /// Starts a server and kills it as soon as something is so.
+    pub fn kill_when(data: &Path, is_so: impl Fn() -> bool) {
+        let mut child = spawn(data, &[]);
+        wait_for("the moment", || is_so().then_some(()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A client with the demo workspace's key.
+    pub fn demo(&self) -> Client {
+        self.client("demo.key")
+    }
+
+    /// A client of the administration.
+    pub fn admin(&self) -> Client {
+        self.client("admin.token")
+    }
+
+    fn client(&self, secret: &str) -> Client {
+        let token = std::fs::read_to_string(self.data.join(secret)).unwrap();
+        Client::new(self.address, token.trim())
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Everything that it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// Whether it has not ended by itself.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        assert!(self.runs(), "it ended by itself: {}", self.log());
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        signal(self.id(), "TERM");
+    }
+
+    /// Waits for its end.
+    pub fn ended(mut self) -> NotStarted {
+        let status = wait_for("its end", || self.child.try_wait().unwrap());
+        NotStarted { status, log: self.log() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+impl Log {
+    fn follow(&self, stderr: impl Read + Send + 'static) {
+        let log = self.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut text = log.0.lock().unwrap();
+                text.push_str(&line);
+                text.push('\n');
+            }
+        });
+    }
+
+    fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn spawn(data: &Path, settings: &[(&str, &str)]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    for name in UNLIMITED {
+        command.env(format!("POSTRIDER__{name}"), "0");
+    }
+    for (name, value) in settings {
+        command.env(format!("POSTRIDER__{name}"), value);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// Sends a signal to a process that this one has started.
+pub fn signal(process: u32, name: &str) {
+    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status();
+    assert!(sent.unwrap().success());
+}
+
+/// Looks again and again, for a bounded time, until there is something.
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let step = Duration::from_millis(5);
+    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(step);
+    }
+    panic!("{what} never came");
+}

@@ -1,0 +1,50 @@
+//! SIGTERM.
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::check::Lost;
+use super::load::Story;
+use super::process::{Process, wait_for};
+
+/// Much less than the grace period: nothing is in the way of the end.
+const SOON: Duration = Duration::from_secs(20);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_under_load_answers_everything_that_it_took() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut story = Story::new();
+    for _ in 0..3 {
+        let process = Process::start(dir.path());
+        story.check(&process, Lost::MustNotBeThere).await;
+        let load = story.begin(&process);
+        load.acknowledged(150).await;
+        process.terminate();
+        let ended = tokio::task::spawn_blocking(|| process.ended());
+        let ended = tokio::time::timeout(SOON, ended).await.expect("it took too long").unwrap();
+        load.end().await;
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.log);
+        assert!(ended.log.contains("stopped"), "{}", ended.log);
+    }
+    story.check(&Process::start(dir.path()), Lost::MustNotBeThere).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_it_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::start(dir.path());
+    // A client that does not read its answers, which a stop waits for a while.
+    let mut stream = TcpStream::connect(process.address()).await.unwrap();
+    let request = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: it\r\n\r\n";
+    stream.write_all(request.repeat(40).as_bytes()).await.unwrap();
+    stream.readable().await.unwrap();
+    process.terminate();
+    wait_for("the first signal", || process.log().contains("draining").then_some(()));
+    assert!(process.runs(), "it did not wait for the client");
+    process.terminate();
+    let ended = tokio::task::spawn_blocking(|| process.ended());
+    let ended = tokio::time::timeout(SOON / 4, ended).await.expect("it took too long").unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
+}
