@@ -194,7 +194,7 @@ impl Snapshots {
     /// Takes a snapshot and lets go of the journal that two snapshots cover.
     fn take(&self) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
         let mut replay = load(&self.dir)?;
-        self.store.journal(replay.position, &mut |frame| {
+        crate::store::replay(self.store.as_ref(), replay.position, &mut |frame| {
             replay.apply(&frame);
             ControlFlow::Continue(())
         })?;

@@ -87,7 +87,7 @@ fn park_if_damaged(error: StoreError) -> LoadError {
 fn replay_one(shared: &Shared, id: &WorkspaceId) -> Result<HotState, LoadError> {
     let (position, mut hot) = shared.recovered.base(id).map_err(Damaged)?;
     let mut damage = None;
-    let replayed = shared.store.journal(position, &mut |frame| {
+    let replayed = crate::store::replay(shared.store.as_ref(), position, &mut |frame| {
         let own = frame.sections.iter().filter(|section| section.workspace == *id);
         for section in own {
             if let Err(error) = hot.replay(&section.events) {
