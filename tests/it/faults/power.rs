@@ -20,7 +20,7 @@ async fn what_was_answered_outlives_a_power_cut() {
         let answers = story.rng.random_range(20..300);
         let load = story.begin(&process);
         load.acknowledged(answers).await;
-        cutter.cut();
+        load.cut(cutter);
         process.kill();
         load.end().await;
         disk.remount();
