@@ -24,23 +24,11 @@ pub(crate) struct Replay {
     states: HashMap<WorkspaceId, HotState>,
     /// Workspaces whose events or snapshot cannot be read.
     damaged: HashMap<WorkspaceId, String>,
-    /// Frames are missing.
-    incomplete: bool,
 }
 
 impl Replay {
     /// Applies the next frame.
     pub(crate) fn apply(&mut self, frame: &Frame) {
-        if frame.number != self.position.next() {
-            // Only what two damaged snapshots covered can be missing. It is not to be had any
-            // more, and what is there is worth more than nothing.
-            tracing::error!(
-                after = self.position.0,
-                before = frame.number.0,
-                "journal frames are gone and no snapshot that can be read covers them"
-            );
-            self.incomplete = true;
-        }
         for section in &frame.sections {
             let id = &section.workspace;
             if self.damaged.contains_key(id) {
@@ -258,13 +246,10 @@ impl Snapshots {
     /// Takes a snapshot and lets go of the journal that two snapshots cover.
     fn take(&self) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
         let mut replay = load(&self.dir)?;
-        self.store.journal(replay.position, &mut |frame| {
+        crate::store::replay(self.store.as_ref(), replay.position, &mut |frame| {
             replay.apply(&frame);
             ControlFlow::Continue(())
         })?;
-        if replay.incomplete {
-            return Err("the journal is not complete".into());
-        }
         if let Some((id, damage)) = replay.damaged.iter().next() {
             // Its journal is all there is of it: it must not be trimmed.
             return Err(format!("workspace {id} cannot be read: {damage}").into());

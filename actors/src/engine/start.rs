@@ -132,7 +132,7 @@ fn snapshot_error(error: SnapshotError) -> StartError {
 fn catch_up(store: &dyn Store, replay: &mut Replay) -> Result<(), StoreError> {
     let mut frames = 0_u64;
     let from = replay.position;
-    store.journal(from, &mut |frame| {
+    crate::store::replay(store, from, &mut |frame| {
         frames += 1;
         replay.apply(&frame);
         ControlFlow::Continue(())

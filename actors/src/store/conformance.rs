@@ -31,6 +31,7 @@ macro_rules! store_contract {
                 a_frame_out_of_order_is_refused
                 numbers_continue_after_opening_again
                 trimming_forgets_frames_but_not_the_last_number
+                a_replay_fails_without_the_frames_that_were_trimmed
                 trimming_beyond_the_end_keeps_the_next_number
                 reopening_a_store_that_works_changes_nothing
                 many_commits_and_trims
@@ -256,6 +257,31 @@ pub(super) fn trimming_forgets_frames_but_not_the_last_number(subject: &impl Sub
     assert_eq!(store.last_position(), Ok(Position(20)));
     store.commit(Some(&frame(21, b"events")), &[]).unwrap();
     assert_eq!(numbers(&store, 20), [21]);
+}
+
+pub(super) fn a_replay_fails_without_the_frames_that_were_trimmed(subject: &impl Subject) {
+    let store = subject.open();
+    let replay = |after| {
+        let mut frames = 0;
+        let mut visit = |_| {
+            frames += 1;
+            ControlFlow::Continue(())
+        };
+        super::replay(&store, Position(after), &mut visit).map(|()| frames)
+    };
+    let is_damage = |replayed| matches!(replayed, Err(StoreError::Damaged(_)));
+    assert_eq!(replay(0), Ok(0));
+    for number in 1..=5 {
+        store.commit(Some(&frame(number, b"events")), &[]).unwrap();
+    }
+    assert_eq!((replay(0), replay(5)), (Ok(5), Ok(0)));
+    assert!(is_damage(replay(6)));
+    store.trim(Position(3)).unwrap();
+    assert_eq!((replay(3), replay(4)), (Ok(2), Ok(1)));
+    assert!(is_damage(replay(2)));
+    store.trim(Position(5)).unwrap();
+    assert_eq!(replay(5), Ok(0));
+    assert!(is_damage(replay(4)));
 }
 
 pub(super) fn trimming_beyond_the_end_keeps_the_next_number(subject: &impl Subject) {

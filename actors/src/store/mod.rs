@@ -201,6 +201,40 @@ pub trait Store: Send + Sync + 'static {
     fn journal_bytes(&self, after: Position) -> Result<u64, StoreError>;
 }
 
+/// Visits every frame after `after`, oldest first, as [`Store::journal`] does, and fails where one
+/// of them is gone: what is rebuilt without it would look whole and not be.
+pub(crate) fn replay(
+    store: &dyn Store,
+    after: Position,
+    visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let last = store.last_position()?;
+    if after > last {
+        let (after, last) = (after.0, last.0);
+        return Err(StoreError::Damaged(format!(
+            "a snapshot stands at frame {after}, and the journal ends with {last}"
+        )));
+    }
+    let mut next = after.next();
+    let mut stopped = false;
+    store.journal(after, &mut |frame| {
+        if frame.number != next {
+            return ControlFlow::Break(());
+        }
+        next = next.next();
+        let flow = visit(frame);
+        stopped = flow.is_break();
+        flow
+    })?;
+    if !stopped && next <= last {
+        return Err(StoreError::Damaged(format!(
+            "frame {} of the journal is gone, and no whole snapshot has it",
+            next.0
+        )));
+    }
+    Ok(())
+}
+
 /// The least key that is greater than every one with the prefix; `None` when there is no such key.
 fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;

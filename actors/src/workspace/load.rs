@@ -97,17 +97,12 @@ fn park_if_damaged(error: StoreError) -> LoadError {
 fn replay_one(shared: &Shared, id: &WorkspaceId) -> Result<HotState, LoadError> {
     // One at a time: each holds a whole snapshot in memory for a moment.
     let _one_at_a_time = shared.recovered.rebuilding.lock();
-    let (mut position, mut hot) = shared.recovered.base(id)?;
+    let (position, mut hot) = shared.recovered.base(id)?;
     let mut damage = None;
-    let replayed = shared.store.journal(position, &mut |frame| {
-        let missing = frame.number != position.next();
-        position = frame.number;
+    let replayed = crate::store::replay(shared.store.as_ref(), position, &mut |frame| {
         let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
-        let replayed = own.try_for_each(|section| hot.replay(&section.events));
-        if missing {
-            damage = Some(Damaged(format!("journal frames before {} are missing", position.0)));
-        } else if let Err(error) = replayed {
-            damage = Some(Damaged(format!("frame {}: {error}", position.0)));
+        if let Err(error) = own.try_for_each(|section| hot.replay(&section.events)) {
+            damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
         }
         if damage.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

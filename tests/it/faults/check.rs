@@ -119,9 +119,9 @@ impl Story {
         let mut shares = JoinSet::new();
         for (number, journey) in self.journeys.iter_mut().enumerate() {
             let mut otps = std::mem::take(&mut journey.ledger.otps);
-            let mut demo = demo.another();
+            let (mut demo, one_in) = (demo.another(), self.checked_one_in);
             shares.spawn(async move {
-                for otp in &mut otps {
+                for otp in otps.iter_mut().step_by(one_in) {
                     check_request(otp, &mut demo).await;
                 }
                 (number, otps)

@@ -43,6 +43,16 @@ impl Journey {
         self
     }
 
+    /// Does nothing but send, on all its connections.
+    pub async fn flood(mut self, mut clients: [Client; 3], progress: &Progress) -> Self {
+        while !progress.is_over() {
+            if self.send(&mut clients[0], progress).await.is_err() {
+                break;
+            }
+        }
+        self
+    }
+
     async fn step(&mut self, clients: &mut [Client; 3], progress: &Progress) -> Result<(), Gone> {
         let plan = self.rng.random_range(0..8);
         if plan == 0 {
@@ -76,6 +86,7 @@ impl Journey {
         self.sends += 1;
         let phone = format!("+1{:04}{:07}", 2000 + self.number, self.sends);
         let outcome = client.post("/v1/otp/send", &json!({"phone": phone, "expiry": 900})).await;
+        let outcome = progress.seen(outcome);
         match &outcome {
             Outcome::Answered(answer) if answer.status == 200 => {
                 let id = answer.body["request_id"].as_str().unwrap().to_owned();
@@ -119,7 +130,7 @@ impl Journey {
         progress: &Progress,
     ) -> Result<(), Gone> {
         let otp = &mut self.ledger.otps[at];
-        let outcome = submit(otp, right, client).await;
+        let outcome = progress.seen(submit(otp, right, client).await);
         otp.submitted(right, &outcome);
         progress.take(&outcome)
     }
@@ -148,7 +159,7 @@ impl Journey {
         let [a, b, c] = clients;
         let (a, b, c) =
             tokio::join!(submit(otp, true, a), submit(otp, true, b), submit(otp, true, c));
-        let mut outcomes = [a, b, c];
+        let mut outcomes = [a, b, c].map(|outcome| progress.seen(outcome));
         // The one that was accepted comes first, then those that may have been.
         outcomes.sort_by_key(|outcome| match outcome {
             Outcome::Answered(answer) if answer.status == 422 => 1,

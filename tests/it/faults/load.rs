@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::check::Books;
 use super::client::Outcome;
+use super::disk::Cutter;
 use super::journey::{Gone, Journey};
 use super::process::Process;
 
@@ -25,6 +26,8 @@ pub struct Story {
     pub rng: StdRng,
     pub journeys: Vec<Journey>,
     pub books: Books,
+    /// Of so many requests one is asked for in a check. All are looked for in the event log.
+    pub checked_one_in: usize,
 }
 
 /// Clients at work.
@@ -40,6 +43,8 @@ pub struct Progress {
     acknowledged: AtomicUsize,
     unavailable: AtomicUsize,
     over: AtomicBool,
+    /// The power is being cut, or is.
+    cut: AtomicBool,
 }
 
 impl Story {
@@ -49,18 +54,38 @@ impl Story {
         let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
         eprintln!("{SEED_VARIABLE}={seed}");
         let journeys = (0..CLIENTS).map(|number| Journey::new(seed, number)).collect();
-        Self { rng: StdRng::seed_from_u64(seed), journeys, books: Books::default() }
+        Self {
+            rng: StdRng::seed_from_u64(seed),
+            journeys,
+            books: Books::default(),
+            checked_one_in: 1,
+        }
     }
 
     /// Sets the clients to work.
     pub fn begin(&mut self, process: &Process) -> Load<'_> {
+        self.start(process, false)
+    }
+
+    /// Has the clients do nothing but send, as fast as they can.
+    pub fn flood(&mut self, process: &Process) -> Load<'_> {
+        self.checked_one_in = 10;
+        self.start(process, true)
+    }
+
+    fn start(&mut self, process: &Process, flood: bool) -> Load<'_> {
         let progress = Arc::new(Progress::default());
         let mut clients = JoinSet::new();
         let demo = process.demo();
         for journey in self.journeys.drain(..) {
             let three = [demo.another(), demo.another(), demo.another()];
             let progress = Arc::clone(&progress);
-            clients.spawn(async move { Box::pin(journey.run(three, &progress)).await });
+            clients.spawn(async move {
+                if flood {
+                    return journey.flood(three, &progress).await;
+                }
+                journey.run(three, &progress).await
+            });
         }
         Load { story: self, progress, clients }
     }
@@ -79,7 +104,7 @@ impl Load<'_> {
     /// Waits until this many requests were answered as wished.
     pub async fn acknowledged(&self, count: usize) {
         let reached = || self.progress.acknowledged.load(Ordering::Acquire) >= count;
-        wait_until("so many answers", reached).await;
+        self.wait_until("so many answers", reached).await;
     }
 
     /// Waits until this many more requests were answered as wished.
@@ -91,7 +116,27 @@ impl Load<'_> {
     /// Waits until this many requests were answered 503.
     pub async fn unavailable(&self, count: usize) {
         let reached = || self.progress.unavailable.load(Ordering::Acquire) >= count;
-        wait_until("so many refusals", reached).await;
+        self.wait_until("so many refusals", reached).await;
+    }
+
+    /// Cuts a disk's power. What is answered from now on counts as not answered: a sync that is under
+    /// way in that moment never returns when the power really goes, but ext4's shutdown may let it
+    /// return without an error (the conversion of its extents is given up, and no error is noted).
+    pub fn cut(&self, cutter: Cutter) {
+        self.progress.cut.store(true, Ordering::SeqCst);
+        cutter.cut();
+    }
+
+    /// Waits until something is so.
+    pub async fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let step = Duration::from_millis(1);
+        for _ in 0..PATIENCE.as_millis() / step.as_millis() {
+            if is_so() {
+                return;
+            }
+            tokio::time::sleep(step).await;
+        }
+        panic!("{what} never came");
     }
 
     /// Waits until every client is done, because it was told to or because the server is gone.
@@ -108,6 +153,14 @@ impl Progress {
         self.over.load(Ordering::Acquire)
     }
 
+    /// What is known of an outcome.
+    pub fn seen(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Answered(_) if self.cut.load(Ordering::SeqCst) => Outcome::Lost,
+            outcome => outcome,
+        }
+    }
+
     /// Counts an outcome.
     pub fn take(&self, outcome: &Outcome) -> Result<(), Gone> {
         let Outcome::Answered(answer) = outcome else { return Err(Gone) };
@@ -122,15 +175,4 @@ impl Progress {
         }
         Ok(())
     }
-}
-
-async fn wait_until(what: &str, reached: impl Fn() -> bool) {
-    let step = Duration::from_millis(1);
-    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
-        if reached() {
-            return;
-        }
-        tokio::time::sleep(step).await;
-    }
-    panic!("{what} never came");
 }

@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::check::Lost;
 use super::disk::{Disk, skip};
 use super::load::Story;
-use super::process::{Process, signal};
+use super::process::Process;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_answered_outlives_a_power_cut() {
@@ -20,10 +20,7 @@ async fn what_was_answered_outlives_a_power_cut() {
         let answers = story.rng.random_range(20..300);
         let load = story.begin(&process);
         load.acknowledged(answers).await;
-        // Without power nothing answers any more: an answer that came after the cut, from what the
-        // kernel then takes for synced, would not be one.
-        signal(process.id(), "STOP");
-        cutter.cut();
+        load.cut(cutter);
         process.kill();
         load.end().await;
         disk.remount();
