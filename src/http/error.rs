@@ -116,9 +116,8 @@ impl Code {
     /// A body's `error`: the status in words.
     pub(crate) fn title(self) -> &'static str {
         match self.status() {
-            // RFC 9110 has longer names for these two; the interface's example has this one.
+            // The interface's example is shorter than the phrase of RFC 9110.
             StatusCode::UNPROCESSABLE_ENTITY => "Unprocessable",
-            StatusCode::PAYLOAD_TOO_LARGE => "Content Too Large",
             status => status.canonical_reason().unwrap_or("Error"),
         }
     }

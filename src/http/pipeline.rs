@@ -118,7 +118,7 @@ impl<G: Guard> Stage<G> {
             method = meter.method(),
             route = meter.route(),
             status = status.as_u16(),
-            took_us = took.as_micros(),
+            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             "request"
         );
         let now = edge.engine.clock().now();
