@@ -264,6 +264,11 @@ impl Queue {
         wake
     }
 
+    /// Bytes that wait, when somebody waits for them.
+    pub(super) const fn staged(&self) -> usize {
+        if self.urgent { self.queued_bytes } else { 0 }
+    }
+
     /// The next group to be committed; a last one that only the patient are in stays, unless they
     /// have `waited`, or all is coming to an end.
     pub(super) fn next(&mut self, waited: bool) -> Option<Staged> {

@@ -21,6 +21,9 @@ const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(10), Duration:
 /// Longest that a patient batch waits for company.
 const PATIENCE: Duration = Duration::from_millis(5);
 
+/// Most turns that are given to others before a group is taken.
+const COMPANY_MAX: usize = 16;
+
 /// What the thread owns.
 pub(super) struct Worker {
     shared: Arc<Shared>,
@@ -105,6 +108,22 @@ impl Worker {
         }
         let (mut waited, mut rested) = (false, false);
         loop {
+            // Those that this group's predecessor let go are about to come back: while batches keep
+            // arriving, whoever makes them goes first.
+            let mut staged = queue.staged();
+            for _ in 0..COMPANY_MAX {
+                if staged == 0 || queue.stopping {
+                    break;
+                }
+                drop(queue);
+                std::thread::yield_now();
+                queue = self.shared.queue.lock();
+                let now = queue.staged();
+                if now == staged {
+                    break;
+                }
+                staged = now;
+            }
             if let Some(group) = queue.next(waited) {
                 self.current = Some(group);
                 return true;
