@@ -87,4 +87,7 @@ pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
-pub use workspace::{EventEntry, EventsPage, NumberInfo, NumberKind, Workspace};
+pub use workspace::{
+    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NumberInfo, NumberKind, Replayable,
+    Route, Workspace,
+};

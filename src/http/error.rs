@@ -8,8 +8,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use postrider_actors::domain::Scope;
 use postrider_actors::domain::time::whole_seconds;
 use postrider_actors::{
-    AdminError, ChangeError, CreateWorkspaceError, ReadOtpError, ResendOtpError, SendOtpError,
-    Unavailable, UnavailableReason, VerifyOtpError,
+    AdminError, ChangeError, CreateWorkspaceError, IdempotentError, ReadOtpError, ResendOtpError,
+    SendOtpError, Unavailable, UnavailableReason, VerifyOtpError,
 };
 use serde::Serialize;
 
@@ -259,6 +259,25 @@ impl From<SendOtpError> for ApiError {
                 Self::new(Code::InsufficientCredits, message)
             }
             SendOtpError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl<E> From<IdempotentError<E>> for ApiError
+where
+    Self: From<E>,
+{
+    fn from(error: IdempotentError<E>) -> Self {
+        match error {
+            IdempotentError::Mismatch => Self {
+                reason: Some("idempotency_mismatch"),
+                ..Self::new(Code::Unprocessable, "this Idempotency-Key was used with another body")
+            },
+            IdempotentError::UnderWay => {
+                let message = "a request with this Idempotency-Key is still under way";
+                Self::new(Code::Conflict, message)
+            }
+            IdempotentError::Refused(error) => error.into(),
         }
     }
 }

@@ -92,8 +92,9 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
         })?,
     };
     let kind = query.text("type")?;
-    if kind.is_some_and(|kind| !PublicEvent::KINDS.contains(&kind)) {
-        let kinds = PublicEvent::KINDS.join(", ");
+    if kind.is_some_and(|kind| !PublicEvent::KINDS.iter().any(|(name, _)| *name == kind)) {
+        let kinds: Vec<_> = PublicEvent::KINDS.iter().map(|(name, _)| *name).collect();
+        let kinds = kinds.join(", ");
         return Err(ApiError::field("type", format_args!("must be one of {kinds}")));
     }
     let page = call.caller.workspace.events(after, limit, kind).await?;

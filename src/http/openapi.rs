@@ -26,8 +26,10 @@ use super::{admin, docs, events, health, otp, sandbox};
             Unknown fields of a body are ignored; `null` is the same as leaving an optional field \
             out. Every answer has `X-Request-Id`: the client's, when it is 1 to 128 characters of \
             `A-Za-z0-9._:-`, or else a new one.\n\n\
-            `Idempotency-Key` is not honoured yet: a request that is sent again is carried out \
-            again.",
+            `Idempotency-Key` (1 to 255 characters) is honoured where an operation says so: for 24 \
+            hours the same key with the same body answers what the first request was answered, \
+            with `Idempotency-Replayed: true`. With another body it is 422, while the first \
+            request is under way 409. A refusal is not kept.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(

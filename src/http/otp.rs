@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use postrider_actors::domain::code::{CodeLength, Expiry};
 use postrider_actors::domain::{Phone, RequestId};
-use postrider_actors::{Caller, Delivery, OtpSent, OtpStatus, SendOtp, Verification};
+use postrider_actors::{
+    Caller, Delivery, OtpSent, OtpStatus, Replayable, Route, SendOtp, Verification,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -69,7 +71,7 @@ pub(crate) struct OtpSentAnswer {
     tag = "OTP",
     summary = "Send a one-time password",
     description = "Makes a code and sends it to a phone. It costs one credit. A refused send \
-                   consumes nothing. Answered once it is durable.",
+                   consumes nothing. Answered once it is durable. Honours `Idempotency-Key`.",
     request_body = SendBody,
     responses((status = 200, description = "Durable, and on its way", body = OtpSentAnswer))
 )]
@@ -88,7 +90,14 @@ pub(crate) async fn send(call: Call<Arc<Caller>>) -> Answer {
         }
         command
     };
-    Ok(sent(call.caller.workspace.send_otp(command).await?))
+    let workspace = &call.caller.workspace;
+    match call.idempotency_key(Route::SendOtp)? {
+        None => Ok(sent(workspace.send_otp(command).await?)),
+        Some(key) => {
+            let Replayable { answer, replayed } = workspace.send_otp_once(command, key).await?;
+            Ok(sent(answer).replayed(replayed))
+        }
+    }
 }
 
 /// Asks for the code of a request to be sent once more.

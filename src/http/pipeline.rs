@@ -14,6 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Response};
 use bytes::Bytes;
 use postrider_actors::clock::Stopwatch;
+use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
 
 use super::Edge;
@@ -25,6 +26,8 @@ use super::query::Query;
 use super::reply::Reply;
 use super::request_id::{self, RequestId};
 use crate::metrics::RouteMeter;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// What a handler answers.
 pub(crate) type Answer = Result<Reply, ApiError>;
@@ -57,6 +60,23 @@ impl<C> Call<C> {
     /// The query.
     pub(crate) fn query(&self) -> Result<Query, ApiError> {
         Query::of(&self.parts.uri)
+    }
+
+    /// The key that makes the request idempotent, if it has one: 1 to 255 characters, quoted or
+    /// bare.
+    pub(crate) fn idempotency_key(&self, route: Route) -> Result<Option<IdempotencyKey>, ApiError> {
+        let bad = || ApiError::field("Idempotency-Key", "must have 1 to 255 visible characters");
+        let mut values = self.parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        if values.next().is_some() {
+            return Err(ApiError::field("Idempotency-Key", "must be given once"));
+        }
+        let key = value.to_str().map_err(|_| bad())?.trim();
+        let bare = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
+        match bare.len() {
+            1..=255 => Ok(Some(IdempotencyKey::new(route, bare, &self.body))),
+            _ => Err(bad()),
+        }
     }
 
     /// The segment of the path that the route's template calls `name`, parsed; what has not the

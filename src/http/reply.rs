@@ -5,6 +5,8 @@ use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde::Serialize;
 
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
 /// Bytes that hold most answers without growing.
 const BODY_CAPACITY: usize = 192;
 
@@ -64,6 +66,14 @@ impl Reply {
     /// Adds a header.
     pub(crate) fn header(&mut self, name: HeaderName, value: HeaderValue) {
         self.response.headers_mut().insert(name, value);
+    }
+
+    /// Says whether it is the answer that an earlier request under the same key was given.
+    pub(crate) fn replayed(mut self, replayed: bool) -> Self {
+        if replayed {
+            self.header(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+        }
+        self
     }
 
     /// The status.

@@ -58,6 +58,14 @@ impl<G: Guard> Routes<G> {
         self.add(Method::PUT, MethodFilter::PUT, path, Takes::Json, handler)
     }
 
+    pub(crate) fn patch<H, F>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        self.add(Method::PATCH, MethodFilter::PATCH, path, Takes::Json, handler)
+    }
+
     pub(crate) fn delete<H, F>(self, path: &'static str, handler: H) -> Self
     where
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
@@ -115,6 +123,7 @@ fn label(method: &Method) -> &'static str {
         "GET" => "GET",
         "POST" => "POST",
         "PUT" => "PUT",
+        "PATCH" => "PATCH",
         "DELETE" => "DELETE",
         _ => "other",
     }

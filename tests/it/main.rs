@@ -16,6 +16,7 @@ mod checks;
 mod connection;
 mod events;
 mod faults;
+mod idempotency;
 mod limits;
 mod operation;
 mod otp;

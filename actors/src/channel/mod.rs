@@ -1,11 +1,14 @@
 //! The port to a provider: what hands messages to the outside.
 
+pub mod callback;
 pub mod sandbox;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::domain::code::CodeLength;
 use crate::domain::{
@@ -18,6 +21,8 @@ use crate::domain::{
 pub struct Outbound {
     /// What we call the message; a channel that can carry it gives it back in callbacks.
     pub message_id: MessageId,
+    /// What the outcome is told to.
+    pub origin: Origin,
     /// The number that it leaves through.
     pub number: NumberId,
     /// Whose it is.
@@ -30,10 +35,19 @@ pub struct Outbound {
     pub content: Content,
 }
 
+/// What a message belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A request for a one-time password.
+    Otp(RequestId),
+    /// A single message.
+    Message(MessageId),
+}
+
 /// What a message says.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// A one-time password.
+    /// A one-time password, as an authentication template.
     Otp {
         /// The request that it is for.
         request_id: RequestId,
@@ -41,33 +55,62 @@ pub enum Content {
         length: CodeLength,
         /// What the code is derived with.
         code_key: Arc<CodeKey>,
+        /// The template that carries it.
+        template: Arc<TemplateName>,
     },
+    /// A template with its parameters.
+    Template(Arc<TemplateContent>),
+    /// Free text.
+    Text(Arc<str>),
+}
+
+/// Which template.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TemplateName {
+    /// Its name, such as `order_update`.
+    pub name: Box<str>,
+    /// Its language as the channel writes it, such as `en` or `en_US`.
+    pub language: Box<str>,
+}
+
+/// A template with parameters that fit it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateContent {
+    /// Which one.
+    pub template: TemplateName,
+    /// The parameters: a JSON array in the channel's own form, `[{"type": "body", "parameters":
+    /// [{"type": "text", "text": "Ada"}]}]`.
+    pub components: Box<str>,
+    /// What the recipient reads, as far as it is text.
+    pub text: Box<str>,
 }
 
 impl Outbound {
-    /// The request that the message belongs to.
-    pub(crate) const fn request(&self) -> RequestId {
-        let Content::Otp { request_id, .. } = &self.content;
-        *request_id
-    }
-
-    /// The one-time code that the message carries.
+    /// The one-time code that the message carries, if it carries one.
     #[must_use]
-    pub fn code(&self) -> OtpCode {
-        let Content::Otp { request_id, length, code_key } = &self.content;
-        code_key.code(*request_id, self.to, *length)
+    pub fn code(&self) -> Option<OtpCode> {
+        match &self.content {
+            Content::Otp { request_id, length, code_key, .. } => {
+                Some(code_key.code(*request_id, self.to, *length))
+            }
+            Content::Template(_) | Content::Text(_) => None,
+        }
     }
 }
 
 /// What became of handing a message over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The provider took it.
     Sent,
-    /// The provider refused it for good.
-    Failed {
-        /// The provider's own error code, where it gave one.
-        error_code: Option<u32>,
+    /// The provider refused it.
+    Failed(Failure),
+    /// The provider asks to be sent less; it surely was not taken, and that is no fault of its own.
+    Throttled {
+        /// What is sent too much.
+        scope: Throttle,
+        /// How long the provider asked to wait, if it did.
+        after: Option<Duration>,
     },
     /// It surely was not taken, and may be later: the provider could not be reached or said so.
     Retry {
@@ -76,6 +119,63 @@ pub enum Outcome {
     },
     /// It may have been taken: no answer came.
     Unknown,
+}
+
+/// What a provider's throttle holds for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Throttle {
+    /// All numbers of the provider's app.
+    App,
+    /// All numbers of the account.
+    Account,
+    /// The number.
+    Number,
+    /// The recipient only.
+    Recipient,
+}
+
+/// A provider's refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What it means for what comes next.
+    pub class: FailureClass,
+    /// The provider's own error code, where it gave one.
+    pub code: Option<u32>,
+    /// The provider's explanation for an operator; empty where it gave none.
+    pub details: Box<str>,
+}
+
+/// What a refusal means for what comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureClass {
+    /// The number or its account cannot send: it stops, and what it holds waits.
+    Account,
+    /// This message to this recipient will never be taken.
+    Permanent,
+    /// Nothing is taken for the recipient's country.
+    Country,
+    /// The conversation window is closed: only a template is taken.
+    WindowClosed,
+    /// Marketing to this recipient is not taken for a day.
+    MarketingHeldBack,
+    /// The recipient wants no marketing.
+    OptedOut,
+    /// The template is not what was sent: no message with it will be taken.
+    Template,
+    /// The template is paused.
+    TemplatePaused,
+    /// The template is disabled.
+    TemplateDisabled,
+    /// The number sends what recipients mark as spam: its broadcasts pause.
+    SpamLimit,
+}
+
+impl Failure {
+    /// A refusal of this message for good.
+    #[must_use]
+    pub fn permanent(code: Option<u32>) -> Self {
+        Self { class: FailureClass::Permanent, code, details: Box::default() }
+    }
 }
 
 /// Resolves to what became of a message.

@@ -2,15 +2,16 @@
 //! outcome tried, without an account and without cost.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dashmap::DashMap;
 use hashbrown::HashMap;
 
 use crate::clock::Clock;
-use crate::domain::{MessageId, Phone, Timestamp, WorkspaceId};
+use crate::domain::{MessageId, OtpCode, Phone, Timestamp, WorkspaceId};
 
-use super::{Channel, Content, Outbound, Outcome, Sending};
+use super::{Channel, Content, Failure, Outbound, Outcome, Sending, TemplateContent};
 
 /// Scripts of one workspace that hold at once; more are not taken.
 const SCRIPTS_MAX: usize = 10_000;
@@ -42,11 +43,11 @@ pub struct SandboxMessage {
     pub message_id: MessageId,
     /// Who got it.
     pub to: Phone,
-    /// What kind of message it is: `otp`.
+    /// What kind of message it is: `otp`, `template` or `text`.
     pub kind: &'static str,
     /// What it said.
     pub text: String,
-    /// The code that it carried.
+    /// The code that it carried, if it is a one-time password.
     pub code: Option<String>,
     /// When it was delivered.
     pub at: Timestamp,
@@ -80,8 +81,15 @@ struct Shelf {
 struct Delivered {
     message_id: MessageId,
     to: Phone,
-    code: crate::domain::OtpCode,
+    content: DeliveredContent,
     at: Timestamp,
+}
+
+#[derive(Debug)]
+enum DeliveredContent {
+    Otp(OtpCode),
+    Template(Arc<TemplateContent>),
+    Text(Arc<str>),
 }
 
 #[derive(Debug)]
@@ -156,8 +164,15 @@ impl Shelf {
         if self.delivered.len() >= kept {
             self.delivered.pop_front();
         }
-        let (message_id, to, code) = (message.message_id, message.to, message.code());
-        self.delivered.push_back(Delivered { message_id, to, code, at });
+        let (message_id, to) = (message.message_id, message.to);
+        let content = match (&message.content, message.code()) {
+            (_, Some(code)) => DeliveredContent::Otp(code),
+            (Content::Template(template), _) => DeliveredContent::Template(template.clone()),
+            (Content::Text(text), _) => DeliveredContent::Text(text.clone()),
+            // It always has its code.
+            (Content::Otp { .. }, None) => return,
+        };
+        self.delivered.push_back(Delivered { message_id, to, content, at });
     }
 
     fn next_outcome(&mut self, to: Phone) -> ScriptedOutcome {
@@ -176,37 +191,37 @@ impl Shelf {
 
 impl Delivered {
     fn read(&self) -> SandboxMessage {
-        let code = self.code.reveal();
-        SandboxMessage {
-            message_id: self.message_id,
-            to: self.to,
-            kind: "otp",
-            text: format!("{code} is your verification code."),
-            code: Some(code),
-            at: self.at,
-        }
+        let (kind, text, code) = match &self.content {
+            DeliveredContent::Otp(code) => {
+                let code = code.reveal();
+                ("otp", format!("{code} is your verification code."), Some(code))
+            }
+            DeliveredContent::Template(template) => ("template", template.text.to_string(), None),
+            DeliveredContent::Text(text) => ("text", text.to_string(), None),
+        };
+        SandboxMessage { message_id: self.message_id, to: self.to, kind, text, code, at: self.at }
     }
 }
 
 /// The sandbox as a channel.
 #[derive(Debug, Clone)]
-pub(crate) struct SandboxChannel(pub(crate) std::sync::Arc<Sandbox>);
+pub(crate) struct SandboxChannel(pub(crate) Arc<Sandbox>);
 
 impl Channel for SandboxChannel {
     fn send(&self, message: Outbound) -> Sending {
-        let Content::Otp { .. } = message.content;
         let sandbox = &self.0;
         match sandbox.take(&message) {
             ScriptedOutcome::Sent => Box::pin(std::future::ready(Outcome::Sent)),
             ScriptedOutcome::Failed { error_code } => {
-                Box::pin(std::future::ready(Outcome::Failed { error_code: Some(error_code) }))
+                let failure = Failure::permanent(Some(error_code));
+                Box::pin(std::future::ready(Outcome::Failed(failure)))
             }
             ScriptedOutcome::Unavailable => {
                 Box::pin(std::future::ready(Outcome::Retry { after: None }))
             }
             ScriptedOutcome::Lost => Box::pin(std::future::ready(Outcome::Unknown)),
             ScriptedOutcome::Slow => {
-                let sandbox = std::sync::Arc::clone(sandbox);
+                let sandbox = Arc::clone(sandbox);
                 Box::pin(async move {
                     let due = sandbox.clock.now().plus(SLOW);
                     sandbox.clock.sleep_until(due).await;

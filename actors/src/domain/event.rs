@@ -141,6 +141,46 @@ pub enum PublicEvent {
         /// Why.
         reason: OtpFailure,
     },
+    /// Anything that is rarer than one-time passwords.
+    Other {
+        /// What happened.
+        kind: EventKind,
+        /// The event's `data`, a JSON object.
+        data: Box<str>,
+    },
+}
+
+macro_rules! event_kinds {
+    ($($variant:ident = $name:literal, $what:literal;)*) => {
+        /// What happened, of all that is rarer than one-time passwords.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum EventKind {
+            $(#[doc = concat!("`", $name, "`: ", $what, ".")] $variant,)*
+        }
+
+        impl EventKind {
+            /// The event's type, such as `message.sent`.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+
+        impl PublicEvent {
+            /// Every type of event that exists, with what it tells.
+            pub const KINDS: &'static [(&'static str, &'static str)] = &[
+                ("otp.sent", "a one-time password was accepted for sending"),
+                ("otp.verified", "the code was submitted in time"),
+                ("otp.expired", "nobody submitted the code in time"),
+                ("otp.failed", "the request ended, or its message was not delivered"),
+                $(($name, $what),)*
+            ];
+        }
+    };
+}
+
+event_kinds! {
+    OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
 }
 
 /// Why a one-time password failed.
@@ -170,17 +210,15 @@ impl OtpFailure {
 }
 
 impl PublicEvent {
-    /// Every type of event that exists.
-    pub const KINDS: [&'static str; 4] = ["otp.sent", "otp.verified", "otp.expired", "otp.failed"];
-
     /// The event's type, such as `otp.sent`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::OtpSent { .. } => Self::KINDS[0],
-            Self::OtpVerified { .. } => Self::KINDS[1],
-            Self::OtpExpired { .. } => Self::KINDS[2],
-            Self::OtpFailed { .. } => Self::KINDS[3],
+            Self::OtpSent { .. } => "otp.sent",
+            Self::OtpVerified { .. } => "otp.verified",
+            Self::OtpExpired { .. } => "otp.expired",
+            Self::OtpFailed { .. } => "otp.failed",
+            Self::Other { kind, .. } => kind.as_str(),
         }
     }
 
@@ -198,6 +236,8 @@ impl PublicEvent {
             Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
                 json!({ "request_id": request_id.to_string(), "phone": phone.to_string() })
             }
+            // It was written as JSON; what cannot be read is shown as nothing.
+            Self::Other { data, .. } => serde_json::from_str(data).unwrap_or_default(),
             Self::OtpFailed { request_id, phone, reason } => {
                 let mut data = json!({
                     "request_id": request_id.to_string(),

@@ -11,7 +11,7 @@ pub mod time;
 pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
-pub use event::{Event, LogEntry, PublicEvent};
+pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{EventId, IdError, KeyId, MessageId, NumberId, RequestId};
 pub use limits::{Limits, LimitsOverride};
 pub use phone::{Phone, PhoneError};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use crate::domain::{NumberId, RequestId, WorkspaceId};
+use crate::channel::Origin;
+use crate::domain::{NumberId, WorkspaceId};
 use crate::number::{NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
 use crate::supervise::{Family, Nursery, Residence};
@@ -157,7 +158,7 @@ impl Family for WorkspaceFamily {
 struct SettleInWorkspace(std::sync::Weak<Shared>);
 
 impl Settle for SettleInWorkspace {
-    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(RequestId, Settled)>) {
+    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>) {
         let Some(shared) = self.0.upgrade() else { return };
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
             // A workspace that has just died has its messages handed over again when it is back.

@@ -11,9 +11,9 @@ use hashbrown::HashSet;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Channel, Outbound, Outcome};
+use crate::channel::{Channel, Failure, Origin, Outbound, Outcome};
 use crate::clock::Clock;
-use crate::domain::{RequestId, Timestamp, WorkspaceId};
+use crate::domain::{Timestamp, WorkspaceId};
 use crate::random;
 use crate::workspace::core::Settled;
 
@@ -32,7 +32,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 pub(crate) enum NumberMessage {
     /// Send these. Each gets one final answer, through [`super::Settle`], unless the actor dies.
     Dispatch(Vec<Outbound>),
-    /// The same, except for those of requests that it already has a message of.
+    /// The same, except for what it already has a message of.
     Recover(Vec<Outbound>),
     /// A message that took time has its outcome.
     Done(Box<Attempt>, Outcome),
@@ -66,13 +66,13 @@ pub(crate) struct State {
     /// To be sent from a moment on; the number tells those of one moment apart.
     delayed: BTreeMap<(Timestamp, u64), Attempt>,
     delayed_count: u64,
-    /// Requests whose messages are with the channel, once for each message.
-    in_flight: Vec<RequestId>,
+    /// What the messages that are with the channel belong to, once for each message.
+    in_flight: Vec<Origin>,
     breaker: Breaker,
     /// The generation of the running wait, and what it waits for. Older waits are ignored.
     wait: (u64, Option<Timestamp>),
     /// Answers not handed back yet.
-    answers: Vec<(RequestId, Settled)>,
+    answers: Vec<(Origin, Settled)>,
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
     draining: Option<oneshot::Sender<()>>,
@@ -88,10 +88,10 @@ impl State {
         self.delayed.insert((at, self.delayed_count), attempt);
     }
 
-    /// The requests that it has messages of.
-    fn requests(&self) -> HashSet<RequestId> {
+    /// What it has messages of.
+    fn origins(&self) -> HashSet<Origin> {
         let waiting = self.ready.iter().chain(self.delayed.values());
-        let waiting = waiting.map(|attempt| attempt.message.request());
+        let waiting = waiting.map(|attempt| attempt.message.origin);
         waiting.chain(self.in_flight.iter().copied()).collect()
     }
 }
@@ -120,14 +120,13 @@ impl Actor for NumberActor {
                 state.ready.extend(messages.into_iter().map(Attempt::first));
             }
             NumberMessage::Recover(messages) => {
-                let has = state.requests();
-                let missing =
-                    messages.into_iter().filter(|message| !has.contains(&message.request()));
+                let has = state.origins();
+                let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
                 state.ready.extend(missing.map(Attempt::first));
             }
             NumberMessage::Done(attempt, outcome) => {
-                let of = attempt.message.request();
-                if let Some(place) = state.in_flight.iter().position(|request| *request == of) {
+                let of = attempt.message.origin;
+                if let Some(place) = state.in_flight.iter().position(|origin| *origin == of) {
                     state.in_flight.swap_remove(place);
                 }
                 self.concluded(*attempt, outcome, state);
@@ -194,7 +193,7 @@ impl NumberActor {
         let delayed = std::mem::take(&mut state.delayed).into_values();
         let waiting: Vec<_> = state.ready.drain(..).chain(delayed).collect();
         for attempt in waiting {
-            self.conclude(&attempt.message, Settled::Failed(None), state);
+            self.conclude(&attempt.message, Settled::Failed(Failure::permanent(None)), state);
         }
     }
 
@@ -205,7 +204,7 @@ impl NumberActor {
         match Pin::as_mut(&mut sending).poll(&mut context) {
             Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
             Poll::Pending => {
-                state.in_flight.push(attempt.message.request());
+                state.in_flight.push(attempt.message.origin);
                 let myself = myself.clone();
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
@@ -220,9 +219,9 @@ impl NumberActor {
     fn concluded(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
         let settled = match outcome {
             Outcome::Sent => Settled::Sent,
-            Outcome::Failed { error_code } => Settled::Failed(error_code),
+            Outcome::Failed(failure) => Settled::Failed(failure),
             Outcome::Unknown => Settled::Unknown,
-            Outcome::Retry { after } => {
+            Outcome::Throttled { after, .. } | Outcome::Retry { after } => {
                 let now = self.clock.now();
                 state.breaker.failed(now);
                 let wait = after.unwrap_or_else(|| backoff(attempt.refusals, random::fraction()));
@@ -240,7 +239,7 @@ impl NumberActor {
             self.hand_back(state);
             state.workspace = Some(message.workspace.clone());
         }
-        state.answers.push((message.request(), settled));
+        state.answers.push((message.origin, settled));
     }
 
     /// Gives the collected answers to their workspace.

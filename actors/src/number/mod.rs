@@ -13,9 +13,9 @@ use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use std::sync::OnceLock;
 
-use crate::channel::{Channel, Outbound};
+use crate::channel::{Channel, Origin, Outbound};
 use crate::clock::Clock;
-use crate::domain::{NumberId, RequestId, Timestamp, WorkspaceId};
+use crate::domain::{NumberId, Timestamp, WorkspaceId};
 use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
@@ -24,7 +24,7 @@ pub(crate) use actor::NumberMessage;
 /// Takes a number's final answers.
 pub(crate) trait Settle: Send + Sync + 'static {
     /// The channel's final answers for messages of a workspace.
-    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(RequestId, Settled)>);
+    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>);
 
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);

@@ -85,7 +85,8 @@ struct Open {
     database: Database,
     journal: Keyspace,
     journal_state: Keyspace,
-    tables: [Keyspace; Table::ALL.len()],
+    /// In the order of `Table::ALL`.
+    tables: Vec<Keyspace>,
     last: AtomicU64,
     trimmed: AtomicU64,
     size: Mutex<JournalSize>,

@@ -58,12 +58,14 @@ pub enum Table {
     Buckets,
     /// The workspaces' event logs, in chunks.
     Events,
+    /// Answers that are given again under an idempotency key.
+    Idempotency,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 5] =
-        [Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events];
+    pub const ALL: &'static [Self] =
+        &[Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events, Self::Idempotency];
 
     /// The table's name on disk.
     #[must_use]
@@ -74,6 +76,7 @@ impl Table {
             Self::Keys => "keys",
             Self::Buckets => "buckets",
             Self::Events => "events",
+            Self::Idempotency => "idempotency",
         }
     }
 }

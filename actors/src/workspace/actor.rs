@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
+use crate::channel::Origin;
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::number::NumberSlot;
@@ -13,15 +14,18 @@ use crate::random;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Subscriber, Table};
 
+use super::command::{Context, Errand};
 use super::core::{Core, CreditsChange, Settled};
 use super::effects::Effects;
 use super::gate::{Gate, Held, refuse};
+use super::idempotency::Sweep;
 use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 use super::records::{self, NumberInfo, Profile};
 use super::slot::{ReplyTo, Slot};
+use super::view::{Pending, Records};
 use super::{WorkspaceSettings, load};
 
 /// What a workspace's actor is told. Each command is answered exactly once, after everything that
@@ -33,8 +37,10 @@ pub(crate) enum WorkspaceMessage {
     ResendOtp(RequestId, ReplyTo<OtpSent, ResendOtpError>),
     ReadOtp(RequestId, ReplyTo<OtpState, ReadOtpError>),
     Configure(Configure, ReplyTo<WorkspaceSettings, ChangeError>),
+    /// Carry out a command beside the hot path.
+    Perform(Box<dyn Errand>),
     /// The number has final answers for messages.
-    Settled(Vec<(RequestId, Settled)>),
+    Settled(Vec<(Origin, Settled)>),
     /// The writer has settled a group that this workspace had something in.
     Committed(Group, Result<(), CommitError>),
     /// Time has passed.
@@ -82,8 +88,11 @@ pub(crate) struct Loaded {
     pub(super) gate: Gate,
     /// Emptied after each command; kept for its memory.
     pub(super) effects: Effects,
+    /// Changes of records that are not known to be durable.
+    pending: Pending,
+    sweep: Sweep,
     /// The number's answers that came while storage failed.
-    unnoted: Vec<(RequestId, Settled)>,
+    unnoted: Vec<(Origin, Settled)>,
     /// The key of the balance's record.
     credits_key: Vec<u8>,
     /// Time has brought more than was seen to.
@@ -179,6 +188,8 @@ impl Loaded {
             subscriber,
             gate: Gate::default(),
             effects: Effects::default(),
+            pending: Pending::default(),
+            sweep: Sweep::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
             behind: false,
@@ -195,7 +206,7 @@ impl Loaded {
             }
             return Ok(());
         }
-        let group = match (self.submit(&[]), held) {
+        let group = match (self.submit(), held) {
             (Ok(group), Some(held)) => {
                 self.gate.hold(group, held);
                 group
@@ -210,20 +221,21 @@ impl Loaded {
             }
         };
         self.gate.hold_outbound(group, self.effects.outbound.drain(..));
+        self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();
         Ok(())
     }
 
     /// Gives an answer that changed nothing, once all that it may tell of is durable.
-    fn pass(&mut self, held: Held) {
+    pub(super) fn pass(&mut self, held: Held) {
         if !self.gate.is_clear() {
             self.subscriber.hurry();
         }
         self.gate.pass(held);
     }
 
-    /// Puts the effects and `more` into the open group.
-    pub(super) fn submit(&mut self, more: &[ChangeRef<'_>]) -> Result<Group, StateLost> {
+    /// Puts the effects into the open group.
+    fn submit(&mut self) -> Result<Group, StateLost> {
         let balance = self.effects.credits.map(u64::to_be_bytes);
         let balance = balance.as_ref().map(|balance| ChangeRef {
             table: Table::Workspaces,
@@ -231,15 +243,17 @@ impl Loaded {
             value: Some(balance),
         });
         // At most one change on the hot path: no allocation for it.
-        let (one, many);
-        let changes: &[ChangeRef<'_>] = match (&balance, more) {
-            (None, more) => more,
-            (Some(balance), []) => {
-                one = [*balance];
+        let (one, many): (_, Vec<_>);
+        let changes: &[ChangeRef<'_>] = match balance {
+            None if self.effects.changes.is_empty() => &[],
+            Some(balance) if self.effects.changes.is_empty() => {
+                one = [balance];
                 &one
             }
-            (Some(balance), more) => {
-                many = [&[*balance], more].concat();
+            balance => {
+                let changes = self.effects.changes.iter();
+                let changes = changes.map(|(table, key, value)| ChangeRef { table, key, value });
+                many = balance.into_iter().chain(changes).collect();
                 &many
             }
         };
@@ -258,12 +272,16 @@ impl Loaded {
 
     /// Notes the number's answers. They come a thousand at a time at the most, and those that
     /// storage kept from being noted are noted in such parts too, because a commit is bounded.
-    fn settle(&mut self, answers: Vec<(RequestId, Settled)>) -> Result<(), StateLost> {
+    fn settle(&mut self, answers: Vec<(Origin, Settled)>) -> Result<(), StateLost> {
         for some in answers.chunks(1000) {
             // Nobody waits for it; a crash before it is durable hands the message over again.
             self.effects.patient = true;
-            for (id, settled) in some {
-                self.core.settle(*id, *settled, &mut self.effects);
+            for (origin, settled) in some {
+                match origin {
+                    Origin::Otp(id) => self.core.settle(*id, settled, &mut self.effects),
+                    // None is made yet.
+                    Origin::Message(_) => {}
+                }
             }
             self.finish(None)?;
         }
@@ -306,9 +324,16 @@ impl WorkspaceActor {
             WorkspaceMessage::Configure(configure, reply) => {
                 return self.configure(configure, reply, state);
             }
+            WorkspaceMessage::Perform(errand) => {
+                let records =
+                    Records { store: self.shared.store.as_ref(), pending: &state.pending };
+                let number = state.number.as_deref();
+                Held::Answer(errand.run(&mut Context { core, records, effects, number }))
+            }
             WorkspaceMessage::Settled(answers) => return state.settle(answers),
             WorkspaceMessage::Committed(group, result) => {
                 result?;
+                state.pending.committed(group);
                 self.shared.numbers.dispatch(state.gate.open(group));
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }
@@ -342,6 +367,15 @@ impl WorkspaceActor {
         state: &mut Loaded,
     ) -> Result<(), StateLost> {
         state.behind = state.core.tick(&mut state.effects);
+        if !state.behind {
+            let (store, now) = (self.shared.store.as_ref(), state.core.now());
+            match state.sweep.run(store, &self.slot.id, now, &mut state.effects) {
+                Ok(more) => state.behind = more,
+                Err(error) => {
+                    tracing::error!(workspace = %self.slot.id, %error, "answers cannot be forgotten");
+                }
+            }
+        }
         state.finish(None)?;
         if !state.behind {
             for done in std::mem::take(&mut state.barriers) {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::store::Table;
-use crate::store::writer::ChangeRef;
 
 use super::actor::{Configure, Loaded, StateLost, WorkspaceActor};
 use super::gate::Held;
@@ -33,21 +32,13 @@ impl WorkspaceActor {
         state.core.number = state.numbers.first().map(|number| number.id);
         state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
         let held = Held::Change(reply, Ok(Box::new(state.settings())));
-        let Some((key, value)) = change else { return state.finish(Some(held)) };
-        let change = ChangeRef { table: Table::Workspaces, key: &key, value: value.as_deref() };
-        let group = match state.submit(&[change]) {
-            Ok(group) => group,
-            Err(lost) => {
-                held.fail();
-                return Err(lost);
-            }
-        };
-        if let Some(number) = disconnected {
-            let numbers = Arc::clone(&self.shared.numbers);
-            state.gate.hold(group, Held::Disconnect(numbers, number));
+        if let Some((key, value)) = change {
+            state.effects.changes.set(Table::Workspaces, key, value);
         }
-        state.gate.hold(group, held);
-        state.effects.clear();
+        let Some(number) = disconnected else { return state.finish(Some(held)) };
+        let numbers = Arc::clone(&self.shared.numbers);
+        state.finish(Some(Held::Disconnect(numbers, number)))?;
+        state.pass(held);
         Ok(())
     }
 

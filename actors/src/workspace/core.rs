@@ -1,8 +1,9 @@
 //! The rules of a workspace, pure: a command and a moment go in; an answer and effects come out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::channel::{Content, Outbound};
+use crate::channel::{Content, Failure, Origin, Outbound, TemplateName};
 use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
 use crate::domain::{
     Event, Limits, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
@@ -25,12 +26,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 const TICK_MAX: usize = 1000;
 
 /// What the channel finally said of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// It took it.
     Sent,
-    /// It refused it, with its own error code where it gave one.
-    Failed(Option<u32>),
+    /// It refused it.
+    Failed(Failure),
     /// It was handed over and no answer came.
     Unknown,
     /// It did not take it while the code was valid.
@@ -60,12 +61,19 @@ pub(crate) struct Core {
     pub(super) number: Option<NumberId>,
     /// Derives the codes.
     pub(super) keys: CodeKeys,
+    /// The template that carries them.
+    pub(super) otp_template: Arc<TemplateName>,
 }
 
 impl Core {
     /// Takes the moment of a command: the clock's, or the latest that was seen if that is later.
     pub(crate) fn observe(&mut self, now: Timestamp) -> Timestamp {
         self.hot.advance(now);
+        self.hot.now()
+    }
+
+    /// The moment of the running command.
+    pub(crate) const fn now(&self) -> Timestamp {
         self.hot.now()
     }
 
@@ -150,18 +158,18 @@ impl Core {
 
     /// Takes what the channel said of a request's message. A message that is handed over again
     /// after a restart may be answered for twice; each payment is settled once.
-    pub(crate) fn settle(&mut self, id: RequestId, settled: Settled, effects: &mut Effects) {
+    pub(crate) fn settle(&mut self, id: RequestId, settled: &Settled, effects: &mut Effects) {
         if let Some(otp) = self.known(id).filter(|otp| otp.unsettled > 0) {
             self.settle_known(otp, settled, effects);
         }
     }
 
-    fn settle_known(&mut self, otp: Otp, settled: Settled, effects: &mut Effects) {
+    fn settle_known(&mut self, otp: Otp, settled: &Settled, effects: &mut Effects) {
         let (delivery, failure) = match settled {
             Settled::Sent => (Delivery::Sent, None),
             Settled::Unknown => (Delivery::Unknown, None),
-            Settled::Failed(error_code) => {
-                (Delivery::Failed, Some(OtpFailure::Channel { error_code }))
+            Settled::Failed(failure) => {
+                (Delivery::Failed, Some(OtpFailure::Channel { error_code: failure.code }))
             }
             Settled::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
         };
@@ -190,7 +198,7 @@ impl Core {
                 if self.hot.otps.at(slot).is_unsent() {
                     // No number has it any more, or none was there while it was of use.
                     for _ in 0..otp.unsettled {
-                        self.settle_known(otp, Settled::NotSentInTime, effects);
+                        self.settle_known(otp, &Settled::NotSentInTime, effects);
                     }
                 }
                 self.hot.otps.remove(slot);
@@ -319,11 +327,17 @@ impl Core {
         let code_key = self.keys.of_version(otp.key_version)?.clone();
         Some(Outbound {
             message_id,
+            origin: Origin::Otp(otp.id),
             number,
             workspace: self.id.clone(),
             to: otp.phone,
             give_up_at: otp.expires_at(),
-            content: Content::Otp { request_id: otp.id, length: otp.length, code_key },
+            content: Content::Otp {
+                request_id: otp.id,
+                length: otp.length,
+                code_key,
+                template: Arc::clone(&self.otp_template),
+            },
         })
     }
 

@@ -3,6 +3,8 @@
 use crate::channel::Outbound;
 use crate::domain::{Event, LogEntry, PublicEvent, Timestamp};
 
+use super::view::Changes;
+
 /// Collects the effects of one command. The buffers are used again for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
@@ -12,6 +14,8 @@ pub(crate) struct Effects {
     pub(super) log: Vec<u8>,
     /// How many entries `log` holds.
     pub(super) log_count: u32,
+    /// Changes of records, beside the balance.
+    pub(super) changes: Changes,
     /// The new balance, if it changed.
     pub(super) credits: Option<u64>,
     /// Nobody waits for them to be durable.
@@ -22,8 +26,11 @@ pub(crate) struct Effects {
 
 impl Effects {
     /// Whether anything has to become durable.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.log.is_empty() && self.credits.is_none()
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+            && self.log.is_empty()
+            && self.credits.is_none()
+            && self.changes.is_empty()
     }
 
     /// Empties the buffers and keeps their memory.
@@ -32,6 +39,7 @@ impl Effects {
         self.log.clear();
         self.log_count = 0;
         self.credits = None;
+        self.changes.clear();
         self.patient = false;
         self.outbound.clear();
     }

@@ -10,6 +10,7 @@ use crate::domain::NumberId;
 use crate::number::Numbers;
 use crate::store::writer::Group;
 
+use super::command::Answering;
 use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Unavailable,
     UnavailableReason, Verification, VerifyOtpError,
@@ -24,6 +25,8 @@ pub(super) enum Held {
     Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
     Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
     Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<Box<WorkspaceSettings>, ChangeError>),
+    /// That of a command beside the hot path.
+    Answer(Box<dyn Answering>),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
     /// Somebody waits for everything before this to be durable.
@@ -38,6 +41,7 @@ impl Held {
             Self::Resend(reply, answer) => reply.send(answer),
             Self::Read(reply, answer) => reply.send(answer),
             Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
+            Self::Answer(answer) => answer.release(),
             Self::Disconnect(numbers, number) => numbers.close(number),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
@@ -57,6 +61,7 @@ impl Held {
             }
             Self::Read(reply, _) => reply.send(Err(why.into())),
             Self::Change(reply, _) => reply.send(Err(why.into())),
+            Self::Answer(answer) => answer.fail(why),
             // Dropping it tells that it did not come to be; the number goes on.
             Self::Barrier(_) | Self::Disconnect(..) => {}
         }
@@ -122,8 +127,8 @@ impl Gate {
         if self.outbound.is_empty() || messages.is_empty() {
             return;
         }
-        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.request()).collect();
-        messages.retain(|message| !here.contains(&message.request()));
+        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.origin).collect();
+        messages.retain(|message| !here.contains(&message.origin));
     }
 
     /// A commit failed: whatever waits is answered that its outcome is unknown.
@@ -145,6 +150,7 @@ pub(super) fn refuse(message: WorkspaceMessage, why: Unavailable) {
         }
         WorkspaceMessage::ReadOtp(_, reply) => reply.send(Err(why.into())),
         WorkspaceMessage::Configure(_, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::Perform(errand) => errand.refuse(why),
         WorkspaceMessage::Settled(_)
         | WorkspaceMessage::Committed(..)
         | WorkspaceMessage::Tick

@@ -6,10 +6,13 @@ use tokio::sync::oneshot;
 
 use crate::domain::{EventId, PublicEvent, RequestId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
+use crate::random;
 use crate::store::StoreError;
 
 use super::WorkspaceSettings;
 use super::actor::{Configure, WorkspaceMessage};
+use super::command::{Asked, Command, Context};
+use super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
@@ -74,6 +77,21 @@ impl Workspace {
     /// [`SendOtpError`]: a limit, no number, no credits, or not now.
     pub async fn send_otp(&self, command: SendOtp) -> Result<OtpSent, SendOtpError> {
         self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
+    }
+
+    /// The same under an idempotency key, if there is one: a second call with the key and the same
+    /// body answers what the first did, for a day.
+    ///
+    /// # Errors
+    /// [`IdempotentError`]: the key was used otherwise, or what
+    /// [`send_otp`](Self::send_otp) refuses.
+    pub async fn send_otp_once(
+        &self,
+        command: SendOtp,
+        key: IdempotencyKey,
+    ) -> Result<Replayable<OtpSent>, IdempotentError<SendOtpError>> {
+        let command = SendOtpCommand { command, unique: random::unique() };
+        self.perform(Idempotent { key: Some(key), command }).await
     }
 
     /// Compares what a user entered with the request's code. At most one call ever, whatever
@@ -144,6 +162,11 @@ impl Workspace {
         self.call(|reply| WorkspaceMessage::Configure(configure, reply)).await
     }
 
+    /// Has a command beside the hot path carried out.
+    pub(crate) async fn perform<C: Command>(&self, command: C) -> Result<C::Answer, C::Error> {
+        self.call(|reply| WorkspaceMessage::Perform(Box::new(Asked { command, reply }))).await
+    }
+
     /// Takes a permit, sends a command, waits for its answer.
     async fn call<T, E: From<Unavailable>>(
         &self,
@@ -172,6 +195,24 @@ impl Workspace {
             Ok(answer) => answer,
             Err(_) => Err(Unavailable::because(UnavailableReason::Restarting).into()),
         }
+    }
+}
+
+/// Sending a one-time password, beside the hot path.
+struct SendOtpCommand {
+    command: SendOtp,
+    unique: u128,
+}
+
+impl Command for SendOtpCommand {
+    type Answer = OtpSent;
+    type Error = SendOtpError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
+        let now = context.now();
+        let down = context.number.and_then(|number| number.down_for(now));
+        let id = RequestId::from_parts(now, self.unique);
+        context.core.send_otp(self.command, id, down, context.effects)
     }
 }
 

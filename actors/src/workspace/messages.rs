@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::code::{CodeLength, Expiry};
 use crate::domain::{Phone, RequestId, Timestamp};
 
@@ -25,7 +27,7 @@ impl SendOtp {
 }
 
 /// A one-time password was accepted: durable, and on its way to the phone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtpSent {
     /// Names the request in every later call.
     pub request_id: RequestId,

@@ -4,12 +4,14 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+pub(crate) mod command;
 mod configure;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
 mod handle;
 pub(crate) mod hot;
+pub(crate) mod idempotency;
 mod index;
 pub(crate) mod load;
 mod log;
@@ -18,11 +20,13 @@ mod otps;
 pub(crate) mod records;
 mod sends;
 pub(crate) mod slot;
+pub(crate) mod view;
 
 #[cfg(test)]
 mod tests;
 
 pub use handle::{EventEntry, EventsPage, Workspace};
+pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use records::{NumberInfo, NumberKind};
 
 use crate::domain::Limits;

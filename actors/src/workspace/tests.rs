@@ -7,9 +7,10 @@ mod settle;
 mod tick;
 mod verify;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::channel::Outbound;
+use crate::channel::{Failure, Outbound, TemplateName};
 use crate::domain::event::Delivery;
 use crate::domain::{
     Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId, Timestamp,
@@ -76,6 +77,7 @@ impl Bench {
             credits: 1000,
             rules,
             number: Some(NumberId::from_bytes([9; 16])),
+            otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
         };
         Self {
             core,
@@ -152,7 +154,7 @@ impl Bench {
 
     fn settle(&mut self, id: RequestId, settled: Settled) {
         let settle = |core: &mut Core, effects: &mut Effects| {
-            core.settle(id, settled, effects);
+            core.settle(id, &settled, effects);
             Ok::<_, ()>(())
         };
         self.run(true, settle).unwrap();

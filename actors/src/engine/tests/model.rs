@@ -243,7 +243,10 @@ impl Model {
             let (PublicEvent::OtpSent { request_id, .. }
             | PublicEvent::OtpVerified { request_id, .. }
             | PublicEvent::OtpExpired { request_id, .. }
-            | PublicEvent::OtpFailed { request_id, .. }) = entry.event;
+            | PublicEvent::OtpFailed { request_id, .. }) = entry.event
+            else {
+                panic!("{:?} is about no one-time password", entry.event);
+            };
             told.entry(request_id).or_default().add(&entry.event);
         }
         for (id, told) in &told {
@@ -291,6 +294,7 @@ impl Told {
             PublicEvent::OtpExpired { .. } => &mut self.expired,
             PublicEvent::OtpFailed { reason: OtpFailure::MaxAttempts, .. } => &mut self.used_up,
             PublicEvent::OtpFailed { .. } => &mut self.paid_back,
+            PublicEvent::Other { .. } => return,
         };
         *count += 1;
     }

@@ -74,9 +74,8 @@ impl Open {
         // Frames are only ever read in long runs; records mostly one at a time.
         let journal = keyspace("journal", 64 * 1024)?;
         let journal_state = keyspace("journal-state", 4 * 1024)?;
-        let [meta, workspaces, keys, buckets, events] =
-            Table::ALL.map(|table| keyspace(table.name(), 4 * 1024));
-        let tables = [meta?, workspaces?, keys?, buckets?, events?];
+        let tables = Table::ALL.iter().map(|table| keyspace(table.name(), 4 * 1024));
+        let tables = tables.collect::<Result<_, _>>()?;
         let (trimmed, last) = positions(&journal, &journal_state)?;
         let bytes = journal.disk_space() + journal.tree.active_memtable().size();
         Ok(Self {

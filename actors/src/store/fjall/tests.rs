@@ -17,7 +17,7 @@ store_contract!(contract, tempfile::tempdir().unwrap());
 
 #[test]
 fn tables_are_listed_in_their_order() {
-    for (at, table) in Table::ALL.into_iter().enumerate() {
+    for (at, table) in Table::ALL.iter().copied().enumerate() {
         assert_eq!(table as usize, at);
     }
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Step {
     Send(u32),
     /// The argument picks a request; so below.
@@ -25,7 +25,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let millis = prop_oneof![0_u64..2_000, 0_u64..400_000, 3_000_000_u64..9_000_000];
     let settled = prop_oneof![
         Just(Settled::Sent),
-        Just(Settled::Failed(Some(7))),
+        Just(Settled::Failed(Failure::permanent(Some(7)))),
         Just(Settled::Unknown),
         Just(Settled::NotSentInTime),
     ];

@@ -1,0 +1,88 @@
+//! What a provider tells afterwards: what became of messages, what recipients wrote, what it made
+//! of templates.
+
+use crate::domain::{Phone, Timestamp};
+
+use super::{Failure, Origin, TemplateName};
+
+/// One callback of a provider about one number, already verified.
+#[derive(Debug, Clone, Default)]
+pub struct Callback {
+    /// What became of messages; repeated and reordered as it pleases the provider.
+    pub statuses: Vec<StatusUpdate>,
+    /// What recipients wrote.
+    pub inbound: Vec<Inbound>,
+    /// What became of templates.
+    pub templates: Vec<TemplateUpdate>,
+}
+
+/// A report on one message.
+#[derive(Debug, Clone)]
+pub struct StatusUpdate {
+    /// What the message belongs to, from the opaque field that it was sent with.
+    pub origin: Origin,
+    /// What the provider calls the message.
+    pub provider_id: Box<str>,
+    /// How far it has come.
+    pub status: Progress,
+    /// When, by the provider's clock.
+    pub at: Timestamp,
+}
+
+/// How far a message has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The provider has sent it.
+    Sent,
+    /// It is on the recipient's device.
+    Delivered,
+    /// The recipient has opened it.
+    Read,
+    /// It was not delivered.
+    Failed(Failure),
+}
+
+/// A message that a recipient wrote; its `Debug` shows neither sender nor text.
+#[derive(Clone)]
+pub struct Inbound {
+    /// What the provider calls it; repeated callbacks repeat it.
+    pub provider_id: Box<str>,
+    /// Who wrote.
+    pub from: Phone,
+    /// The name in the writer's profile, if the provider tells it.
+    pub name: Option<Box<str>>,
+    /// The provider's word for what it is: `text`, `image`, `button` and so on.
+    pub kind: Box<str>,
+    /// Its text or caption; empty if it has none.
+    pub text: Box<str>,
+    /// When it was written, by the provider's clock.
+    pub at: Timestamp,
+    /// The advertisement that led to it.
+    pub referral: Option<Referral>,
+}
+
+/// The advertisement that led somebody to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Referral {
+    /// What kind of source: `ad` or `post`.
+    pub source_type: Box<str>,
+    /// The provider's id of the source.
+    pub source_id: Box<str>,
+}
+
+/// What became of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateUpdate {
+    /// Which one.
+    pub template: TemplateName,
+    /// The provider's word for its status, such as `APPROVED`.
+    pub status: Box<str>,
+}
+
+impl std::fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Inbound");
+        shown.field("provider_id", &self.provider_id).field("kind", &self.kind);
+        shown.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! Commands beside the hot path: each is a type that says what it does, carried to the actor in a
+//! box and answered through the gate like every other one.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::domain::Timestamp;
+use crate::number::NumberSlot;
+use crate::store::Table;
+
+use super::core::Core;
+use super::effects::Effects;
+use super::messages::Unavailable;
+use super::records;
+use super::slot::ReplyTo;
+use super::view::{Records, unreadable};
+
+/// Something that a workspace can be asked to do or tell.
+///
+/// It is pure: the moment, the state and the committed records come in with the context, what it
+/// wants done goes into the context's effects, and whatever is random was drawn before. Its answer is
+/// given once its effects, and everything that it has read, are durable. A refusal that leaves
+/// effects has them carried out too.
+pub(crate) trait Command: Send + 'static {
+    /// What it answers.
+    type Answer: Send + 'static;
+    /// Why it refuses.
+    type Error: From<Unavailable> + Send + 'static;
+
+    /// Carries it out.
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error>;
+}
+
+/// What a command sees and changes.
+pub(crate) struct Context<'a> {
+    /// The state in memory; it has observed the command's moment.
+    pub(crate) core: &'a mut Core,
+    /// The records, with what earlier commands have changed.
+    pub(super) records: Records<'a>,
+    /// What is to be done.
+    pub(crate) effects: &'a mut Effects,
+    /// The number that messages leave through.
+    pub(crate) number: Option<&'a NumberSlot>,
+}
+
+impl Context<'_> {
+    /// The command's moment.
+    pub(crate) const fn now(&self) -> Timestamp {
+        self.core.now()
+    }
+
+    /// A record's value, with what this and earlier commands have made of it.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Unavailable> {
+        match self.effects.changes.get(table, key) {
+            Some(value) => Ok(value.map(<[u8]>::to_vec)),
+            None => self.records.get(table, key),
+        }
+    }
+
+    /// A record that is kept as JSON.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store or the record cannot be read.
+    pub(crate) fn get_json<T: DeserializeOwned>(
+        &self,
+        table: Table,
+        key: &[u8],
+    ) -> Result<Option<T>, Unavailable> {
+        let value = self.get(table, key)?;
+        value.map(|json| records::decode(&json).map_err(unreadable)).transpose()
+    }
+
+    /// Whether an earlier command's change of the record is on its way and not durable yet.
+    pub(crate) fn is_pending(&self, table: Table, key: &[u8]) -> bool {
+        self.records.pending.get(table, key).is_some()
+    }
+
+    /// Writes a record.
+    pub(crate) fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
+        self.effects.changes.set(table, key, Some(value));
+    }
+
+    /// Writes a record as JSON.
+    pub(crate) fn put_json<T: Serialize>(&mut self, table: Table, key: Vec<u8>, value: &T) {
+        self.put(table, key, records::encode(value));
+    }
+
+    /// Deletes a record, if it is there.
+    pub(crate) fn delete(&mut self, table: Table, key: Vec<u8>) {
+        self.effects.changes.set(table, key, None);
+    }
+}
+
+/// A command on its way to the actor, with the way back.
+pub(crate) trait Errand: Send {
+    /// Carries the command out.
+    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
+    /// Answers that it cannot be taken.
+    fn refuse(self: Box<Self>, why: Unavailable);
+}
+
+/// An answer at the gate.
+pub(crate) trait Answering: Send {
+    /// Gives it.
+    fn release(self: Box<Self>);
+    /// Answers that the outcome is unknown.
+    fn fail(self: Box<Self>, why: Unavailable);
+}
+
+/// A command and where its answer goes.
+pub(super) struct Asked<C: Command> {
+    pub(super) command: C,
+    pub(super) reply: ReplyTo<C::Answer, C::Error>,
+}
+
+struct Answered<T, E> {
+    reply: ReplyTo<T, E>,
+    answer: Result<T, E>,
+}
+
+impl std::fmt::Debug for dyn Errand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Errand")
+    }
+}
+
+impl<C: Command> Errand for Asked<C> {
+    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering> {
+        let Self { command, reply } = *self;
+        Box::new(Answered { reply, answer: command.carry_out(context) })
+    }
+
+    fn refuse(self: Box<Self>, why: Unavailable) {
+        self.reply.send(Err(why.into()));
+    }
+}
+
+impl<T: Send, E: From<Unavailable> + Send> Answering for Answered<T, E> {
+    fn release(self: Box<Self>) {
+        self.reply.send(self.answer);
+    }
+
+    fn fail(self: Box<Self>, why: Unavailable) {
+        self.reply.send(Err(why.into()));
+    }
+}

@@ -1,0 +1,213 @@
+//! Idempotency keys: a command that was carried out under a key answers the same again for a day.
+//!
+//! The answer is written in the commit of what it tells of, so that a crash keeps both or neither.
+//! Two records for each key, in [`Table::Idempotency`]: `workspace ‖ 0 ‖ k ‖ route ‖ hash` holds
+//! the answer, `workspace ‖ 0 ‖ t ‖ moment ‖ route ‖ hash` brings it to an end.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::domain::{Timestamp, WorkspaceId};
+use crate::store::{Direction, Store, StoreError, Table};
+
+use super::command::{Command, Context};
+use super::effects::Effects;
+use super::messages::{Unavailable, UnavailableReason};
+
+/// How long an answer is kept.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Most answers that one call of [`Sweep::run`] forgets, so that its changes fit in a commit.
+const SWEEP_MAX: usize = 500;
+
+/// What makes a command idempotent: the client's key and what it was used for.
+#[derive(Debug, Clone, Copy)]
+pub struct IdempotencyKey {
+    route: Route,
+    key: [u8; 32],
+    fingerprint: [u8; 32],
+}
+
+/// The operations that take a key, each with keys of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Sending a one-time password.
+    SendOtp,
+    /// Sending a message.
+    SendMessage,
+    /// Making a broadcast.
+    CreateBroadcast,
+    /// Making a contact.
+    CreateContact,
+}
+
+impl IdempotencyKey {
+    /// The key `key` for a request with this body.
+    #[must_use]
+    pub fn new(route: Route, key: &str, body: &[u8]) -> Self {
+        Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
+    }
+
+    fn name(&self) -> Vec<u8> {
+        let mut name = vec![self.route as u8];
+        name.extend_from_slice(&self.key);
+        name
+    }
+}
+
+/// An answer, and whether it is that of an earlier command under the same key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayable<T> {
+    /// The answer.
+    pub answer: T,
+    /// Whether nothing was done now.
+    pub replayed: bool,
+}
+
+/// Why a command under a key was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdempotentError<E> {
+    /// The key was used with another body.
+    #[error("this Idempotency-Key was used with another body")]
+    Mismatch,
+    /// A command under the same key is still under way.
+    #[error("a request with this Idempotency-Key is still under way")]
+    UnderWay,
+    /// The command was refused; the key may be used again.
+    #[error(transparent)]
+    Refused(E),
+}
+
+impl<E: From<Unavailable>> From<Unavailable> for IdempotentError<E> {
+    fn from(why: Unavailable) -> Self {
+        Self::Refused(why.into())
+    }
+}
+
+/// What is kept under a key.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    fingerprint: [u8; 32],
+    at: Timestamp,
+    /// The answer in postcard's format.
+    answer: Vec<u8>,
+}
+
+/// A command under a key.
+pub(crate) struct Idempotent<C> {
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) command: C,
+}
+
+impl<C> Command for Idempotent<C>
+where
+    C: Command,
+    C::Answer: Serialize + DeserializeOwned,
+{
+    type Answer = Replayable<C::Answer>;
+    type Error = IdempotentError<C::Error>;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error> {
+        let Some(key) = self.key else {
+            let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
+            return Ok(Replayable { answer, replayed: false });
+        };
+        let name = key.name();
+        let of_key = record_key(&context.core.id, b'k', &name);
+        if let Some(answer) = known(context, &key, &of_key)? {
+            return Ok(Replayable { answer, replayed: true });
+        }
+        let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
+        let at = context.now();
+        let mut encoded = Vec::new();
+        crate::domain::event::encode(&answer, &mut encoded);
+        let record = Record { fingerprint: key.fingerprint, at, answer: encoded };
+        let mut value = Vec::new();
+        crate::domain::event::encode(&record, &mut value);
+        context.put(Table::Idempotency, of_key, value);
+        let by_time = [&at.as_millis().to_be_bytes(), name.as_slice()].concat();
+        let by_time = record_key(&context.core.id, b't', &by_time);
+        context.put(Table::Idempotency, by_time, Vec::new());
+        Ok(Replayable { answer, replayed: false })
+    }
+}
+
+/// The answer that is kept under the key, if one is.
+fn known<T: DeserializeOwned, E: From<Unavailable>>(
+    context: &Context<'_>,
+    key: &IdempotencyKey,
+    record_key: &[u8],
+) -> Result<Option<T>, IdempotentError<E>> {
+    let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(None) };
+    let damaged = |_| {
+        tracing::error!("the answer under an idempotency key cannot be read");
+        Unavailable::because(UnavailableReason::Storage)
+    };
+    let record: Record = postcard::from_bytes(&record).map_err(damaged)?;
+    if record.at.plus(KEPT) <= context.now() {
+        return Ok(None);
+    }
+    if record.fingerprint != key.fingerprint {
+        return Err(IdempotentError::Mismatch);
+    }
+    if context.is_pending(Table::Idempotency, record_key) {
+        return Err(IdempotentError::UnderWay);
+    }
+    Ok(Some(postcard::from_bytes(&record.answer).map_err(damaged)?))
+}
+
+fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, kind], name].concat()
+}
+
+/// Forgets answers whose time is over.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// Nothing ends before this.
+    next: Timestamp,
+}
+
+impl Sweep {
+    /// Forgets some that have ended by `now`. Returns whether there may be more.
+    pub(super) fn run(
+        &mut self,
+        store: &dyn Store,
+        workspace: &WorkspaceId,
+        now: Timestamp,
+        effects: &mut Effects,
+    ) -> Result<bool, StoreError> {
+        if now < self.next {
+            return Ok(false);
+        }
+        // One that comes later ends later.
+        self.next = now.plus(KEPT);
+        let prefix = record_key(workspace, b't', &[]);
+        let mut ended = Vec::new();
+        store.scan(Table::Idempotency, &prefix, None, Direction::Forward, &mut |key, _| {
+            let Some((at, name)) = key[prefix.len()..].split_first_chunk() else {
+                return ControlFlow::Continue(());
+            };
+            let ends = Timestamp::from_millis(u64::from_be_bytes(*at)).plus(KEPT);
+            if ends > now || ended.len() == SWEEP_MAX {
+                self.next = ends;
+                return ControlFlow::Break(());
+            }
+            ended.push((key.to_vec(), name.to_vec(), ends));
+            ControlFlow::Continue(())
+        })?;
+        for (by_time, name, ends) in &ended {
+            let of_key = record_key(workspace, b'k', name);
+            // The key may have been used anew since.
+            let record = store.get(Table::Idempotency, &of_key)?;
+            let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
+            if record.is_some_and(|record| record.at.plus(KEPT) <= *ends) {
+                effects.changes.set(Table::Idempotency, of_key, None);
+            }
+            effects.changes.set(Table::Idempotency, by_time.clone(), None);
+        }
+        Ok(ended.len() == SWEEP_MAX)
+    }
+}
