@@ -64,9 +64,9 @@ async fn a_key_holds_for_a_day() {
     let api = server.workspace("acme").await;
     let body = json!({"phone": PHONE});
     let first = send(&api, "k", &body).await.ok();
-    server.demo().await.post("/v1/sandbox/clock", json!({"advance_seconds": 86_399})).await.ok();
+    server.advance(86_399).await;
     assert_eq!(send(&api, "k", &body).await.ok(), first);
-    server.demo().await.post("/v1/sandbox/clock", json!({"advance_seconds": 2})).await.ok();
+    server.advance(2).await;
     let later = send(&api, "k", &body).await;
     assert!(!is_replayed(&later));
     assert_ne!(later.ok(), first);
