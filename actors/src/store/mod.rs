@@ -60,12 +60,27 @@ pub enum Table {
     Events,
     /// Answers that are given again under an idempotency key.
     Idempotency,
+    /// Single messages: where each stands, and what it says.
+    Messages,
+    /// When a contact last wrote to a number.
+    Windows,
+    /// What was received lately, to know repeated callbacks by.
+    Received,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: &'static [Self] =
-        &[Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events, Self::Idempotency];
+    pub const ALL: &'static [Self] = &[
+        Self::Meta,
+        Self::Workspaces,
+        Self::Keys,
+        Self::Buckets,
+        Self::Events,
+        Self::Idempotency,
+        Self::Messages,
+        Self::Windows,
+        Self::Received,
+    ];
 
     /// The table's name on disk.
     #[must_use]
@@ -77,6 +92,9 @@ impl Table {
             Self::Buckets => "buckets",
             Self::Events => "events",
             Self::Idempotency => "idempotency",
+            Self::Messages => "messages",
+            Self::Windows => "windows",
+            Self::Received => "received",
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::store::Table;
 
 use super::core::Core;
 use super::effects::Effects;
+use super::message::waiters::Waiters;
 use super::messages::Unavailable;
 use super::records;
 use super::slot::ReplyTo;
@@ -41,6 +42,8 @@ pub(crate) struct Context<'a> {
     pub(crate) effects: &'a mut Effects,
     /// The number that messages leave through.
     pub(crate) number: Option<&'a NumberSlot>,
+    /// Who waits for the channel's answers.
+    pub(super) waiters: &'a mut Waiters,
 }
 
 impl Context<'_> {

@@ -1,0 +1,90 @@
+//! What callers ask of a workspace about messages.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::domain::MessageId;
+use crate::random;
+use crate::store::Table;
+use crate::workspace::Workspace;
+use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::records;
+use crate::workspace::view::unreadable;
+
+use super::send::{MessageSent, Send, SendMessage, SendMessageError};
+use super::state::{MessageState, MessageStatus};
+use super::waiters::Waiter;
+
+impl Workspace {
+    /// Accepts a message: when this answers it is durable and on its way. With an idempotency key a
+    /// second call with the key and the same body answers what the first did, for a day.
+    ///
+    /// # Errors
+    /// [`SendMessageError`]: no number, a closed window, no credits, or not now; or the key was
+    /// used otherwise.
+    pub async fn send_message(
+        &self,
+        message: SendMessage,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
+        self.accept(message, key, None).await
+    }
+
+    /// The same, and then waits for what the channel makes of the message, until `patience` is over.
+    ///
+    /// # Errors
+    /// Those of [`send_message`](Self::send_message).
+    pub async fn send_message_and_wait(
+        &self,
+        message: SendMessage,
+        key: Option<IdempotencyKey>,
+        patience: impl Future<Output = ()>,
+    ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
+        let (waiter, settled) = oneshot::channel();
+        let mut accepted = self.accept(message, key, Some(waiter)).await?;
+        tokio::select! {
+            biased;
+            // Nobody tells when the answer was given before, or when the workspace restarts. A lost
+            // answer is none: the message stays to be settled.
+            settled = settled => {
+                use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
+                accepted.answer.status = match settled {
+                    Ok(Sent | Delivered | Read) => Sent,
+                    Ok(Failed) => Failed,
+                    Ok(Queued | Unknown) | Err(_) => accepted.answer.status,
+                };
+            }
+            () = patience => {}
+        }
+        Ok(accepted)
+    }
+
+    async fn accept(
+        &self,
+        message: SendMessage,
+        key: Option<IdempotencyKey>,
+        waiter: Option<Waiter>,
+    ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
+        let command = Send { message, unique: random::unique(), waiter };
+        self.perform(Idempotent { key, command }).await
+    }
+
+    /// Where a message stands; `None` when there is none of that id.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
+        let permit = self.slot.admit(&self.shared.admission)?;
+        let (store, key) = (Arc::clone(&self.shared.store), MessageState::key(self.id(), id));
+        let read = tokio::task::spawn_blocking(move || {
+            let found = store.get(Table::Messages, &key).and_then(|found| {
+                found.map(|json| records::decode::<MessageState>(&json)).transpose()
+            });
+            drop(permit);
+            found.map_err(unreadable)
+        });
+        read.await.map_err(|_| Unavailable::because(UnavailableReason::Storage))?
+    }
+}
