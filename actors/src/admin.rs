@@ -115,16 +115,21 @@ impl Admin {
         })
     }
 
-    /// All workspaces, by id.
+    /// At most `limit` workspaces after the first `skip`, by id, and how many there are.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
-    pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>, Unavailable> {
+    pub async fn workspaces(
+        &self,
+        skip: usize,
+        limit: usize,
+    ) -> Result<(Vec<WorkspaceInfo>, usize), Unavailable> {
         let mut ids: Vec<_> =
             self.shared.workspaces.all().iter().map(|slot| slot.id.clone()).collect();
         ids.sort();
-        let mut infos = Vec::with_capacity(ids.len());
-        for id in ids {
+        let total = ids.len();
+        let mut infos = Vec::new();
+        for id in ids.into_iter().skip(skip).take(limit) {
             match self.workspace(&id).await {
                 Ok(info) => infos.push(info),
                 Err(AdminError::Unavailable(why)) => return Err(why),
@@ -132,7 +137,7 @@ impl Admin {
                 Err(_) => {}
             }
         }
-        Ok(infos)
+        Ok((infos, total))
     }
 
     /// One workspace. Its actor is asked if it runs, and not started if it does not.
