@@ -88,6 +88,6 @@ pub use workspace::messages::{
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NumberInfo, NumberKind, Replayable,
-    Route, Workspace,
+    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, NumberInfo, NumberKind,
+    Replayable, Route, Template, TemplateError, UseTemplateError, Workspace,
 };
