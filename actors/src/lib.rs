@@ -86,13 +86,13 @@ pub use engine::{
 pub use keys::MasterKeys;
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
-    MessageStatus, SendMessage, SendMessageError,
+    MessageStatus, SendMessage, SendMessageError, TemplateMessage,
 };
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NumberInfo, NumberKind, Replayable,
-    Route, Workspace,
+    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, NumberInfo, NumberKind,
+    Replayable, Route, Template, TemplateError, UseTemplateError, Workspace,
 };

@@ -33,6 +33,7 @@ pub(crate) enum Code {
     Unprocessable,
     OtpExpired,
     OtpMaxAttempts,
+    TemplateNotApproved,
     MessagingNotConnected,
     InsufficientCredits,
     RateLimited,
@@ -44,7 +45,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// Every code, for the document.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::ValidationError,
         Self::Unauthorized,
         Self::Forbidden,
@@ -57,6 +58,7 @@ impl Code {
         Self::Unprocessable,
         Self::OtpExpired,
         Self::OtpMaxAttempts,
+        Self::TemplateNotApproved,
         Self::MessagingNotConnected,
         Self::InsufficientCredits,
         Self::RateLimited,
@@ -81,6 +83,7 @@ impl Code {
             Self::Unprocessable => "UNPROCESSABLE",
             Self::OtpExpired => "OTP_EXPIRED",
             Self::OtpMaxAttempts => "OTP_MAX_ATTEMPTS",
+            Self::TemplateNotApproved => "TEMPLATE_NOT_APPROVED",
             Self::MessagingNotConnected => "MESSAGING_NOT_CONNECTED",
             Self::InsufficientCredits => "INSUFFICIENT_CREDITS",
             Self::RateLimited => "RATE_LIMITED",
@@ -106,6 +109,7 @@ impl Code {
             Self::Unprocessable
             | Self::OtpExpired
             | Self::OtpMaxAttempts
+            | Self::TemplateNotApproved
             | Self::MessagingNotConnected
             | Self::InsufficientCredits => StatusCode::UNPROCESSABLE_ENTITY,
             Self::RateLimited | Self::OtpRateLimited | Self::OtpWorkspaceLimit => {

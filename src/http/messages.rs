@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use postrider_actors::channel::TemplateName;
 use postrider_actors::domain::{MessageId, Phone};
 use postrider_actors::{
     Caller, MessageContent, MessageError, MessageSent, MessageState, Replayable, Route,
-    SendMessage, SendMessageError,
+    SendMessage, SendMessageError, TemplateMessage,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,6 +17,10 @@ use super::error::{ApiError, Code};
 use super::pipeline::{Answer, Call};
 use super::reply::Reply;
 use super::route::Routes;
+use super::templates::unusable;
+
+/// The language of a template when the body gives none.
+const LANGUAGE_DEFAULT: &str = "en";
 
 pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
     routes.post("/v1/messaging/send", send).get("/v1/messaging/messages/{message_id}", read)
@@ -29,14 +34,35 @@ pub(crate) struct SendBody<'a> {
     #[serde(borrow)]
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
     to: Cow<'a, str>,
-    /// `text`.
+    /// `template` or `text`.
     #[serde(borrow, rename = "type")]
-    #[schema(example = "text")]
+    #[schema(example = "template")]
     kind: Cow<'a, str>,
+    /// When `type` is `template`.
+    #[serde(borrow)]
+    template: Option<TemplateBody<'a>>,
     /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has written.
     #[serde(borrow)]
     #[schema(example = "Your table is ready.", min_length = 1, max_length = 4096)]
     text: Option<Cow<'a, str>>,
+}
+
+/// A template and the parameters for its places.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MessageTemplate)]
+pub(crate) struct TemplateBody<'a> {
+    /// The template's name.
+    #[serde(borrow)]
+    #[schema(example = "order_update")]
+    name: Cow<'a, str>,
+    /// Its language.
+    #[serde(borrow)]
+    #[schema(default = "en")]
+    language: Option<Cow<'a, str>>,
+    /// The parameters, in the channel's form; left out when the template has no places.
+    #[schema(value_type = Option<Vec<Object>>, example = json!([{"type": "body", "parameters": [
+        {"type": "text", "text": "Ada"}, {"type": "text", "text": "1234"}]}]))]
+    components: Option<Vec<serde_json::Value>>,
 }
 
 /// A message was accepted.
@@ -55,7 +81,7 @@ pub(crate) struct SentAnswer {
     post,
     path = "/v1/messaging/send",
     operation_id = "sendMessage",
-    tag = "Messages",
+    tag = "Messaging",
     summary = "Send a message",
     description = "Answered `queued` once it is durable. With `Prefer: wait=N` (1 to 30 seconds) \
                    the answer waits for the channel's: `sent` or `failed`, or `queued` when that \
@@ -99,7 +125,16 @@ fn message(body: &SendBody<'_>) -> Result<SendMessage, ApiError> {
             let text = text.parse().map_err(|error| ApiError::field("text", error))?;
             MessageContent::Text(text)
         }
-        _ => return Err(ApiError::field("type", "must be text")),
+        "template" => {
+            let template = body.template.as_ref();
+            let template = template.ok_or_else(|| ApiError::field("template", "must be given"))?;
+            MessageContent::Template(TemplateMessage {
+                name: (*template.name).into(),
+                language: template.language.as_deref().unwrap_or(LANGUAGE_DEFAULT).into(),
+                components: template.components.clone().unwrap_or_default(),
+            })
+        }
+        _ => return Err(ApiError::field("type", "must be template or text")),
     };
     Ok(SendMessage { to, content })
 }
@@ -114,10 +149,12 @@ pub(crate) struct MessageAnswer {
     /// Who gets it.
     #[schema(example = "+15550123456")]
     to: String,
-    /// `text`.
+    /// `template` or `text`.
     #[serde(rename = "type")]
-    #[schema(example = "text")]
+    #[schema(example = "template")]
     kind: &'static str,
+    /// The template's name and language; null for a text.
+    template: Option<TemplateAnswer>,
     /// `queued`, `sent`, `delivered`, `read`, `failed`, or `unknown`: it was handed over and no
     /// answer came.
     #[schema(example = "delivered")]
@@ -147,6 +184,18 @@ pub(crate) struct MessageAnswer {
     failed_at: Option<String>,
 }
 
+/// The template of a message.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = UsedTemplate)]
+pub(crate) struct TemplateAnswer {
+    /// Its name.
+    #[schema(example = "order_update")]
+    name: Box<str>,
+    /// Its language.
+    #[schema(example = "en")]
+    language: Box<str>,
+}
+
 /// Why a message failed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MessageError)]
@@ -173,6 +222,9 @@ impl From<MessageState> for MessageAnswer {
             message_id: state.message_id.to_string(),
             to: state.to.to_string(),
             kind: state.kind.as_str(),
+            template: state
+                .template
+                .map(|TemplateName { name, language }| TemplateAnswer { name, language }),
             status: state.status.as_str(),
             error: state.error.map(error),
             price: state.price,
@@ -190,7 +242,7 @@ impl From<MessageState> for MessageAnswer {
     get,
     path = "/v1/messaging/messages/{message_id}",
     operation_id = "readMessage",
-    tag = "Messages",
+    tag = "Messaging",
     summary = "Read where a message stands",
     params(("message_id" = String, Path, description = "What send answered")),
     responses((status = 200, description = "Where it stands", body = MessageAnswer))
@@ -211,6 +263,10 @@ impl From<SendMessageError> for ApiError {
             SendMessageError::NotConnected => Self::new(Code::MessagingNotConnected, message),
             SendMessageError::WindowClosed => {
                 Self::new(Code::Unprocessable, message).because("conversation_window_closed")
+            }
+            SendMessageError::Template(error) => unusable(error, "template."),
+            SendMessageError::OptedOut => {
+                Self::new(Code::Unprocessable, message).because("opted_out")
             }
             SendMessageError::InsufficientCredits { .. } => {
                 Self::new(Code::InsufficientCredits, message)

@@ -24,5 +24,6 @@ mod otp;
 mod otp_limits;
 mod sandbox;
 mod start;
+mod templates;
 mod tidy;
 mod window;

@@ -267,3 +267,83 @@ async fn an_idempotency_key_sends_once() {
     assert_eq!(refused["reason"], "idempotency_mismatch");
     assert_eq!(credits(&server).await, 99_999);
 }
+
+/// A template with these texts in its body.
+fn template(to: &str, name: &str, texts: &[&str]) -> Value {
+    let parameters: Vec<_> =
+        texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+    let components = json!([{"type": "body", "parameters": parameters}]);
+    let components = if texts.is_empty() { json!([]) } else { components };
+    let template = json!({"name": name, "language": "en", "components": components});
+    json!({"to": to, "type": "template", "template": template})
+}
+
+#[tokio::test]
+async fn a_template_needs_no_window() {
+    let server = TestServer::with(&[("PRICES__TEMPLATE_UTILITY", "2")]).await;
+    let demo = server.demo();
+    let sent = send_waiting(&demo, &template(PHONE, "order_update", &["Ada", "1234"]), &[]).await;
+    let sent = sent.ok();
+    assert_eq!(sent["status"], "sent");
+    let message = read(&demo, &sent).await;
+    assert_eq!((&message["type"], &message["price"]), (&json!("template"), &json!(2)));
+    assert_eq!(message["template"], json!({"name": "order_update", "language": "en"}));
+    let shown = demo.get("/v1/sandbox/messages").await.ok()["data"][0].clone();
+    assert_eq!((&shown["kind"], &shown["message_id"]), (&json!("template"), &sent["message_id"]));
+    let text = shown["text"].as_str().unwrap();
+    assert!(text.contains("Ada") && text.contains("1234") && !text.contains("{{"), "{text}");
+    let told = demo.get("/v1/events?type=message.queued").await.ok()["data"][0]["data"].clone();
+    assert_eq!(told["template"], message["template"]);
+    let left_out = json!({"to": PHONE, "type": "template", "template": {"name": "welcome"}});
+    assert_eq!(send_waiting(&demo, &left_out, &[]).await.ok()["status"], "sent");
+    let marketing = template(PHONE, "spring_sale", &[]);
+    let reply = demo.post(SEND, &marketing).await;
+    assert!([200, 400].contains(&reply.status), "{}", reply.text());
+}
+
+#[tokio::test]
+async fn templates_that_cannot_be_sent_are_refused() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    for name in ["promo_pending", "promo_rejected"] {
+        demo.post(SEND, template(PHONE, name, &[])).await.check(422, "TEMPLATE_NOT_APPROVED");
+    }
+    demo.post(SEND, template(PHONE, "nobody_has_it", &[])).await.check(422, "UNPROCESSABLE");
+    let mut other_language = template(PHONE, "welcome", &[]);
+    other_language["template"]["language"] = json!("de");
+    demo.post(SEND, &other_language).await.check(422, "UNPROCESSABLE");
+    for (body, named) in [
+        (template(PHONE, "order_update", &[]), "template.components"),
+        (template(PHONE, "order_update", &["Ada"]), "template.components[0].parameters"),
+        (template(PHONE, "welcome", &["Ada"]), "template.components[0].parameters"),
+        (json!({"to": PHONE, "type": "template"}), "template"),
+        (json!({"to": PHONE, "type": "template", "template": null}), "template"),
+        (json!({"to": PHONE, "type": "template", "template": "x"}), "template"),
+        (json!({"to": PHONE, "type": "template", "template": {"name": 1}}), "template.name"),
+    ] {
+        demo.post(SEND, &body).await.check_field(named);
+    }
+    let nameless = json!({"to": PHONE, "type": "template", "template": {}});
+    let refused = demo.post(SEND, &nameless).await.check(400, "VALIDATION_ERROR");
+    assert!(refused["message"].as_str().unwrap().contains("name"));
+    let broken = json!({"to": PHONE, "type": "template",
+        "template": {"name": "welcome", "language": "en", "components": {}}});
+    demo.post(SEND, &broken).await.check_field("template.components");
+    assert!(events(&demo).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_unsent_template_goes_out_after_a_crash_as_it_was() {
+    let mut server = TestServer::start().await;
+    let demo = server.demo();
+    script(&demo, json!({"to": "*", "outcome": "unavailable"})).await;
+    let sent = demo.post(SEND, template(PHONE, "order_update", &["Ada", "1234"])).await.ok();
+    let path = "/admin/v1/workspaces/demo/templates/order_update/en";
+    let paused = json!({"status": "paused"});
+    server.admin().send_json("PATCH", path, &paused).await.ok();
+    server.crash().await;
+    await_status(&demo, &sent, "sent").await;
+    let shown = demo.get("/v1/sandbox/messages").await.ok()["data"][0].clone();
+    assert_eq!((&shown["kind"], &shown["message_id"]), (&json!("template"), &sent["message_id"]));
+    assert!(shown["text"].as_str().unwrap().contains("1234"));
+}

@@ -210,6 +210,7 @@ event_kinds! {
     MessageRead = "message.read", "the recipient has opened the message";
     MessageFailed = "message.failed", "the message was not delivered";
     MessageReceived = "message.received", "somebody wrote to a number";
+    TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
 }
 
 /// Why a one-time password failed.

@@ -66,6 +66,10 @@ pub enum Table {
     Windows,
     /// What was received lately, to know repeated callbacks by.
     Received,
+    /// Templates.
+    Templates,
+    /// Who has opted out of marketing.
+    Suppressions,
 }
 
 impl Table {
@@ -80,6 +84,8 @@ impl Table {
         Self::Messages,
         Self::Windows,
         Self::Received,
+        Self::Templates,
+        Self::Suppressions,
     ];
 
     /// The table's name on disk.
@@ -95,6 +101,8 @@ impl Table {
             Self::Messages => "messages",
             Self::Windows => "windows",
             Self::Received => "received",
+            Self::Templates => "templates",
+            Self::Suppressions => "suppressions",
         }
     }
 }

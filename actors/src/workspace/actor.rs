@@ -7,7 +7,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Failure, Origin, Outbound};
+use crate::channel::{Failure, Origin, Outbound, TemplateName};
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::random;
@@ -62,6 +62,8 @@ pub(crate) enum Configure {
     Read,
     /// Lays these limits over the workspace's own.
     Limits(LimitsOverride),
+    /// Sets the template that carries one-time passwords.
+    OtpTemplate(TemplateName),
     /// Changes the balance.
     Credits(CreditsChange),
     /// Connects a number.

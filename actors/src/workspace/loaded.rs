@@ -17,7 +17,7 @@ use super::idempotency::Sweep;
 use super::message::waiters::Waiters;
 use super::records::{self, NumberInfo, Profile};
 use super::view::{Pending, Records};
-use super::{WorkspaceSettings, inbound, message};
+use super::{inbound, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -222,15 +222,6 @@ impl Loaded {
             effects: &mut self.effects,
             number: self.number.as_deref(),
             waiters: &mut self.waiters,
-        }
-    }
-
-    pub(super) fn settings(&self) -> WorkspaceSettings {
-        WorkspaceSettings {
-            credits: self.core.credits,
-            limits: self.core.rules.limits,
-            numbers: self.numbers.clone(),
-            otps: self.core.hot.otps.len(),
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod records;
 mod reported;
 mod sends;
 pub(crate) mod slot;
+mod templates;
 mod unsent;
 pub(crate) mod view;
 mod window;
@@ -35,6 +36,7 @@ mod tests;
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use records::{NumberInfo, NumberKind};
+pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 
 use crate::domain::Limits;
 

@@ -1,11 +1,13 @@
-//! What the provider calls back about: reports on messages, and what contacts write.
+//! What the provider calls back about: reports on messages, what contacts write, and
+//! what became of templates.
 
 use crate::channel::Origin;
-use crate::channel::callback::{Callback, Inbound, StatusUpdate};
+use crate::channel::callback::{Callback, Inbound, StatusUpdate, TemplateUpdate};
 use crate::domain::NumberId;
 
 use super::command::{Command, Context};
 use super::messages::Unavailable;
+use super::templates::apply_template_update;
 use super::{Workspace, inbound, message};
 
 /// Most reports that one command takes up, so that its changes fit in a commit.
@@ -18,7 +20,7 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
-        let Callback { statuses, inbound, templates: _ } = callback;
+        let Callback { statuses, inbound, templates } = callback;
         let mut statuses = statuses.into_iter().peekable();
         while statuses.peek().is_some() {
             let some = statuses.by_ref().take(REPORTS_MAX).collect();
@@ -26,6 +28,9 @@ impl Workspace {
         }
         for inbound in inbound {
             self.perform(TakeInbound { number, inbound }).await?;
+        }
+        for template in templates {
+            self.perform(TakeTemplateUpdate(template)).await?;
         }
         Ok(())
     }
@@ -59,5 +64,16 @@ impl Command for TakeInbound {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         inbound::take(context, self.number, &self.inbound)
+    }
+}
+
+struct TakeTemplateUpdate(TemplateUpdate);
+
+impl Command for TakeTemplateUpdate {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        apply_template_update(context, &self.0)
     }
 }

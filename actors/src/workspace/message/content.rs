@@ -1,9 +1,11 @@
 //! What a message says, in a record of its own: written once and read to hand the message over
 //! again.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::channel::{Content, Origin, Outbound};
+use crate::channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
 use crate::domain::{MessageId, WorkspaceId};
 use crate::store::{Store, StoreError, Table};
 use crate::workspace::records;
@@ -15,6 +17,21 @@ use super::state::MessageState;
 #[serde(rename_all = "snake_case")]
 pub(super) enum StoredContent {
     Text(Box<str>),
+    Template { template: TemplateName, components: Box<str>, text: Box<str> },
+}
+
+impl From<&Content> for StoredContent {
+    fn from(content: &Content) -> Self {
+        match content {
+            Content::Template(content) => {
+                let TemplateContent { template, components, text } = (**content).clone();
+                Self::Template { template, components, text }
+            }
+            Content::Text(text) => Self::Text((**text).into()),
+            // A code is derived, never stored; no single message has one.
+            Content::Otp { .. } => Self::Text(Box::default()),
+        }
+    }
 }
 
 impl StoredContent {
@@ -28,6 +45,9 @@ impl StoredContent {
     fn into_content(self) -> Content {
         match self {
             Self::Text(text) => Content::Text(text.into()),
+            Self::Template { template, components, text } => {
+                Content::Template(Arc::new(TemplateContent { template, components, text }))
+            }
         }
     }
 }

@@ -1,7 +1,5 @@
 //! What callers ask of a workspace about messages.
 
-use std::sync::Arc;
-
 use tokio::sync::oneshot;
 
 use crate::domain::MessageId;
@@ -9,9 +7,8 @@ use crate::random;
 use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::messages::Unavailable;
 use crate::workspace::records;
-use crate::workspace::view::unreadable;
 
 use super::send::{MessageSent, Send, SendMessage, SendMessageError};
 use super::state::{MessageState, MessageStatus};
@@ -76,15 +73,10 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
-        let permit = self.slot.admit(&self.shared.admission)?;
-        let (store, key) = (Arc::clone(&self.shared.store), MessageState::key(self.id(), id));
-        let read = tokio::task::spawn_blocking(move || {
-            let found = store.get(Table::Messages, &key).and_then(|found| {
-                found.map(|json| records::decode::<MessageState>(&json)).transpose()
-            });
-            drop(permit);
-            found.map_err(unreadable)
-        });
-        read.await.map_err(|_| Unavailable::because(UnavailableReason::Storage))?
+        self.read(move |store, workspace| {
+            let record = store.get(Table::Messages, &MessageState::key(workspace, id))?;
+            record.map(|json| records::decode(&json)).transpose()
+        })
+        .await
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod waiters;
 
 use std::time::Duration;
 
-pub use send::{MessageContent, MessageSent, SendMessage, SendMessageError};
+pub use send::{MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage};
 pub use state::{MessageError, MessageKind, MessageState, MessageStatus};
 
 pub(super) use content::unsent;

@@ -1,13 +1,17 @@
 //! Accepting a message.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::channel::Content;
+use crate::channel::{Content, TemplateName};
+use crate::domain::template::TemplateCategory;
 use crate::domain::text::MessageText;
-use crate::domain::{Event, MessageId, Phone};
+use crate::domain::{Event, MessageId, NumberId, Phone};
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::templates::{UseTemplateError, use_template};
 use crate::workspace::window;
 
 use super::content::{StoredContent, outbound};
@@ -28,6 +32,26 @@ pub struct SendMessage {
 pub enum MessageContent {
     /// Free text, to somebody who has written in the last 24 hours.
     Text(MessageText),
+    /// A template with its parameters.
+    Template(TemplateMessage),
+}
+
+/// A template and the parameters for its places.
+#[derive(Clone)]
+pub struct TemplateMessage {
+    /// The template's name.
+    pub name: Box<str>,
+    /// Its language as the channel writes it.
+    pub language: Box<str>,
+    /// The channel's `components` of a message.
+    pub components: Vec<serde_json::Value>,
+}
+
+impl std::fmt::Debug for TemplateMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("TemplateMessage");
+        shown.field("name", &self.name).field("language", &self.language).finish_non_exhaustive()
+    }
 }
 
 /// A message was accepted.
@@ -48,6 +72,12 @@ pub enum SendMessageError {
     /// Free text, and the recipient has not written in the last 24 hours.
     #[error("the recipient has not written in the last 24 hours: only a template may be sent")]
     WindowClosed,
+    /// The template cannot be sent so.
+    #[error(transparent)]
+    Template(#[from] UseTemplateError),
+    /// The template is marketing, and the recipient wants none.
+    #[error("the recipient has opted out of marketing")]
+    OptedOut,
     /// The workspace cannot pay for it.
     #[error("not enough credits: {needed} needed, {available} available")]
     InsufficientCredits {
@@ -69,11 +99,12 @@ pub(super) struct Send {
     pub(super) waiter: Option<Waiter>,
 }
 
-/// What a message needs before it can be accepted.
+/// What a message is, once it may be sent.
 struct Checked {
+    number: NumberId,
     kind: MessageKind,
+    template: Option<TemplateName>,
     price: u64,
-    stored: StoredContent,
     content: Content,
 }
 
@@ -83,21 +114,11 @@ impl Command for Send {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
         let Self { message: SendMessage { to, content }, unique, waiter } = self;
-        let number = context.core.number.ok_or(SendMessageError::NotConnected)?;
-        let Checked { kind, price, stored, content } = match content {
-            MessageContent::Text(text) => {
-                if !window::is_open(context, number, to)? {
-                    return Err(SendMessageError::WindowClosed);
-                }
-                let text = text.as_str();
-                Checked {
-                    kind: MessageKind::Text,
-                    price: context.core.rules.prices.text,
-                    stored: StoredContent::Text((**text).into()),
-                    content: Content::Text(text.clone()),
-                }
-            }
+        let checked = match content {
+            MessageContent::Text(text) => check_text(context, to, &text)?,
+            MessageContent::Template(template) => check_template(context, to, &template)?,
         };
+        let Checked { number, kind, template, price, content } = checked;
         may_send(context, price)?;
         let now = context.now();
         let message_id = MessageId::from_parts(now, unique);
@@ -105,6 +126,7 @@ impl Command for Send {
             message_id,
             to,
             kind,
+            template,
             status: MessageStatus::Queued,
             error: None,
             number,
@@ -124,7 +146,9 @@ impl Command for Send {
             context.effects.tell(now, event);
         }
         let workspace = context.core.id.clone();
-        context.put_json(Table::Messages, StoredContent::key(&workspace, message_id), &stored);
+        let (content_key, stored) =
+            (StoredContent::key(&workspace, message_id), StoredContent::from(&content));
+        context.put_json(Table::Messages, content_key, &stored);
         context.put_json(Table::Messages, MessageState::key(&workspace, message_id), &state);
         context.effects.outbound.push(outbound(&workspace, &state, content));
         if let Some(waiter) = waiter {
@@ -132,6 +156,52 @@ impl Command for Send {
         }
         Ok(MessageSent { message_id, status: MessageStatus::Queued })
     }
+}
+
+/// Free text goes to those who have written lately.
+fn check_text(
+    context: &Context<'_>,
+    to: Phone,
+    text: &MessageText,
+) -> Result<Checked, SendMessageError> {
+    let number = context.core.number.ok_or(SendMessageError::NotConnected)?;
+    if !window::is_open(context, number, to)? {
+        return Err(SendMessageError::WindowClosed);
+    }
+    let price = context.core.rules.prices.text;
+    let content = Content::Text(text.as_str().clone());
+    Ok(Checked { number, kind: MessageKind::Text, template: None, price, content })
+}
+
+/// A template must be approved and its parameters must fit; marketing goes to nobody who has opted
+/// out of it.
+fn check_template(
+    context: &Context<'_>,
+    to: Phone,
+    message: &TemplateMessage,
+) -> Result<Checked, SendMessageError> {
+    let TemplateMessage { name, language, components } = message;
+    let (template, content) = use_template(context, name, language, components)?;
+    let number = context.core.number.ok_or(SendMessageError::NotConnected)?;
+    let prices = context.core.rules.prices;
+    let price = match template.category {
+        TemplateCategory::Utility => prices.template_utility,
+        TemplateCategory::Authentication => prices.template_authentication,
+        TemplateCategory::Marketing if has_opted_out(context, to)? => {
+            return Err(SendMessageError::OptedOut);
+        }
+        TemplateCategory::Marketing => prices.template_marketing,
+    };
+    let template = TemplateName { name: template.name, language: template.language };
+    let content = Content::Template(Arc::new(content));
+    Ok(Checked { number, kind: MessageKind::Template, template: Some(template), price, content })
+}
+
+/// Whether there is a record in [`Table::Suppressions`], under `workspace ‖ 0 ‖ phone`.
+fn has_opted_out(context: &Context<'_>, contact: Phone) -> Result<bool, Unavailable> {
+    let workspace = context.core.id.as_str().as_bytes();
+    let key = [workspace, &[0], contact.to_string().as_bytes()].concat();
+    Ok(context.get(Table::Suppressions, &key)?.is_some())
 }
 
 /// Whether a message of this price can be paid for and taken now.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::channel::TemplateName;
 use crate::domain::{EventKind, MessageId, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId};
 
 /// How far a message has come; each is further than those before it.
@@ -46,6 +47,8 @@ impl MessageStatus {
 pub enum MessageKind {
     /// Free text.
     Text,
+    /// A template.
+    Template,
 }
 
 impl MessageKind {
@@ -54,6 +57,7 @@ impl MessageKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
+            Self::Template => "template",
         }
     }
 }
@@ -78,6 +82,9 @@ pub struct MessageState {
     pub to: Phone,
     /// What kind it is.
     pub kind: MessageKind,
+    /// The template that it is made of, if it is one.
+    #[serde(default)]
+    pub template: Option<TemplateName>,
     /// How far it has come.
     pub status: MessageStatus,
     /// Why it failed, if it did.
@@ -179,6 +186,9 @@ impl MessageState {
             "type": self.kind.as_str(),
             "status": self.status.as_str(),
         });
+        if let Some(template) = &self.template {
+            data["template"] = json!(template);
+        }
         if let Some(error) = &self.error {
             data["error"] = json!(error);
         }
@@ -195,6 +205,7 @@ mod tests {
             message_id: MessageId::from_bytes([1; 16]),
             to: "+15550123456".parse().unwrap(),
             kind: MessageKind::Text,
+            template: None,
             status,
             error: None,
             number: NumberId::from_bytes([2; 16]),
