@@ -11,7 +11,6 @@ use crate::channel::{Failure, Origin, Outbound, TemplateName};
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::random;
-use crate::store::StoreError;
 use crate::store::writer::{CommitError, Group};
 
 use super::command::Errand;
@@ -221,10 +220,7 @@ impl WorkspaceActor {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
         }
         if !state.behind {
-            state.behind = self.sweep(state).unwrap_or_else(|error| {
-                tracing::error!(workspace = %self.slot.id, %error, "what is over cannot be forgotten");
-                false
-            });
+            state.behind = state.sweep(self.shared.store.as_ref());
         }
         state.finish(None)?;
         if !state.behind {
@@ -238,13 +234,6 @@ impl WorkspaceActor {
             state.subscriber.hurry();
         }
         Ok(())
-    }
-
-    /// Forgets records whose time is over. Returns whether there may be more.
-    fn sweep(&self, state: &mut Loaded) -> Result<bool, StoreError> {
-        let (store, id, now) = (self.shared.store.as_ref(), &self.slot.id, state.core.now());
-        let Loaded { sweep, received_sweep, effects, .. } = state;
-        Ok(sweep.run(store, id, now, effects)? || received_sweep.run(store, id, now, effects)?)
     }
 
     /// Has the unsent messages read from their records, on a thread that may block; what was read

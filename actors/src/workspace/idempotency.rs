@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::domain::{Timestamp, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use crate::store::Table;
 
 use super::command::{Command, Context};
-use super::effects::Effects;
 use super::messages::{Unavailable, UnavailableReason};
 
 /// How long an answer is kept.
@@ -172,21 +171,16 @@ pub(super) struct Sweep {
 
 impl Sweep {
     /// Forgets some that have ended by `now`. Returns whether there may be more.
-    pub(super) fn run(
-        &mut self,
-        store: &dyn Store,
-        workspace: &WorkspaceId,
-        now: Timestamp,
-        effects: &mut Effects,
-    ) -> Result<bool, StoreError> {
+    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+        let now = context.now();
         if now < self.next {
             return Ok(false);
         }
         // One that comes later ends later.
         self.next = now.plus(KEPT);
-        let prefix = record_key(workspace, b't', &[]);
+        let prefix = record_key(&context.core.id, b't', &[]);
         let mut ended = Vec::new();
-        store.scan(Table::Idempotency, &prefix, None, Direction::Forward, &mut |key, _| {
+        context.scan(Table::Idempotency, &prefix, &mut |key, _| {
             let Some((at, name)) = key[prefix.len()..].split_first_chunk() else {
                 return ControlFlow::Continue(());
             };
@@ -199,14 +193,14 @@ impl Sweep {
             ControlFlow::Continue(())
         })?;
         for (by_time, name, ends) in &ended {
-            let of_key = record_key(workspace, b'k', name);
-            // The key may have been used anew since.
-            let record = store.get(Table::Idempotency, &of_key)?;
+            let of_key = record_key(&context.core.id, b'k', name);
+            // The key may have been used anew since, or be just now.
+            let record = context.get(Table::Idempotency, &of_key)?;
             let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
             if record.is_some_and(|record| record.at.plus(KEPT) <= *ends) {
-                effects.changes.set(Table::Idempotency, of_key, None);
+                context.delete(Table::Idempotency, of_key);
             }
-            effects.changes.set(Table::Idempotency, by_time.clone(), None);
+            context.delete(Table::Idempotency, by_time.clone());
         }
         Ok(ended.len() == SWEEP_MAX)
     }
@@ -217,7 +211,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::MemoryStore;
+    use crate::store::{Direction, MemoryStore, Store};
     use crate::{Clock, CustomStore, Durability, Engine, EngineOptions, MasterKeys, SendOtp};
 
     fn answers(store: &dyn Store) -> usize {

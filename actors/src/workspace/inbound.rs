@@ -10,10 +10,9 @@ use serde_json::json;
 
 use crate::channel::callback::Inbound;
 use crate::domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use crate::store::Table;
 
 use super::command::Context;
-use super::effects::Effects;
 use super::messages::Unavailable;
 use super::window;
 
@@ -92,22 +91,17 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Forgets some that came long before `now`. Returns whether there may be more.
-    pub(super) fn run(
-        &mut self,
-        store: &dyn Store,
-        workspace: &WorkspaceId,
-        now: Timestamp,
-        effects: &mut Effects,
-    ) -> Result<bool, StoreError> {
+    /// Forgets some that came long ago. Returns whether there may be more.
+    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+        let now = context.now();
         if now < self.next {
             return Ok(false);
         }
         // One that was written before those that are there may still come: it stays a day longer.
         self.next = now.plus(Duration::from_secs(24 * 3600));
-        let prefix = received_key(workspace, None);
+        let prefix = received_key(&context.core.id, None);
         let mut ended = Vec::new();
-        store.scan(Table::Received, &prefix, None, Direction::Forward, &mut |key, _| {
+        context.scan(Table::Received, &prefix, &mut |key, _| {
             let id = key[prefix.len()..].try_into().map(MessageId::from_bytes);
             let over = id.is_ok_and(|id| id.timestamp().plus(KEPT) <= now);
             if !over || ended.len() == SWEEP_MAX {
@@ -121,7 +115,7 @@ impl Sweep {
             self.next = now;
         }
         for key in ended {
-            effects.changes.set(Table::Received, key, None);
+            context.delete(Table::Received, key);
         }
         Ok(more)
     }

@@ -13,11 +13,10 @@ use super::command::Context;
 use super::core::{Core, Settled};
 use super::effects::Effects;
 use super::gate::{Gate, Held};
-use super::idempotency::Sweep;
 use super::message::waiters::Waiters;
 use super::records::{self, NumberInfo, Profile};
 use super::view::{Pending, Records};
-use super::{inbound, message};
+use super::{idempotency, inbound, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -43,8 +42,8 @@ pub(crate) struct Loaded {
     pub(super) effects: Effects,
     /// Changes of records that are not known to be durable.
     pub(super) pending: Pending,
-    pub(super) sweep: Sweep,
-    pub(super) received_sweep: inbound::Sweep,
+    answers_sweep: idempotency::Sweep,
+    received_sweep: inbound::Sweep,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -78,7 +77,7 @@ impl Loaded {
             gate: Gate::default(),
             effects: Effects::default(),
             pending: Pending::default(),
-            sweep: Sweep::default(),
+            answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
             waiters: Waiters::default(),
             unnoted: Vec::new(),
@@ -211,6 +210,18 @@ impl Loaded {
                 return false;
             }
         }
+        more
+    }
+
+    /// Forgets records whose time is over. Returns whether there may be more.
+    pub(super) fn sweep(&mut self, store: &dyn Store) -> bool {
+        let mut answers = std::mem::take(&mut self.answers_sweep);
+        let mut received = std::mem::take(&mut self.received_sweep);
+        let mut context = self.context(store);
+        // What cannot be read now is forgotten later.
+        let more = answers.run(&mut context).unwrap_or(false)
+            || received.run(&mut context).unwrap_or(false);
+        (self.answers_sweep, self.received_sweep) = (answers, received);
         more
     }
 
