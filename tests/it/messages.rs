@@ -256,16 +256,46 @@ async fn an_idempotency_key_sends_once() {
     let key = [("Idempotency-Key", "k")];
     let first = send_waiting(&api, &text(PHONE), &key).await;
     assert_eq!(first.header("idempotency-replayed"), None);
+    assert_eq!(first.ok()["status"], "sent");
     for _ in 0..2 {
         let again = send_waiting(&api, &text(PHONE), &key).await;
         assert_eq!(again.header("idempotency-replayed"), Some("true"));
-        assert_eq!(again.ok()["message_id"], first.ok()["message_id"]);
+        assert_eq!(again.ok(), first.ok(), "what was answered, and not what was known at first");
         server.restart().await;
     }
     let other = json!({"to": PHONE, "type": "text", "text": "other"});
     let refused = send_waiting(&api, &other, &key).await.check(422, "UNPROCESSABLE");
     assert_eq!(refused["reason"], "idempotency_mismatch");
     assert_eq!(credits(&server).await, 99_999);
+}
+
+#[tokio::test]
+async fn a_key_is_taken_while_its_request_waits() {
+    let server = TestServer::start().await;
+    let api = server.workspace("acme").await;
+    write(&api, PHONE).await;
+    script(&api, json!({"to": PHONE, "outcome": "slow"})).await;
+    let key = [("Idempotency-Key", "k")];
+    let waiting = {
+        let api = api.clone();
+        tokio::spawn(async move { send_waiting(&api, &text(PHONE), &key).await })
+    };
+    let queued = async || (events(&api).await.len() == 2).then_some(());
+    eventually("message.queued", queued).await;
+    send_waiting(&api, &text(PHONE), &key).await.check(409, "CONFLICT");
+    server.advance(5).await;
+    let first = waiting.await.unwrap().ok();
+    assert_eq!(first["status"], "sent");
+    assert_eq!(send_waiting(&api, &text(PHONE), &key).await.ok(), first);
+    let mut short = vec![("Content-Type", "application/json"), ("Prefer", "wait=1")];
+    short.push(("Idempotency-Key", "short"));
+    let body = text(PHONE).to_string();
+    let queued = api.call("POST", SEND, &short, body.as_bytes()).await.ok();
+    assert_eq!(queued["status"], "queued");
+    server.advance(5).await;
+    await_status(&api, &queued, "sent").await;
+    let again = api.call("POST", SEND, &short, body.as_bytes()).await.ok();
+    assert_eq!(again, queued, "who gave up was answered so");
 }
 
 /// A template with these texts in its body.

@@ -46,8 +46,7 @@ impl Held {
             Self::Read(reply, answer) => reply.send(answer),
             Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
             Self::Answer(answer) => answer.release(),
-            // Nobody is told if the asker has gone away.
-            Self::Settled(waiter, status) => drop(waiter.send(status)),
+            Self::Settled(waiter, status) => waiter.tell(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {

@@ -50,6 +50,11 @@ impl IdempotencyKey {
         Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
     }
 
+    /// The key of the record that holds the answer.
+    pub(super) fn record_key(&self, workspace: &WorkspaceId) -> Vec<u8> {
+        record_key(workspace, b'k', &self.name())
+    }
+
     fn name(&self) -> Vec<u8> {
         let mut name = vec![self.route as u8];
         name.extend_from_slice(&self.key);
@@ -115,18 +120,14 @@ where
             return Ok(Replayable { answer, replayed: false });
         };
         let name = key.name();
-        let of_key = record_key(&context.core.id, b'k', &name);
+        let of_key = key.record_key(&context.core.id);
         if let Some(answer) = known(context, &key, &of_key)? {
             return Ok(Replayable { answer, replayed: true });
         }
         let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
         let at = context.now();
-        let mut encoded = Vec::new();
-        crate::domain::event::encode(&answer, &mut encoded);
-        let record = Record { fingerprint: key.fingerprint, at, answer: encoded };
-        let mut value = Vec::new();
-        crate::domain::event::encode(&record, &mut value);
-        context.put(Table::Idempotency, of_key, value);
+        let record = Record { fingerprint: key.fingerprint, at, answer: encoded(&answer) };
+        context.put(Table::Idempotency, of_key, encoded(&record));
         let by_time = [&at.as_millis().to_be_bytes(), name.as_slice()].concat();
         let by_time = record_key(&context.core.id, b't', &by_time);
         context.put(Table::Idempotency, by_time, Vec::new());
@@ -141,21 +142,43 @@ fn known<T: DeserializeOwned, E: From<Unavailable>>(
     record_key: &[u8],
 ) -> Result<Option<T>, IdempotentError<E>> {
     let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(None) };
-    let damaged = |_| {
-        tracing::error!("the answer under an idempotency key cannot be read");
-        Unavailable::because(UnavailableReason::Storage)
-    };
-    let record: Record = postcard::from_bytes(&record).map_err(damaged)?;
+    let record: Record = decoded(&record)?;
     if record.at.plus(KEPT) <= context.now() {
         return Ok(None);
     }
     if record.fingerprint != key.fingerprint {
         return Err(IdempotentError::Mismatch);
     }
-    if context.is_pending(Table::Idempotency, record_key) {
+    let is_waited_for = context.waiters.wait_for(record_key);
+    if is_waited_for || context.is_pending(Table::Idempotency, record_key) {
         return Err(IdempotentError::UnderWay);
     }
-    Ok(Some(postcard::from_bytes(&record.answer).map_err(damaged)?))
+    Ok(Some(decoded(&record.answer)?))
+}
+
+/// Keeps another answer in a record that holds one: that which is given in the end.
+pub(super) fn replace<T: Serialize>(
+    context: &mut Context<'_>,
+    record_key: &[u8],
+    answer: &T,
+) -> Result<(), Unavailable> {
+    let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(()) };
+    let record = Record { answer: encoded(answer), ..decoded(&record)? };
+    context.put(Table::Idempotency, record_key.to_vec(), encoded(&record));
+    Ok(())
+}
+
+fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    crate::domain::event::encode(value, &mut bytes);
+    bytes
+}
+
+fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unavailable> {
+    postcard::from_bytes(bytes).map_err(|_| {
+        tracing::error!("the answer under an idempotency key cannot be read");
+        Unavailable::because(UnavailableReason::Storage)
+    })
 }
 
 fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {

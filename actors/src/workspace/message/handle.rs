@@ -1,7 +1,5 @@
 //! What callers ask of a workspace about messages.
 
-use tokio::sync::oneshot;
-
 use crate::domain::MessageId;
 use crate::random;
 use crate::store::Table;
@@ -11,8 +9,8 @@ use crate::workspace::messages::Unavailable;
 use crate::workspace::records;
 
 use super::send::{MessageSent, Send, SendMessage, SendMessageError};
-use super::state::{MessageState, MessageStatus};
-use super::waiters::Waiter;
+use super::state::MessageState;
+use super::waiters::{self, Waiter};
 
 impl Workspace {
     /// Accepts a message: when this answers it is durable and on its way. With an idempotency key a
@@ -39,21 +37,11 @@ impl Workspace {
         key: Option<IdempotencyKey>,
         patience: impl Future<Output = ()>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
-        let (waiter, settled) = oneshot::channel();
+        let kept_under = key.map(|key| key.record_key(self.id()));
+        let (waiter, waiting) = waiters::waiter(kept_under);
         let mut accepted = self.accept(message, key, Some(waiter)).await?;
-        tokio::select! {
-            biased;
-            // Nobody tells when the answer was given before, or when the workspace restarts. A lost
-            // answer is none: the message stays to be settled.
-            settled = settled => {
-                use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
-                accepted.answer.status = match settled {
-                    Ok(Sent | Delivered | Read) => Sent,
-                    Ok(Failed) => Failed,
-                    Ok(Queued | Unknown) | Err(_) => accepted.answer.status,
-                };
-            }
-            () = patience => {}
+        if let Some(status) = waiting.settled(patience).await {
+            accepted.answer.status = status;
         }
         Ok(accepted)
     }

@@ -7,8 +7,10 @@ use crate::domain::{Event, MessageId, Timestamp};
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::core::Settled;
+use crate::workspace::idempotency;
 use crate::workspace::messages::Unavailable;
 
+use super::send::MessageSent;
 use super::state::{Learned, MessageError, MessageState, MessageStatus};
 
 /// Most characters of a channel's explanation that are kept.
@@ -91,7 +93,14 @@ fn learn(
     if let Some(event) = state.event() {
         context.effects.tell(context.now(), event);
     }
-    context.waiters.settled(id, state.status);
+    if let Some(waiter) = context.waiters.take(id) {
+        let status = state.status.as_answer();
+        if let Some(record) = &waiter.kept_under {
+            // Where it cannot be read, the first answer stays; that was logged.
+            idempotency::replace(context, record, &MessageSent { message_id: id, status }).ok();
+        }
+        context.waiters.answer(waiter, status);
+    }
     context.put_json(Table::Messages, key, &state);
     Ok(())
 }

@@ -41,6 +41,18 @@ impl MessageStatus {
     }
 }
 
+impl MessageStatus {
+    /// What somebody is answered who waits for what becomes of the message.
+    pub(super) const fn as_answer(self) -> Self {
+        match self {
+            Self::Sent | Self::Delivered | Self::Read => Self::Sent,
+            Self::Failed => Self::Failed,
+            // A lost answer is none: it stays to be settled.
+            Self::Queued | Self::Unknown => Self::Queued,
+        }
+    }
+}
+
 /// What kind of message it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
