@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, Engine, EngineOptions, Prices, SandboxOptions, ShutdownError,
+    AdmissionOptions, CloudApiOptions, Engine, EngineOptions, Prices, SandboxOptions, ShutdownError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -184,6 +184,12 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        cloud_api: CloudApiOptions {
+            base_url: settings.cloud_api.base_url.clone(),
+            version: settings.cloud_api.version.clone(),
+            connect_timeout: settings.cloud_api.connect_timeout_seconds,
+            timeout: settings.cloud_api.timeout_seconds,
+        },
         recorder: Some(metrics.recorder()),
         ..defaults
     })

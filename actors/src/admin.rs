@@ -1,6 +1,7 @@
 //! Administration: workspaces, keys, limits, credits, numbers.
 
 mod info;
+mod provider;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
 use crate::domain::{KeyId, Limits, LimitsOverride, NumberId, Timestamp, WorkspaceId};
 use crate::engine::{CLOCK_OFFSET_KEY, Shared, detached};
+use crate::number::info::{NewNumber, NewProvider, NumberInfo, NumberRecord};
 use crate::random;
 use crate::store::writer::CommitError;
 use crate::store::{Change, StoreError, Table};
@@ -18,9 +20,10 @@ use crate::workspace::actor::{Configure, WorkspaceMessage};
 use crate::workspace::core::CreditsChange;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::records::{self, Profile};
-use crate::workspace::{NumberInfo, NumberKind, Workspace, WorkspaceSettings};
+use crate::workspace::{Workspace, WorkspaceSettings};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
+pub use provider::AskError;
 
 /// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.
 pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
@@ -237,16 +240,34 @@ impl Admin {
         Ok(self.configure(id, change).await?.credits)
     }
 
+    /// Connects a number to a workspace.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn connect_number(
+        &self,
+        id: &WorkspaceId,
+        new: NewNumber,
+    ) -> Result<NumberInfo, AdminError> {
+        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        let now = self.shared.clock.now();
+        let number = random::number_id(now);
+        let stored = (id.clone(), NumberRecord::new(number, now, new, &self.shared.master_keys));
+        // First: messages may leave through it as soon as it is durable. Should the outcome be
+        // unknown, a number that nobody has does no harm until the next start.
+        self.shared.numbers.connect(&stored);
+        let info = stored.1.info.clone();
+        self.configure(id, Configure::Connect(Box::new(stored.1))).await?;
+        Ok(info)
+    }
+
     /// Connects a sandbox number to a workspace.
     ///
     /// # Errors
     /// [`AdminError`]: there is no such workspace, or not now.
     pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
-        let now = self.shared.clock.now();
-        let number =
-            NumberInfo { id: random::number_id(now), kind: NumberKind::Sandbox, created_at: now };
-        self.configure(id, Configure::Connect(number.clone())).await?;
-        Ok(number)
+        let new = NewNumber { provider: NewProvider::Sandbox, messages_per_second: None };
+        self.connect_number(id, new).await
     }
 
     /// A workspace's numbers, oldest first.

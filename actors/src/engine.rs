@@ -11,11 +11,13 @@ use ractor::ActorRef;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
 use crate::domain::{Limits, WorkspaceId};
 use crate::keys::MasterKeys;
 use crate::number::Numbers;
+use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::workspace::Workspace;
@@ -99,6 +101,10 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// Where the chat-app channel is.
+    pub cloud_api: CloudApiOptions,
+    /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
+    pub channel: Option<CustomChannel>,
     /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
     pub snapshot_journal_bytes: u64,
     /// Engine time.
@@ -133,6 +139,8 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            cloud_api: CloudApiOptions::default(),
+            channel: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
             clock: Clock::system(),
             recorder: None,

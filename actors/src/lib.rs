@@ -52,7 +52,8 @@
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
 //! | know the values and their rules | [`domain`] |
-//! | bring another provider | [`channel::Channel`] |
+//! | connect a number of the chat-app channel | [`Admin::connect_number`], [`NewProvider::CloudApi`] |
+//! | bring another provider | [`channel::Channel`], [`EngineOptions::channel`] |
 //! | bring another database | [`store::Store`], [`Durability::Custom`] |
 //!
 //! Each command is one method of [`Workspace`], and each of its errors says what was not done. Only
@@ -69,13 +70,20 @@ mod keys;
 mod metrics;
 mod number;
 pub mod random;
+mod sealed;
 mod snapshots;
 pub mod store;
 mod supervise;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
-pub use admin::{Admin, AdminError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState};
+pub use admin::{
+    Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
+};
+pub use channel::cloud_api::{
+    CloudApiAccount, CloudApiOptions, CloudApiSecrets, ListError, ListedTemplate, ProviderId,
+    ProviderIdError,
+};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use clock::Clock;
 pub use engine::{
@@ -83,11 +91,12 @@ pub use engine::{
     SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
+pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
+pub use number::providers::CustomChannel;
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NumberInfo, NumberKind, Replayable,
-    Route, Workspace,
+    EventEntry, EventsPage, IdempotencyKey, IdempotentError, Replayable, Route, Workspace,
 };

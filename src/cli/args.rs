@@ -179,9 +179,8 @@ pub(crate) enum NumbersCommand {
     Connect {
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// What is behind it
-        #[arg(long, value_parser = ["sandbox"])]
-        kind: String,
+        #[command(flatten)]
+        number: NumberArgs,
     },
     /// List the numbers
     List {
@@ -195,6 +194,67 @@ pub(crate) enum NumbersCommand {
         /// Its id, as `list` shows it
         number_id: NumberId,
     },
+}
+
+/// A number to be connected.
+#[derive(Args)]
+pub(crate) struct NumberArgs {
+    /// What is behind it
+    #[arg(long, value_parser = ["sandbox", "cloud_api"])]
+    pub(crate) kind: String,
+    /// Most messages in a second; 0 is no limit
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) messages_per_second: Option<u32>,
+    #[command(flatten)]
+    pub(crate) account: AccountArgs,
+}
+
+/// What a number of the chat-app channel needs.
+#[derive(Args)]
+#[group(id = "account")]
+pub(crate) struct AccountArgs {
+    /// The phone number itself, such as +15550001111
+    #[arg(long, required_if_eq("kind", "cloud_api"))]
+    pub(crate) phone: Option<String>,
+    /// The number's id at the provider
+    #[arg(long, required_if_eq("kind", "cloud_api"))]
+    pub(crate) phone_number_id: Option<String>,
+    /// The id of its business account at the provider
+    #[arg(long, required_if_eq("kind", "cloud_api"))]
+    pub(crate) account_id: Option<String>,
+    /// The bearer token of the provider's interface
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "POSTRIDER_CHANNEL_TOKEN",
+        hide_env_values = true,
+        required_if_eq("kind", "cloud_api")
+    )]
+    pub(crate) channel_token: Option<String>,
+    /// What the provider signs callbacks with
+    #[arg(
+        long,
+        value_name = "SECRET",
+        env = "POSTRIDER_CHANNEL_APP_SECRET",
+        hide_env_values = true,
+        required_if_eq("kind", "cloud_api")
+    )]
+    pub(crate) app_secret: Option<String>,
+    /// What the provider shows when it verifies the callback's address; of your choice
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "POSTRIDER_CHANNEL_VERIFY_TOKEN",
+        hide_env_values = true,
+        required_if_eq("kind", "cloud_api")
+    )]
+    pub(crate) verify_token: Option<String>,
+}
+
+impl std::fmt::Debug for NumberArgs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NumberArgs").field("kind", &self.kind).finish_non_exhaustive()
+    }
 }
 
 /// Why an argument is not a limit.
@@ -220,7 +280,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::error::ErrorKind> {
-        Cli::try_parse_from(line.split(' ')).map_err(|error| error.kind())
+        Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())
     }
 
     #[test]
@@ -247,6 +307,8 @@ mod tests {
             "postrider limits set --workspace a otp_per_phone_10m=0 otp_per_phone_hour=3",
             "postrider credits add -w a 5 --token t",
             "postrider numbers connect --workspace a --kind sandbox",
+            "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
+             --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }

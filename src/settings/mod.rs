@@ -15,7 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Log, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage,
+    Admin, AdmissionSettings, CloudApi, Log, Prices, SandboxSettings, Secrets, Server, Shutdown,
+    Storage,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -41,6 +42,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[cloud_api]`
+    pub cloud_api: CloudApi,
     /// `[shutdown]`
     pub shutdown: Shutdown,
     /// `[log]`
@@ -103,6 +106,7 @@ impl Settings {
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            cloud_api: CloudApi::build(layers)?,
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,
         };

@@ -161,6 +161,20 @@ section! {
 }
 
 section! {
+    /// Where the chat-app channel is.
+    CloudApi = "cloud_api"
+    /// The beginning of every address.
+    base_url: String = value::base_url,
+        "an http or https address without a path, such as \"https://graph.facebook.com\"";
+    /// The version of the interface.
+    version: String = value::version, "`v` and a number, such as \"v24.0\"";
+    /// Longest wait for a connection.
+    connect_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Longest wait for a whole answer.
+    timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+}
+
+section! {
     /// How the server stops.
     Shutdown = "shutdown"
     /// Longest that it may take.
@@ -210,7 +224,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 10] = [
+pub(super) static SECTIONS: [SectionSpec; 11] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -219,6 +233,7 @@ pub(super) static SECTIONS: [SectionSpec; 10] = [
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,
+    CloudApi::SPEC,
     Shutdown::SPEC,
     Log::SPEC,
 ];

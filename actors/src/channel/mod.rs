@@ -1,6 +1,7 @@
 //! The port to a provider: what hands messages to the outside.
 
 pub mod callback;
+pub mod cloud_api;
 pub mod sandbox;
 
 use std::future::Future;

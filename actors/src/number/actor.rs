@@ -221,7 +221,12 @@ impl NumberActor {
             Outcome::Sent => Settled::Sent,
             Outcome::Failed(failure) => Settled::Failed(failure),
             Outcome::Unknown => Settled::Unknown,
-            Outcome::Throttled { after, .. } | Outcome::Retry { after } => {
+            Outcome::Throttled { after, .. } => {
+                state.breaker.answered();
+                state.delay(self.clock.now().plus(after.unwrap_or(RETRY_MIN)), attempt);
+                return;
+            }
+            Outcome::Retry { after } => {
                 let now = self.clock.now();
                 state.breaker.failed(now);
                 let wait = after.unwrap_or_else(|| backoff(attempt.refusals, random::fraction()));

@@ -10,6 +10,7 @@ use crate::channel::Origin;
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::number::NumberSlot;
+use crate::number::info::{NumberInfo, NumberRecord};
 use crate::random;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Subscriber, Table};
@@ -23,7 +24,7 @@ use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
-use super::records::{self, NumberInfo, Profile};
+use super::records::{self, Profile};
 use super::slot::{ReplyTo, Slot};
 use super::view::{Pending, Records};
 use super::{WorkspaceSettings, load};
@@ -62,7 +63,7 @@ pub(crate) enum Configure {
     /// Changes the balance.
     Credits(CreditsChange),
     /// Connects a number.
-    Connect(NumberInfo),
+    Connect(Box<NumberRecord>),
     /// Disconnects a number.
     Disconnect(NumberId),
 }

@@ -27,9 +27,9 @@ mod tests;
 
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use records::{NumberInfo, NumberKind};
 
 use crate::domain::Limits;
+use crate::number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]
