@@ -1,6 +1,7 @@
 //! Administration: workspaces, keys, limits, credits, numbers.
 
 mod info;
+mod numbers;
 mod provider;
 
 use std::sync::Arc;
@@ -9,10 +10,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
-use crate::domain::{KeyId, Limits, LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use crate::channel::TemplateName;
+use crate::domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use crate::engine::{CLOCK_OFFSET_KEY, Shared, detached};
-use crate::number::info::{NewNumber, NewProvider, NumberInfo, NumberRecord};
-use crate::random;
 use crate::store::writer::CommitError;
 use crate::store::{Change, StoreError, Table};
 use crate::supervise::Residence;
@@ -98,7 +98,8 @@ impl Admin {
             return Err(CreateWorkspaceError::Exists);
         }
         let created_at = self.shared.clock.now();
-        let profile = Profile { name, created_at, limits: LimitsOverride::default() };
+        let profile =
+            Profile { name, created_at, limits: LimitsOverride::default(), otp_template: None };
         let key = records::profile_key(&id);
         let change = Change::put(Table::Workspaces, key, records::encode(&profile));
         self.shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
@@ -240,54 +241,16 @@ impl Admin {
         Ok(self.configure(id, change).await?.credits)
     }
 
-    /// Connects a number to a workspace.
+    /// Sets the template that carries a workspace's one-time passwords. It need not be known yet.
     ///
     /// # Errors
     /// [`AdminError`]: there is no such workspace, or not now.
-    pub async fn connect_number(
+    pub async fn set_otp_template(
         &self,
         id: &WorkspaceId,
-        new: NewNumber,
-    ) -> Result<NumberInfo, AdminError> {
-        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        let now = self.shared.clock.now();
-        let number = random::number_id(now);
-        let stored = (id.clone(), NumberRecord::new(number, now, new, &self.shared.master_keys));
-        // First: messages may leave through it as soon as it is durable. Should the outcome be
-        // unknown, a number that nobody has does no harm until the next start.
-        self.shared.numbers.connect(&stored);
-        let info = stored.1.info.clone();
-        self.configure(id, Configure::Connect(Box::new(stored.1))).await?;
-        Ok(info)
-    }
-
-    /// Connects a sandbox number to a workspace.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
-    pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
-        let new = NewNumber { provider: NewProvider::Sandbox, messages_per_second: None };
-        self.connect_number(id, new).await
-    }
-
-    /// A workspace's numbers, oldest first.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
-    pub async fn numbers(&self, id: &WorkspaceId) -> Result<Vec<NumberInfo>, AdminError> {
-        Ok(self.configure(id, Configure::Read).await?.numbers)
-    }
-
-    /// Disconnects a number.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace or number, or not now.
-    pub async fn disconnect_number(
-        &self,
-        id: &WorkspaceId,
-        number: NumberId,
+        template: TemplateName,
     ) -> Result<(), AdminError> {
-        self.configure(id, Configure::Disconnect(number)).await?;
+        self.configure(id, Configure::OtpTemplate(template)).await?;
         Ok(())
     }
 

@@ -98,5 +98,6 @@ pub use workspace::messages::{
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, Replayable, Route, Workspace,
+    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
+    Template, TemplateError, UseTemplateError, Workspace,
 };

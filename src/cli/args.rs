@@ -2,9 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
+use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Scope, WorkspaceId};
+
+use super::number_args::NumberArgs;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
 #[derive(Debug, Parser)]
@@ -30,6 +34,8 @@ pub(crate) enum Command {
     Credits(Group<CreditsCommand>),
     /// Connect, list and disconnect messaging numbers
     Numbers(Group<NumbersCommand>),
+    /// Add and list templates, change their status
+    Templates(Group<TemplatesCommand>),
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -196,65 +202,48 @@ pub(crate) enum NumbersCommand {
     },
 }
 
-/// A number to be connected.
-#[derive(Args)]
-pub(crate) struct NumberArgs {
-    /// What is behind it
-    #[arg(long, value_parser = ["sandbox", "cloud_api"])]
-    pub(crate) kind: String,
-    /// Most messages in a second; 0 is no limit
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) messages_per_second: Option<u32>,
-    #[command(flatten)]
-    pub(crate) account: AccountArgs,
-}
-
-/// What a number of the chat-app channel needs.
-#[derive(Args)]
-#[group(id = "account")]
-pub(crate) struct AccountArgs {
-    /// The phone number itself, such as +15550001111
-    #[arg(long, required_if_eq("kind", "cloud_api"))]
-    pub(crate) phone: Option<String>,
-    /// The number's id at the provider
-    #[arg(long, required_if_eq("kind", "cloud_api"))]
-    pub(crate) phone_number_id: Option<String>,
-    /// The id of its business account at the provider
-    #[arg(long, required_if_eq("kind", "cloud_api"))]
-    pub(crate) account_id: Option<String>,
-    /// The bearer token of the provider's interface
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "POSTRIDER_CHANNEL_TOKEN",
-        hide_env_values = true,
-        required_if_eq("kind", "cloud_api")
-    )]
-    pub(crate) channel_token: Option<String>,
-    /// What the provider signs callbacks with
-    #[arg(
-        long,
-        value_name = "SECRET",
-        env = "POSTRIDER_CHANNEL_APP_SECRET",
-        hide_env_values = true,
-        required_if_eq("kind", "cloud_api")
-    )]
-    pub(crate) app_secret: Option<String>,
-    /// What the provider shows when it verifies the callback's address; of your choice
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "POSTRIDER_CHANNEL_VERIFY_TOKEN",
-        hide_env_values = true,
-        required_if_eq("kind", "cloud_api")
-    )]
-    pub(crate) verify_token: Option<String>,
-}
-
-impl std::fmt::Debug for NumberArgs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NumberArgs").field("kind", &self.kind).finish_non_exhaustive()
-    }
+#[derive(Debug, Subcommand)]
+pub(crate) enum TemplatesCommand {
+    /// List the templates
+    List {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Add a template with a body, such as "Hello {{1}}"
+    Add {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its name: a-z, 0-9 and _
+        name: String,
+        /// Its language, as the channel writes it
+        #[arg(long, default_value = "en")]
+        language: String,
+        #[arg(long, value_parser = TemplateCategory::from_str)]
+        category: TemplateCategory,
+        #[arg(long, default_value = "approved", value_parser = TemplateStatus::from_str)]
+        status: TemplateStatus,
+        /// The body's text, with {{1}}, {{2}} … where parameters go
+        #[arg(long)]
+        body: String,
+    },
+    /// Change a template's status
+    Status {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its name
+        name: String,
+        /// Its language
+        #[arg(long, default_value = "en")]
+        language: String,
+        /// Such as approved or paused
+        #[arg(value_parser = TemplateStatus::from_str)]
+        status: TemplateStatus,
+    },
+    /// Bring the templates up to date with the channel's
+    Sync {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
 }
 
 /// Why an argument is not a limit.
@@ -309,6 +298,8 @@ mod tests {
             "postrider numbers connect --workspace a --kind sandbox",
             "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
+            "postrider templates add -w a hello --category utility --body Hello",
+            "postrider templates status -w a hello paused --language en_US",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -322,6 +313,8 @@ mod tests {
             "postrider limits set --workspace a",
             "postrider credits set --workspace a x",
             "postrider numbers connect --workspace a --kind cloud_api",
+            "postrider templates add -w a hello --category x --body Hello",
+            "postrider templates status -w a hello x",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod commands;
+mod number_args;
 mod serve;
 mod table;
 
@@ -49,5 +50,6 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Limits(group)) => commands::limits(group).await,
         Some(Command::Credits(group)) => commands::credits(group).await,
         Some(Command::Numbers(group)) => commands::numbers(group).await,
+        Some(Command::Templates(group)) => commands::templates(group).await,
     }
 }

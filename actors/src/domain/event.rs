@@ -181,6 +181,7 @@ macro_rules! event_kinds {
 
 event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
+    TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
 }
 
 /// Why a one-time password failed.

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::domain::{EventId, PublicEvent, RequestId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::random;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
 use super::WorkspaceSettings;
 use super::actor::{Configure, WorkspaceMessage};
@@ -18,6 +18,7 @@ use super::messages::{
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 use super::slot::{ReplyTo, Slot, Undelivered};
+use super::view::unreadable;
 
 /// How often a command that found no actor has one started before it gives up.
 const STARTS_MAX: usize = 3;
@@ -135,22 +136,26 @@ impl Workspace {
         limit: usize,
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
-        let storage = || Unavailable::because(UnavailableReason::Storage);
-        let permit = self.slot.admit(&self.shared.admission)?;
-        let (shared, id) = (Arc::clone(&self.shared), self.slot.id.clone());
+        let shared = Arc::clone(&self.shared);
         let kind = kind.map(str::to_owned);
-        let read = tokio::task::spawn_blocking(move || {
-            let page = read_events(&shared, &id, after, limit, kind.as_deref());
+        self.read(move |_, id| read_events(&shared, id, after, limit, kind.as_deref())).await
+    }
+
+    /// Reads what is committed, without asking the actor.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Store, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        let permit = self.slot.admit(&self.shared.admission)?;
+        let (store, id) = (Arc::clone(&self.shared.store), self.slot.id.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let read = read(store.as_ref(), &id);
             drop(permit);
-            page
+            read
         });
-        match read.await {
-            Ok(Ok(page)) => Ok(page),
-            Ok(Err(error)) => {
-                tracing::error!(workspace = %self.slot.id, %error, "the event log cannot be read");
-                Err(storage())
-            }
-            Err(_) => Err(storage()),
+        match reading.await {
+            Ok(read) => read.map_err(unreadable),
+            Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
         }
     }
 

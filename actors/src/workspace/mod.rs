@@ -20,6 +20,7 @@ mod otps;
 pub(crate) mod records;
 mod sends;
 pub(crate) mod slot;
+mod templates;
 pub(crate) mod view;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod tests;
 
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 
 use crate::domain::Limits;
 use crate::number::info::NumberInfo;
