@@ -53,17 +53,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    let numbers = Numbers::new(
-        Providers {
-            sandbox: Arc::clone(&sandbox),
-            custom: options.channel,
-            cloud_api: options.cloud_api,
-            master_keys: options.master_keys.clone(),
-            client: OnceLock::new(),
-        },
-        options.clock.clone(),
-    );
-    opened.numbers.iter().for_each(|stored| numbers.connect(stored));
+    let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
     let workspaces = Workspaces::default();
     for id in opened.workspaces {
@@ -108,6 +98,20 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+/// The numbers that are connected.
+fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -> Numbers {
+    let providers = Providers {
+        sandbox: Arc::clone(sandbox),
+        custom: options.channel.clone(),
+        cloud_api: options.cloud_api.clone(),
+        master_keys: options.master_keys.clone(),
+        client: OnceLock::new(),
+    };
+    let numbers = Numbers::new(providers, options.clock.clone());
+    stored.iter().for_each(|stored| numbers.connect(stored));
+    numbers
 }
 
 fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, StartError> {
