@@ -175,6 +175,7 @@ fn engine_options(
     let defaults = EngineOptions::on_disk(directory.path(), master_keys);
     Ok(EngineOptions {
         limits: settings.limits,
+        number_messages_per_second: settings.number_messages_per_second,
         prices: Prices { otp: settings.prices.otp },
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,

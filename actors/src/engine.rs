@@ -26,12 +26,14 @@ use crate::workspace::load::Recovered;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
 
+mod callbacks;
 mod root;
 mod start;
 mod stop;
 #[cfg(test)]
 mod tests;
 
+pub use callbacks::{CallbackError, CallbackReceiver};
 pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use stop::ShutdownError;
 
@@ -105,6 +107,9 @@ pub struct EngineOptions {
     pub cloud_api: CloudApiOptions,
     /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
     pub channel: Option<CustomChannel>,
+    /// Most messages in a second through a number that has no rate of its own, 0 for no limit;
+    /// `None`: 80 for one of the Cloud API, no limit for others.
+    pub number_messages_per_second: Option<u32>,
     /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
     pub snapshot_journal_bytes: u64,
     /// Engine time.
@@ -141,6 +146,7 @@ impl EngineOptions {
             sandbox: SandboxOptions { messages_kept: 200_000 },
             cloud_api: CloudApiOptions::default(),
             channel: None,
+            number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
             clock: Clock::system(),
             recorder: None,

@@ -49,6 +49,7 @@
 //! | send, verify, resend, read events | [`Workspace`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
+//! | take what a provider calls back | [`Engine::callbacks`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
 //! | know the values and their rules | [`domain`] |
@@ -87,8 +88,8 @@ pub use channel::cloud_api::{
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use clock::Clock;
 pub use engine::{
-    AdmissionOptions, CustomStore, Durability, Engine, EngineOptions, Health, Prices,
-    SandboxOptions, SharedRecorder, ShutdownError, StartError,
+    AdmissionOptions, CallbackError, CallbackReceiver, CustomStore, Durability, Engine,
+    EngineOptions, Health, Prices, SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
 pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};

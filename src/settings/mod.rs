@@ -34,6 +34,8 @@ pub struct Settings {
     pub secrets: Secrets,
     /// `[limits]`
     pub limits: Limits,
+    /// `limits.number_messages_per_second`
+    pub number_messages_per_second: Option<u32>,
     /// `[prices]`
     pub prices: Prices,
     /// `[admission]`
@@ -102,6 +104,7 @@ impl Settings {
             admin: Admin::build(layers)?,
             secrets: Secrets::build(layers)?,
             limits: section::build_limits(layers)?,
+            number_messages_per_second: section::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,

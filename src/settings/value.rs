@@ -128,6 +128,14 @@ pub(super) fn whole<T: TryFrom<u64>>(allowed: RangeInclusive<u64>) -> impl Fn(&R
     }
 }
 
+/// What `read` reads, or nothing where the text is empty.
+pub(super) fn optional<T>(read: impl Fn(&Raw) -> Option<T>) -> impl Fn(&Raw) -> Option<Option<T>> {
+    move |raw| match raw.as_text() {
+        Some("") => Some(None),
+        _ => read(raw).map(Some),
+    }
+}
+
 pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }

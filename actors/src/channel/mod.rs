@@ -45,6 +45,25 @@ pub enum Origin {
     Message(MessageId),
 }
 
+/// What goes first where not everything can go at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// One-time passwords and single messages.
+    First,
+    /// What has time.
+    Bulk,
+}
+
+impl Origin {
+    /// The lane that its messages take.
+    #[must_use]
+    pub const fn lane(self) -> Lane {
+        match self {
+            Self::Otp(_) | Self::Message(_) => Lane::First,
+        }
+    }
+}
+
 /// What a message says.
 #[derive(Debug, Clone)]
 pub enum Content {

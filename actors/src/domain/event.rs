@@ -182,6 +182,8 @@ macro_rules! event_kinds {
 event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
     TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
+    NumberStopped = "number.stopped", "a number's account cannot send; what it has waits";
+    NumberRecovered = "number.recovered", "a number that was stopped sends again";
 }
 
 /// Why a one-time password failed.

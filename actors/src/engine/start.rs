@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use dashmap::DashMap;
 use hashbrown::HashMap;
 use ractor::Actor;
 
@@ -107,6 +108,8 @@ fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -
         custom: options.channel.clone(),
         cloud_api: options.cloud_api.clone(),
         master_keys: options.master_keys.clone(),
+        messages_per_second: options.number_messages_per_second,
+        pauses: DashMap::new(),
         client: OnceLock::new(),
     };
     let numbers = Numbers::new(providers, options.clock.clone());

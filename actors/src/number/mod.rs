@@ -4,7 +4,14 @@
 pub(crate) mod actor;
 mod breaker;
 pub(crate) mod info;
+mod lanes;
+pub(crate) mod news;
+mod pacer;
+mod pause;
 pub(crate) mod providers;
+mod recipients;
+mod sending;
+mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +30,16 @@ use crate::workspace::core::Settled;
 
 pub(crate) use actor::NumberMessage;
 use info::Stored;
+use news::News;
 use providers::{Connected, Providers};
 
 /// Takes a number's final answers.
 pub(crate) trait Settle: Send + Sync + 'static {
     /// The channel's final answers for messages of a workspace.
     fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>);
+
+    /// Something happened to a number of a workspace.
+    fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News);
 
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);
@@ -195,8 +206,9 @@ impl Family for NumberFamily {
             return Err(SpawnErr::StartupFailed(error.into()));
         };
         let actor = actor::NumberActor {
+            number: *number,
             slot: self.0.slot(*number),
-            channel: Arc::clone(&connected.channel),
+            connected,
             clock: self.0.clock.clone(),
             numbers: Arc::clone(&self.0),
         };

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use dashmap::DashMap;
+
 use crate::channel::cloud_api::{CloudApi, CloudApiNumber, CloudApiOptions};
 use crate::channel::sandbox::{Sandbox, SandboxChannel};
 use crate::channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending};
@@ -9,6 +11,10 @@ use crate::domain::WorkspaceId;
 use crate::keys::MasterKeys;
 
 use super::info::{NumberKind, NumberRecord, Stored};
+use super::pause::Pause;
+
+/// Most messages in a second through a number of the Cloud API, where nothing is set.
+const CLOUD_API_RATE: u32 = 80;
 
 /// A channel of the embedder's own.
 #[derive(Clone)]
@@ -26,6 +32,10 @@ pub(crate) struct Providers {
     pub(crate) custom: Option<CustomChannel>,
     pub(crate) cloud_api: CloudApiOptions,
     pub(crate) master_keys: MasterKeys,
+    /// Most messages in a second through a number that has no rate of its own.
+    pub(crate) messages_per_second: Option<u32>,
+    /// Pauses that the numbers of an app, or of an account, share.
+    pub(crate) pauses: DashMap<Box<str>, Arc<Pause>>,
     /// Made when the first number needs it, because it may read the system's certificates.
     pub(crate) client: OnceLock<Result<CloudApi, String>>,
 }
@@ -37,6 +47,12 @@ pub(crate) struct Connected {
     pub(crate) channel: Arc<dyn Channel>,
     /// Its part of the Cloud API, if it is a number of that and can be used.
     pub(crate) cloud_api: Option<Arc<CloudApiNumber>>,
+    /// Most messages in a second; 0 for no limit.
+    pub(super) messages_per_second: u32,
+    /// Holds for all numbers of its app.
+    pub(super) app_pause: Arc<Pause>,
+    /// Holds for all numbers of its account.
+    pub(super) account_pause: Arc<Pause>,
 }
 
 impl Providers {
@@ -60,7 +76,25 @@ impl Providers {
                 }
             },
         };
-        Connected { workspace: workspace.clone(), channel, cloud_api }
+        let kind_rate = if info.kind == NumberKind::CloudApi { CLOUD_API_RATE } else { 0 };
+        let rate = info.messages_per_second.or(self.messages_per_second).unwrap_or(kind_rate);
+        let (app, account) = match &info.account {
+            Some(account) => (info.kind.as_str(), account.account_id.as_str()),
+            // One that has no account shares with nobody.
+            None => (info.kind.as_str(), &*info.id.to_string()),
+        };
+        Connected {
+            workspace: workspace.clone(),
+            channel,
+            cloud_api,
+            messages_per_second: rate,
+            app_pause: self.pause(app.to_owned()),
+            account_pause: self.pause(format!("{app}/{account}")),
+        }
+    }
+
+    fn pause(&self, scope: String) -> Arc<Pause> {
+        Arc::clone(&self.pauses.entry(scope.into()).or_default())
     }
 
     fn cloud_api(&self, record: &NumberRecord) -> Result<CloudApiNumber, String> {

@@ -37,6 +37,12 @@ fn opaque(origin: Origin) -> String {
     }
 }
 
+/// What a callback's opaque field names; nothing if it was not us who wrote it.
+pub(super) fn origin(opaque: &str) -> Option<Origin> {
+    let otp = opaque.parse().map(Origin::Otp);
+    otp.ok().or_else(|| opaque.parse().map(Origin::Message).ok())
+}
+
 /// `components` is JSON already and is passed on as it is.
 fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) {
     json.extend_from_slice(br#"","type":"template","template":{"name":"#);
@@ -102,6 +108,7 @@ mod tests {
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"text","text":{{"preview_url":false,"body":"Hello \"Ada\"\n"}},"biz_opaque_callback_data":"{id}"}}"#
         );
         assert_eq!(text_of(&message), expected);
+        assert_eq!(origin(&id.to_string()), Some(Origin::Message(id)));
     }
 
     #[test]
@@ -141,5 +148,9 @@ mod tests {
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"otp_code","language":{{"code":"en"}},"components":[{{"type":"body","parameters":[{{"type":"text","text":"{code}"}}]}},{{"type":"button","sub_type":"url","index":"0","parameters":[{{"type":"text","text":"{code}"}}]}}]}},"biz_opaque_callback_data":"{id}"}}"#
         );
         assert_eq!(text_of(&message), expected);
+        assert_eq!(origin(&id.to_string()), Some(Origin::Otp(id)));
+        for foreign in ["", "otp_", "msg_x", "key_01jd3v0x5n8m7k2q4r6s8t0w2y", "order 7"] {
+            assert_eq!(origin(foreign), None, "{foreign}");
+        }
     }
 }

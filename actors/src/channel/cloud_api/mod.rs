@@ -2,6 +2,7 @@
 
 mod answer;
 mod body;
+mod callback;
 mod http;
 mod templates;
 
@@ -144,7 +145,6 @@ pub(crate) struct CloudApiNumber {
     templates: String,
     phone_number_id: ProviderId,
     authorization: HeaderValue,
-    #[expect(dead_code, reason = "callbacks are verified with them")]
     secrets: CloudApiSecrets,
 }
 
