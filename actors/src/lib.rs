@@ -47,6 +47,7 @@
 //! |---|---|
 //! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
 //! | send, verify, resend, read events | [`Workspace`] |
+//! | send messages, take what a provider calls back | [`Workspace::send_message`], [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
 //! | take what a provider calls back | [`Engine::callbacks`] |
@@ -94,6 +95,10 @@ pub use engine::{
 pub use keys::MasterKeys;
 pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
 pub use number::providers::CustomChannel;
+pub use workspace::message::{
+    MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
+    MessageStatus, SendMessage, SendMessageError, TemplateMessage,
+};
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,

@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, CloudApi, Log, Prices, SandboxSettings, Secrets, Server, Shutdown,
-    Storage,
+    Admin, AdmissionSettings, CloudApi, Log, Messages, Prices, SandboxSettings, Secrets, Server,
+    Shutdown, Storage,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -38,6 +38,8 @@ pub struct Settings {
     pub number_messages_per_second: Option<u32>,
     /// `[prices]`
     pub prices: Prices,
+    /// `[messages]`
+    pub messages: Messages,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -106,6 +108,7 @@ impl Settings {
             limits: section::build_limits(layers)?,
             number_messages_per_second: section::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
+            messages: Messages::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,

@@ -60,8 +60,16 @@ pub enum Table {
     Events,
     /// Answers that are given again under an idempotency key.
     Idempotency,
+    /// Single messages: where each stands, and what it says.
+    Messages,
+    /// When a contact last wrote to a number.
+    Windows,
+    /// What was received lately, to know repeated callbacks by.
+    Received,
     /// Templates.
     Templates,
+    /// Who has opted out of marketing.
+    Suppressions,
 }
 
 impl Table {
@@ -73,7 +81,11 @@ impl Table {
         Self::Buckets,
         Self::Events,
         Self::Idempotency,
+        Self::Messages,
+        Self::Windows,
+        Self::Received,
         Self::Templates,
+        Self::Suppressions,
     ];
 
     /// The table's name on disk.
@@ -86,7 +98,11 @@ impl Table {
             Self::Buckets => "buckets",
             Self::Events => "events",
             Self::Idempotency => "idempotency",
+            Self::Messages => "messages",
+            Self::Windows => "windows",
+            Self::Received => "received",
             Self::Templates => "templates",
+            Self::Suppressions => "suppressions",
         }
     }
 }
