@@ -16,6 +16,7 @@ mod admin;
 mod bodies;
 mod checks;
 mod cloud_api;
+mod cloud_api_callbacks;
 mod connection;
 mod events;
 mod faults;
