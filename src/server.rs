@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, Engine, EngineOptions, MessageOptions, Prices, SandboxOptions, ShutdownError,
+    AdmissionOptions, CloudApiOptions, Engine, EngineOptions, MessageOptions, Prices,
+    SandboxOptions, ShutdownError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -187,6 +188,7 @@ fn engine_options(
             unknown_after: settings.messages.unknown_after_seconds,
             unsent_max: settings.messages.unsent_per_workspace_max,
         },
+        number_messages_per_second: settings.number_messages_per_second,
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,
             in_flight_total: settings.admission.in_flight_total,
@@ -195,6 +197,12 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        cloud_api: CloudApiOptions {
+            base_url: settings.cloud_api.base_url.clone(),
+            version: settings.cloud_api.version.clone(),
+            connect_timeout: settings.cloud_api.connect_timeout_seconds,
+            timeout: settings.cloud_api.timeout_seconds,
+        },
         recorder: Some(metrics.recorder()),
         ..defaults
     })

@@ -20,6 +20,7 @@ mod loaded;
 mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
+pub(crate) mod number_news;
 mod otps;
 mod receive;
 pub(crate) mod records;
@@ -41,11 +42,11 @@ pub use contacts::{
 };
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use records::{NumberInfo, NumberKind};
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 
 use crate::domain::Limits;
+use crate::number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]
