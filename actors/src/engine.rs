@@ -18,6 +18,7 @@ use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
+use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::load::Recovered;
@@ -99,6 +100,8 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// How webhooks are delivered.
+    pub webhooks: WebhookOptions,
     /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
     pub snapshot_journal_bytes: u64,
     /// Engine time.
@@ -133,6 +136,7 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            webhooks: WebhookOptions::default(),
             snapshot_journal_bytes: 64 * 1024 * 1024,
             clock: Clock::system(),
             recorder: None,
@@ -197,6 +201,7 @@ pub(crate) struct Shared {
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
+    pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) recovered: Recovered,
 }
 

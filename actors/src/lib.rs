@@ -69,9 +69,11 @@ mod keys;
 mod metrics;
 mod number;
 pub mod random;
+mod sealed;
 mod snapshots;
 pub mod store;
 mod supervise;
+mod webhook;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
@@ -83,11 +85,17 @@ pub use engine::{
     SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
+pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
+pub use webhook::guard::{AddressRules, WebhookUrlError};
+pub use webhook::line::DisabledReason;
+pub use webhook::records::Delivery as WebhookDelivery;
+pub use webhook::signature::WebhookSecret;
+pub use webhook::{Replay, ReplayError, WebhookOptions};
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
     EventEntry, EventsPage, IdempotencyKey, IdempotentError, NumberInfo, NumberKind, Replayable,
-    Route, Workspace,
+    Route, WebhookChange, WebhookError, Workspace,
 };

@@ -138,6 +138,8 @@ identifiers! {
     EventId = "evt_";
     /// What the channel calls a message that it took.
     MessageId = "msg_";
+    /// An endpoint that events are delivered to.
+    WebhookId = "whk_";
 }
 
 #[cfg(test)]

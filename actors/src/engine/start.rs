@@ -17,6 +17,7 @@ use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Position, Store, StoreError, Table, Writer, WriterOptions};
+use crate::webhook::Webhooks;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::records;
@@ -65,6 +66,13 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         journal_bytes_min: options.snapshot_journal_bytes,
         newest: *newest,
     });
+    let webhooks = Arc::new(Webhooks::new(
+        options.webhooks,
+        Arc::clone(&opened.store),
+        opened.writer.clone(),
+        options.clock.clone(),
+        options.master_keys.clone(),
+    ));
     let shared = Arc::new(Shared {
         store: opened.store,
         writer: opened.writer,
@@ -79,6 +87,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         )),
         workspaces,
         numbers: Arc::new(Numbers::new(channel, options.clock)),
+        webhooks,
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
     });
     let access = Access::load(Arc::clone(&shared)).await?;
@@ -94,7 +103,16 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     for id in shared.recovered.ids().into_iter().chain(opened.damaged) {
         shared.workspaces.start(id).await;
     }
+    follow_webhooks(&shared).await?;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+/// Has what was not delivered before the start go out.
+async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
+    let shared = Arc::clone(shared);
+    let following = move || shared.webhooks.follow_all(&shared.workspaces.all());
+    let followed = tokio::task::spawn_blocking(following).await;
+    Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
 }
 
 fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, StartError> {

@@ -14,7 +14,7 @@ const OPEN_MAX: Duration = Duration::from_secs(60);
 
 /// Counts failures in a row. Pure: the caller tells the time.
 #[derive(Debug, Default)]
-pub(super) struct Breaker {
+pub(crate) struct Breaker {
     failures: u32,
     openings: u32,
     open_until: Option<Timestamp>,
@@ -25,7 +25,7 @@ pub(super) struct Breaker {
 impl Breaker {
     /// Whether one more message may be handed over now. If it is open no longer, one message is
     /// let through, and no other until that one is answered.
-    pub(super) fn admit(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn admit(&mut self, now: Timestamp) -> bool {
         match self.open_until {
             None => true,
             Some(until) if now < until || self.trying => false,
@@ -37,17 +37,22 @@ impl Breaker {
     }
 
     /// Until when it is open.
-    pub(super) const fn open_until(&self) -> Option<Timestamp> {
+    pub(crate) const fn open_until(&self) -> Option<Timestamp> {
         self.open_until
     }
 
     /// The channel answered, whatever it said.
-    pub(super) fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         *self = Self::default();
     }
 
+    /// What was let through was not handed over after all.
+    pub(crate) const fn abandoned(&mut self) {
+        self.trying = false;
+    }
+
     /// The channel could not be reached.
-    pub(super) fn failed(&mut self, now: Timestamp) {
+    pub(crate) fn failed(&mut self, now: Timestamp) {
         self.failures += 1;
         let trial_failed = std::mem::take(&mut self.trying);
         if trial_failed || (self.open_until.is_none() && self.failures >= FAILURES_MAX) {

@@ -2,7 +2,7 @@
 //! surely not taken, and leaves the channel alone for a while when it keeps failing.
 
 pub(crate) mod actor;
-mod breaker;
+pub(crate) mod breaker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

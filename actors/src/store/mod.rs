@@ -60,12 +60,21 @@ pub enum Table {
     Events,
     /// Answers that are given again under an idempotency key.
     Idempotency,
+    /// Webhook endpoints, and what follows their deliveries.
+    Webhooks,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: &'static [Self] =
-        &[Self::Meta, Self::Workspaces, Self::Keys, Self::Buckets, Self::Events, Self::Idempotency];
+    pub const ALL: &'static [Self] = &[
+        Self::Meta,
+        Self::Workspaces,
+        Self::Keys,
+        Self::Buckets,
+        Self::Events,
+        Self::Idempotency,
+        Self::Webhooks,
+    ];
 
     /// The table's name on disk.
     #[must_use]
@@ -77,6 +86,7 @@ impl Table {
             Self::Buckets => "buckets",
             Self::Events => "events",
             Self::Idempotency => "idempotency",
+            Self::Webhooks => "webhooks",
         }
     }
 }

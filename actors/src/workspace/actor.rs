@@ -84,6 +84,8 @@ pub(crate) struct Loaded {
     pub(super) number: Option<Arc<NumberSlot>>,
     /// The sequence of the next entry of the event log.
     log_next: u64,
+    /// The first and the last group with entries of the log that nobody was told of.
+    log_untold: Option<(Group, Group)>,
     subscriber: Subscriber,
     pub(super) gate: Gate,
     /// Emptied after each command; kept for its memory.
@@ -134,6 +136,8 @@ impl Actor for WorkspaceActor {
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
         loaded.number = loaded.core.number.map(|number| self.shared.numbers.slot(number));
+        // Of what a predecessor had written, nobody may have been told.
+        self.slot.audience.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
         drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(())
@@ -185,6 +189,7 @@ impl Loaded {
             numbers: records.numbers,
             number: None,
             log_next,
+            log_untold: None,
             subscriber,
             gate: Gate::default(),
             effects: Effects::default(),
@@ -266,8 +271,20 @@ impl Loaded {
             patient: self.effects.patient,
         };
         let group = self.subscriber.submit(batch)?;
-        self.log_next += u64::from(self.effects.log_count);
+        if self.effects.log_count > 0 {
+            self.log_next += u64::from(self.effects.log_count);
+            self.log_untold = Some((self.log_untold.map_or(group, |(first, _)| first), group));
+        }
         Ok(group)
+    }
+
+    /// Whether the log has entries that `group` made durable, and nobody was told of them.
+    fn log_has_grown(&mut self, group: Group) -> bool {
+        let Some((first, last)) = self.log_untold.filter(|(first, _)| *first <= group) else {
+            return false;
+        };
+        self.log_untold = (last > group).then_some((first.max(group + 1), last));
+        true
     }
 
     /// Notes the number's answers. They come a thousand at a time at the most, and those that
@@ -328,12 +345,16 @@ impl WorkspaceActor {
                 let records =
                     Records { store: self.shared.store.as_ref(), pending: &state.pending };
                 let number = state.number.as_deref();
-                Held::Answer(errand.run(&mut Context { core, records, effects, number }))
+                let log_next = state.log_next;
+                Held::Answer(errand.run(&mut Context { core, records, effects, number, log_next }))
             }
             WorkspaceMessage::Settled(answers) => return state.settle(answers),
             WorkspaceMessage::Committed(group, result) => {
                 result?;
                 state.pending.committed(group);
+                if state.log_has_grown(group) {
+                    self.slot.audience.log_has_grown(&self.shared.webhooks);
+                }
                 self.shared.numbers.dispatch(state.gate.open(group));
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }

@@ -41,6 +41,8 @@ pub(crate) struct Context<'a> {
     pub(crate) effects: &'a mut Effects,
     /// The number that messages leave through.
     pub(crate) number: Option<&'a NumberSlot>,
+    /// The sequence of the entry of the event log that comes next.
+    pub(crate) log_next: u64,
 }
 
 impl Context<'_> {

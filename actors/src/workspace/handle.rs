@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::domain::{EventId, PublicEvent, RequestId, Timestamp, WorkspaceId};
+use crate::domain::{EventId, LogEntry, PublicEvent, RequestId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::random;
 use crate::store::StoreError;
@@ -28,8 +28,8 @@ const STARTS_MAX: usize = 3;
 /// been carried out.
 #[derive(Clone)]
 pub struct Workspace {
-    shared: Arc<Shared>,
-    slot: Arc<Slot>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) slot: Arc<Slot>,
 }
 
 /// Entries of a workspace's event log.
@@ -52,6 +52,14 @@ pub struct EventEntry {
     pub at: Timestamp,
     /// What happened.
     pub event: PublicEvent,
+}
+
+impl EventEntry {
+    /// The entry at `sequence` of a workspace's log.
+    pub(crate) fn of(workspace: &WorkspaceId, sequence: u64, entry: LogEntry) -> Self {
+        let id = entry.id(workspace, sequence);
+        Self { id, sequence, at: entry.at, event: entry.event }
+    }
 }
 
 impl std::fmt::Debug for Workspace {
@@ -135,23 +143,24 @@ impl Workspace {
         limit: usize,
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
-        let storage = || Unavailable::because(UnavailableReason::Storage);
+        let (id, kind) = (self.slot.id.clone(), kind.map(str::to_owned));
+        self.read(move |shared| read_events(shared, &id, after, limit, kind.as_deref())).await
+    }
+
+    /// Reads what is committed, on a thread that may block.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Unavailable> {
         let permit = self.slot.admit(&self.shared.admission)?;
-        let (shared, id) = (Arc::clone(&self.shared), self.slot.id.clone());
-        let kind = kind.map(str::to_owned);
-        let read = tokio::task::spawn_blocking(move || {
-            let page = read_events(&shared, &id, after, limit, kind.as_deref());
+        let shared = Arc::clone(&self.shared);
+        let reading = tokio::task::spawn_blocking(move || {
+            let read = read(&shared);
             drop(permit);
-            page
+            read
         });
-        match read.await {
-            Ok(Ok(page)) => Ok(page),
-            Ok(Err(error)) => {
-                tracing::error!(workspace = %self.slot.id, %error, "the event log cannot be read");
-                Err(storage())
-            }
-            Err(_) => Err(storage()),
-        }
+        let interrupted = |_| Unavailable::because(UnavailableReason::Storage);
+        reading.await.map_err(interrupted)?.map_err(super::view::unreadable)
     }
 
     /// Asks for or changes what the workspace is set to.
@@ -233,8 +242,7 @@ fn read_events(
     super::log::read(shared.store.as_ref(), id, after, &mut |sequence, entry| {
         page.next_after = sequence;
         if kind.is_none_or(|kind| entry.event.kind() == kind) {
-            let id = entry.id(id, sequence);
-            page.entries.push(EventEntry { id, sequence, at: entry.at, event: entry.event });
+            page.entries.push(EventEntry::of(id, sequence, entry));
         }
         page.entries.len() < limit && sequence - after < EVENTS_LOOKED_AT_MAX
     })?;

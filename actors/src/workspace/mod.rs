@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+pub(crate) mod audience;
 pub(crate) mod command;
 mod configure;
 pub(crate) mod core;
@@ -14,13 +15,14 @@ pub(crate) mod hot;
 pub(crate) mod idempotency;
 mod index;
 pub(crate) mod load;
-mod log;
+pub(crate) mod log;
 pub(crate) mod messages;
 mod otps;
 pub(crate) mod records;
 mod sends;
 pub(crate) mod slot;
 pub(crate) mod view;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,8 @@ mod tests;
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use records::{NumberInfo, NumberKind};
+pub(crate) use webhooks::disable_webhook;
+pub use webhooks::{WebhookChange, WebhookError};
 
 use crate::domain::Limits;
 
