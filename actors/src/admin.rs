@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
+use crate::channel::TemplateName;
 use crate::domain::{KeyId, Limits, LimitsOverride, NumberId, Timestamp, WorkspaceId};
 use crate::engine::{CLOCK_OFFSET_KEY, Shared, detached};
 use crate::random;
@@ -95,7 +96,8 @@ impl Admin {
             return Err(CreateWorkspaceError::Exists);
         }
         let created_at = self.shared.clock.now();
-        let profile = Profile { name, created_at, limits: LimitsOverride::default() };
+        let profile =
+            Profile { name, created_at, limits: LimitsOverride::default(), otp_template: None };
         let key = records::profile_key(&id);
         let change = Change::put(Table::Workspaces, key, records::encode(&profile));
         self.shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
@@ -113,16 +115,21 @@ impl Admin {
         })
     }
 
-    /// All workspaces, by id.
+    /// At most `limit` workspaces after the first `skip`, by id, and how many there are.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
-    pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>, Unavailable> {
+    pub async fn workspaces(
+        &self,
+        skip: usize,
+        limit: usize,
+    ) -> Result<(Vec<WorkspaceInfo>, usize), Unavailable> {
         let mut ids: Vec<_> =
             self.shared.workspaces.all().iter().map(|slot| slot.id.clone()).collect();
         ids.sort();
-        let mut infos = Vec::with_capacity(ids.len());
-        for id in ids {
+        let total = ids.len();
+        let mut infos = Vec::new();
+        for id in ids.into_iter().skip(skip).take(limit) {
             match self.workspace(&id).await {
                 Ok(info) => infos.push(info),
                 Err(AdminError::Unavailable(why)) => return Err(why),
@@ -130,7 +137,7 @@ impl Admin {
                 Err(_) => {}
             }
         }
-        Ok(infos)
+        Ok((infos, total))
     }
 
     /// One workspace. Its actor is asked if it runs, and not started if it does not.
@@ -230,6 +237,19 @@ impl Admin {
     pub async fn add_credits(&self, id: &WorkspaceId, add: u64) -> Result<u64, AdminError> {
         let change = Configure::Credits(CreditsChange::Add(add));
         Ok(self.configure(id, change).await?.credits)
+    }
+
+    /// Sets the template that carries a workspace's one-time passwords. It need not be known yet.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn set_otp_template(
+        &self,
+        id: &WorkspaceId,
+        template: TemplateName,
+    ) -> Result<(), AdminError> {
+        self.configure(id, Configure::OtpTemplate(template)).await?;
+        Ok(())
     }
 
     /// Connects a sandbox number to a workspace.

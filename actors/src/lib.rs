@@ -96,6 +96,7 @@ pub use workspace::messages::{
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NumberInfo, NumberKind, Replayable,
-    Route, WebhookChange, WebhookError, Workspace,
+    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, NumberInfo, NumberKind,
+    Replayable, Route, Template, TemplateError, UseTemplateError, WebhookChange, WebhookError,
+    Workspace,
 };

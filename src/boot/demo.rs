@@ -1,7 +1,11 @@
 //! The workspace `demo` of the sandbox. A crash at any point is made good by the next start.
 
+use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{LimitsOverride, Scopes, WorkspaceId};
-use postrider_actors::{AdminError, CreateWorkspaceError, Engine, NewKey};
+use postrider_actors::{
+    AdminError, CreateWorkspaceError, Engine, NewKey, NewTemplate, TemplateError,
+};
+use serde_json::json;
 
 use super::{BootError, DataDir, DemoError};
 use crate::settings::Secret;
@@ -24,6 +28,28 @@ pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secr
     Ok(key)
 }
 
+/// One template of each kind that a beginner wants to try.
+fn templates() -> impl Iterator<Item = NewTemplate> {
+    use TemplateCategory::{Authentication, Marketing, Utility};
+    use TemplateStatus::{Approved, Pending, Rejected};
+    [
+        ("otp_code", Authentication, Approved, "{{1}} is your verification code."),
+        ("welcome", Utility, Approved, "Welcome! We are glad that you are here."),
+        ("order_update", Utility, Approved, "Hello {{1}}, your order {{2}} is on its way."),
+        ("spring_sale", Marketing, Approved, "Our spring sale has begun: 20% off everything."),
+        ("promo_pending", Marketing, Pending, "A promotion that the channel has not decided on."),
+        ("promo_rejected", Marketing, Rejected, "A promotion that the channel has refused."),
+    ]
+    .into_iter()
+    .map(|(name, category, status, text)| NewTemplate {
+        name: name.into(),
+        language: "en".into(),
+        category,
+        status,
+        components: vec![json!({ "type": "BODY", "text": text })],
+    })
+}
+
 async fn make(engine: &Engine) -> Result<Secret, DemoError> {
     // Letters only: always an id.
     let id: WorkspaceId = WORKSPACE.parse().map_err(|_| AdminError::NoSuchWorkspace)?;
@@ -40,6 +66,13 @@ async fn make(engine: &Engine) -> Result<Secret, DemoError> {
         }
         if admin.workspace(&id).await?.credits == 0 {
             admin.set_credits(&id, CREDITS).await?;
+        }
+        let workspace = engine.workspace(&id).ok_or(AdminError::NoSuchWorkspace)?;
+        for template in templates() {
+            match workspace.create_template(template).await {
+                Ok(_) | Err(TemplateError::Exists) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
     let new = NewKey {

@@ -7,7 +7,7 @@ mod secrets;
 use std::io;
 use std::path::PathBuf;
 
-use postrider_actors::{AdminError, CreateWorkspaceError, StartError, Unavailable};
+use postrider_actors::{AdminError, CreateWorkspaceError, StartError, TemplateError, Unavailable};
 
 pub(crate) use demo::prepare as prepare_demo;
 pub(crate) use directory::DataDir;
@@ -63,6 +63,9 @@ pub enum DemoError {
     /// Something of it is not.
     #[error(transparent)]
     Change(#[from] AdminError),
+    /// A template of it is not made.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// It cannot be asked for.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
+use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Scope, WorkspaceId};
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
@@ -30,6 +32,8 @@ pub(crate) enum Command {
     Credits(Group<CreditsCommand>),
     /// Connect, list and disconnect messaging numbers
     Numbers(Group<NumbersCommand>),
+    /// Add and list templates, change their status
+    Templates(Group<TemplatesCommand>),
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -197,6 +201,50 @@ pub(crate) enum NumbersCommand {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum TemplatesCommand {
+    /// List the templates
+    List {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Add a template with a body, such as "Hello {{1}}"
+    Add {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its name: a-z, 0-9 and _
+        name: String,
+        /// Its language, as the channel writes it
+        #[arg(long, default_value = "en")]
+        language: String,
+        #[arg(long, value_parser = TemplateCategory::from_str)]
+        category: TemplateCategory,
+        #[arg(long, default_value = "approved", value_parser = TemplateStatus::from_str)]
+        status: TemplateStatus,
+        /// The body's text, with {{1}}, {{2}} … where parameters go
+        #[arg(long)]
+        body: String,
+    },
+    /// Change a template's status
+    Status {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its name
+        name: String,
+        /// Its language
+        #[arg(long, default_value = "en")]
+        language: String,
+        /// Such as approved or paused
+        #[arg(value_parser = TemplateStatus::from_str)]
+        status: TemplateStatus,
+    },
+    /// Bring the templates up to date with the channel's
+    Sync {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+}
+
 /// Why an argument is not a limit.
 #[derive(Debug, thiserror::Error)]
 enum LimitError {
@@ -247,6 +295,8 @@ mod tests {
             "postrider limits set --workspace a otp_per_phone_10m=0 otp_per_phone_hour=3",
             "postrider credits add -w a 5 --token t",
             "postrider numbers connect --workspace a --kind sandbox",
+            "postrider templates add -w a hello --category utility --body Hello",
+            "postrider templates status -w a hello paused --language en_US",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -260,6 +310,8 @@ mod tests {
             "postrider limits set --workspace a",
             "postrider credits set --workspace a x",
             "postrider numbers connect --workspace a --kind cloud_api",
+            "postrider templates add -w a hello --category x --body Hello",
+            "postrider templates status -w a hello x",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

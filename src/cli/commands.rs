@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::CliError;
 use super::args::{
-    CreditsCommand, Group, KeysCommand, LimitsCommand, NumbersCommand, WorkspacesCommand,
+    CreditsCommand, Group, KeysCommand, LimitsCommand, NumbersCommand, TemplatesCommand,
+    WorkspacesCommand,
 };
 use super::client::Client;
 use super::table::{self, Column};
@@ -37,6 +38,13 @@ const NEW_KEY: [Column; 4] =
 
 const NUMBER: [Column; 4] =
     [("ID", "/id"), ("KIND", "/kind"), ("CALLBACK", "/callback_path"), ("CREATED", "/created_at")];
+
+const TEMPLATE: [Column; 4] = [
+    ("NAME", "/name"),
+    ("LANGUAGE", "/language"),
+    ("CATEGORY", "/category"),
+    ("STATUS", "/status"),
+];
 
 /// `postrider workspaces …`
 pub(crate) async fn workspaces(group: Group<WorkspacesCommand>) -> Result<(), CliError> {
@@ -143,6 +151,41 @@ pub(crate) async fn numbers(group: Group<NumbersCommand>) -> Result<(), CliError
                 json!({ "disconnected": number_id.to_string() }),
                 format!("disconnected {number_id}\n"),
             )
+        }
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+/// `postrider templates …`
+pub(crate) async fn templates(group: Group<TemplatesCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let (answer, shown) = match group.command {
+        TemplatesCommand::List { workspace } => {
+            listed(&client, &format!("/{workspace}/templates"), &TEMPLATE).await?
+        }
+        TemplatesCommand::Add { workspace, name, language, category, status, body } => {
+            let template = json!({
+                "name": name,
+                "language": language,
+                "category": category.as_str(),
+                "status": status.as_str(),
+                "components": [{ "type": "BODY", "text": body }],
+            });
+            let path = format!("/{workspace}/templates");
+            let made = client.call(Method::POST, &path, Some(&template)).await?;
+            let shown = table::record(&made, &TEMPLATE);
+            (made, shown)
+        }
+        TemplatesCommand::Status { workspace, name, language, status } => {
+            let path = format!("/{workspace}/templates/{name}/{language}");
+            let body = json!({ "status": status.as_str() });
+            let changed = client.call(Method::PATCH, &path, Some(&body)).await?;
+            let shown = table::record(&changed, &TEMPLATE);
+            (changed, shown)
+        }
+        TemplatesCommand::Sync { workspace } => {
+            client.call(Method::POST, &format!("/{workspace}/templates/sync"), None).await?;
+            listed(&client, &format!("/{workspace}/templates"), &TEMPLATE).await?
         }
     };
     print(group.remote.json, &answer, &shown)

@@ -49,5 +49,6 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Limits(group)) => commands::limits(group).await,
         Some(Command::Credits(group)) => commands::credits(group).await,
         Some(Command::Numbers(group)) => commands::numbers(group).await,
+        Some(Command::Templates(group)) => commands::templates(group).await,
     }
 }

@@ -30,6 +30,7 @@ pub(crate) enum Code {
     Unprocessable,
     OtpExpired,
     OtpMaxAttempts,
+    TemplateNotApproved,
     MessagingNotConnected,
     InsufficientCredits,
     RateLimited,
@@ -41,7 +42,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// Every code, for the document.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::ValidationError,
         Self::Unauthorized,
         Self::Forbidden,
@@ -54,6 +55,7 @@ impl Code {
         Self::Unprocessable,
         Self::OtpExpired,
         Self::OtpMaxAttempts,
+        Self::TemplateNotApproved,
         Self::MessagingNotConnected,
         Self::InsufficientCredits,
         Self::RateLimited,
@@ -78,6 +80,7 @@ impl Code {
             Self::Unprocessable => "UNPROCESSABLE",
             Self::OtpExpired => "OTP_EXPIRED",
             Self::OtpMaxAttempts => "OTP_MAX_ATTEMPTS",
+            Self::TemplateNotApproved => "TEMPLATE_NOT_APPROVED",
             Self::MessagingNotConnected => "MESSAGING_NOT_CONNECTED",
             Self::InsufficientCredits => "INSUFFICIENT_CREDITS",
             Self::RateLimited => "RATE_LIMITED",
@@ -103,6 +106,7 @@ impl Code {
             Self::Unprocessable
             | Self::OtpExpired
             | Self::OtpMaxAttempts
+            | Self::TemplateNotApproved
             | Self::MessagingNotConnected
             | Self::InsufficientCredits => StatusCode::UNPROCESSABLE_ENTITY,
             Self::RateLimited | Self::OtpRateLimited | Self::OtpWorkspaceLimit => {

@@ -33,12 +33,26 @@ impl Page {
         Ok(Self { page, limit })
     }
 
+    /// How many rows come before this page.
+    pub(crate) const fn skip(self) -> usize {
+        (self.page - 1).saturating_mul(self.limit)
+    }
+
+    /// Most rows of this page.
+    pub(crate) const fn limit(self) -> usize {
+        self.limit
+    }
+
+    /// This page with its rows, of `total` in all.
+    pub(crate) const fn of_rows<R>(self, data: Vec<R>, total: usize) -> PageOf<R> {
+        PageOf { data, total, page: self.page }
+    }
+
     /// The rows of `all` that are on this page.
     pub(crate) fn cut<T, R>(self, all: Vec<T>, row: impl FnMut(T) -> R) -> PageOf<R> {
         let total = all.len();
-        let skipped = (self.page - 1).saturating_mul(self.limit);
-        let data = all.into_iter().skip(skipped).take(self.limit).map(row).collect();
-        PageOf { data, total, page: self.page }
+        let data = all.into_iter().skip(self.skip()).take(self.limit).map(row).collect();
+        self.of_rows(data, total)
     }
 }
 

@@ -18,6 +18,7 @@ mod reply;
 mod request_id;
 mod route;
 mod sandbox;
+mod templates;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,6 +123,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(health::routes(Routes::guarded(Open)))
         .and(docs::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
+        .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
         .and(admin::routes(Routes::guarded(Administrator)));
     if sandbox {

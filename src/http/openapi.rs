@@ -11,7 +11,7 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, docs, events, health, otp, sandbox};
+use super::{admin, docs, events, health, otp, sandbox, templates};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,12 +34,15 @@ use super::{admin, docs, events, health, otp, sandbox};
     ),
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
+        templates::list,
         events::list,
         sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
         admin::credits::set, admin::credits::add,
         admin::limits::set,
+        admin::templates::create, admin::templates::list, admin::templates::change,
+        admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::disconnect,
         health::alive, health::ready, health::metrics,
         docs::document,
@@ -47,6 +50,7 @@ use super::{admin, docs, events, health, otp, sandbox};
     components(schemas(ErrorAnswer)),
     tags(
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
+        (name = "Messaging", description = "Templates; scope `messaging:send`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
@@ -185,7 +189,15 @@ impl Area {
             refusals.extend([400, 408, 413, 415]);
         }
         // These take a query.
-        let lists = ["/v1/events", "/v1/sandbox/messages", "/workspaces", "/keys", "/numbers"];
+        let lists = [
+            "/v1/events",
+            "/v1/sandbox/messages",
+            "/workspaces",
+            "/keys",
+            "/numbers",
+            "/templates",
+            "/sync",
+        ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
         }
@@ -198,6 +210,7 @@ impl Area {
         }
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
+            path if path.ends_with("/templates") && has_body => refusals.push(409),
             "/readyz" => refusals.push(503),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}

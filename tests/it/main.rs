@@ -23,4 +23,5 @@ mod otp;
 mod otp_limits;
 mod sandbox;
 mod start;
+mod templates;
 mod tidy;

@@ -65,7 +65,7 @@ pub enum Content {
 }
 
 /// Which template.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TemplateName {
     /// Its name, such as `order_update`.
     pub name: Box<str>,

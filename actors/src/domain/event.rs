@@ -183,6 +183,7 @@ event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
     WebhookDisabled = "webhook.disabled", "a webhook was disabled because its endpoint failed or is gone";
     WebhookTest = "webhook.test", "somebody asked for a test of one webhook; only that one receives it";
+    TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
 }
 
 /// Why a one-time password failed.

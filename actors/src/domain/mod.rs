@@ -7,6 +7,7 @@ pub mod id;
 pub mod limits;
 pub mod phone;
 pub mod scope;
+pub mod template;
 pub mod time;
 pub mod workspace;
 

@@ -62,6 +62,8 @@ pub enum Table {
     Idempotency,
     /// Webhook endpoints, and what follows their deliveries.
     Webhooks,
+    /// Templates.
+    Templates,
 }
 
 impl Table {
@@ -74,6 +76,7 @@ impl Table {
         Self::Events,
         Self::Idempotency,
         Self::Webhooks,
+        Self::Templates,
     ];
 
     /// The table's name on disk.
@@ -87,6 +90,7 @@ impl Table {
             Self::Events => "events",
             Self::Idempotency => "idempotency",
             Self::Webhooks => "webhooks",
+            Self::Templates => "templates",
         }
     }
 }

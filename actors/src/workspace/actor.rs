@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::Origin;
+use crate::channel::{Origin, TemplateName};
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::number::NumberSlot;
@@ -59,6 +59,8 @@ pub(crate) enum Configure {
     Read,
     /// Lays these limits over the workspace's own.
     Limits(LimitsOverride),
+    /// Sets the template that carries one-time passwords.
+    OtpTemplate(TemplateName),
     /// Changes the balance.
     Credits(CreditsChange),
     /// Connects a number.
@@ -303,15 +305,6 @@ impl Loaded {
             self.finish(None)?;
         }
         Ok(())
-    }
-
-    pub(super) fn settings(&self) -> WorkspaceSettings {
-        WorkspaceSettings {
-            credits: self.core.credits,
-            limits: self.core.rules.limits,
-            numbers: self.numbers.clone(),
-            otps: self.core.hot.otps.len(),
-        }
     }
 }
 

@@ -56,6 +56,11 @@ impl WorkspaceActor {
                 state.core.rules.limits = self.shared.limits.with(state.profile.limits);
                 Some((records::profile_key(id), Some(records::encode(&state.profile))))
             }
+            Configure::OtpTemplate(template) => {
+                state.core.otp_template = Arc::new(template.clone());
+                state.profile.otp_template = Some(template);
+                Some((records::profile_key(id), Some(records::encode(&state.profile))))
+            }
             Configure::Credits(change) => {
                 state.core.change_credits(change, &mut state.effects)?;
                 None
@@ -72,5 +77,16 @@ impl WorkspaceActor {
                 Some((records::number_key(id, number), None))
             }
         })
+    }
+}
+
+impl Loaded {
+    fn settings(&self) -> WorkspaceSettings {
+        WorkspaceSettings {
+            credits: self.core.credits,
+            limits: self.core.rules.limits,
+            numbers: self.numbers.clone(),
+            otps: self.core.hot.otps.len(),
+        }
     }
 }

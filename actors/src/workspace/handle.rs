@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::domain::{EventId, LogEntry, PublicEvent, RequestId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::random;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 
 use super::WorkspaceSettings;
 use super::actor::{Configure, WorkspaceMessage};
@@ -18,6 +18,7 @@ use super::messages::{
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 use super::slot::{ReplyTo, Slot, Undelivered};
+use super::view::unreadable;
 
 /// How often a command that found no actor has one started before it gives up.
 const STARTS_MAX: usize = 3;
@@ -143,24 +144,27 @@ impl Workspace {
         limit: usize,
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
-        let (id, kind) = (self.slot.id.clone(), kind.map(str::to_owned));
-        self.read(move |shared| read_events(shared, &id, after, limit, kind.as_deref())).await
+        let shared = Arc::clone(&self.shared);
+        let kind = kind.map(str::to_owned);
+        self.read(move |_, id| read_events(&shared, id, after, limit, kind.as_deref())).await
     }
 
-    /// Reads what is committed, on a thread that may block.
+    /// Reads what is committed, without asking the actor.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Shared) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&dyn Store, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Unavailable> {
         let permit = self.slot.admit(&self.shared.admission)?;
-        let shared = Arc::clone(&self.shared);
+        let (store, id) = (Arc::clone(&self.shared.store), self.slot.id.clone());
         let reading = tokio::task::spawn_blocking(move || {
-            let read = read(&shared);
+            let read = read(store.as_ref(), &id);
             drop(permit);
             read
         });
-        let interrupted = |_| Unavailable::because(UnavailableReason::Storage);
-        reading.await.map_err(interrupted)?.map_err(super::view::unreadable)
+        match reading.await {
+            Ok(read) => read.map_err(unreadable),
+            Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
+        }
     }
 
     /// Asks for or changes what the workspace is set to.

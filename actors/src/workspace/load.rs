@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::channel::TemplateName;
 use crate::domain::WorkspaceId;
 use crate::engine::Shared;
 use crate::snapshots::BaseError;
@@ -73,7 +72,7 @@ fn read(
         rules,
         number: records.numbers.first().map(|number| number.id),
         keys: shared.master_keys.code_keys(id),
-        otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
+        otp_template: Arc::new(records.profile.otp_template()),
     };
     let log_next = next_log_sequence(store, id).map_err(park_if_damaged)?;
     Ok((core, records, log_next))

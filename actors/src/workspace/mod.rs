@@ -21,6 +21,7 @@ mod otps;
 pub(crate) mod records;
 mod sends;
 pub(crate) mod slot;
+mod templates;
 pub(crate) mod view;
 mod webhooks;
 
@@ -30,6 +31,7 @@ mod tests;
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use records::{NumberInfo, NumberKind};
+pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
 pub use webhooks::{WebhookChange, WebhookError};
 

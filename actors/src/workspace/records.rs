@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::channel::TemplateName;
 use crate::domain::{LimitsOverride, NumberId, Timestamp, WorkspaceId};
 use crate::store::{Direction, Store, StoreError, Table};
 
@@ -15,6 +16,17 @@ pub(crate) struct Profile {
     pub(crate) created_at: Timestamp,
     #[serde(default)]
     pub(crate) limits: LimitsOverride,
+    /// What carries one-time passwords, if it is not the default.
+    #[serde(default)]
+    pub(crate) otp_template: Option<TemplateName>,
+}
+
+impl Profile {
+    /// The template that carries one-time passwords.
+    pub(crate) fn otp_template(&self) -> TemplateName {
+        let default = || TemplateName { name: "otp_code".into(), language: "en".into() };
+        self.otp_template.clone().unwrap_or_else(default)
+    }
 }
 
 /// A messaging number connected to a workspace.

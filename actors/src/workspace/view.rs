@@ -48,10 +48,13 @@ impl Changes {
     }
 }
 
+/// The group that a change is in, and the new value.
+type Submitted = (Group, Option<Vec<u8>>);
+
 /// Changes that were submitted and are not known to be durable yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    tables: HashMap<Table, HashMap<Vec<u8>, (Group, Option<Vec<u8>>)>>,
+    tables: HashMap<Table, HashMap<Vec<u8>, Submitted>>,
     /// In the order of their groups.
     order: VecDeque<(Group, Table, Vec<u8>)>,
 }

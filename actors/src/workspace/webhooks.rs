@@ -6,7 +6,7 @@ use crate::domain::{EventId, EventKind, LogEntry, PublicEvent, Timestamp, Webhoo
 use crate::engine::{Shared, detached};
 use crate::random;
 use crate::sealed::Sealed;
-use crate::store::Table;
+use crate::store::{Store, Table};
 use crate::webhook::endpoint::{Endpoint, ROTATION, WebhookInfo, WebhookSettings, seal};
 use crate::webhook::guard::WebhookUrlError;
 use crate::webhook::line::DisabledReason;
@@ -84,9 +84,7 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
     pub async fn webhooks(&self) -> Result<Vec<WebhookInfo>, Unavailable> {
-        let id = self.id().clone();
-        let read = move |shared: &Shared| records::endpoints(shared.store.as_ref(), &id);
-        Ok(self.read(read).await?.iter().map(Endpoint::info).collect())
+        Ok(self.read(records::endpoints).await?.iter().map(Endpoint::info).collect())
     }
 
     /// One endpoint.
@@ -162,10 +160,9 @@ impl Workspace {
     /// [`WebhookError`]: there is none, or not now.
     pub async fn webhook_deliveries(&self, id: WebhookId) -> Result<Vec<Delivery>, WebhookError> {
         self.webhook(id).await?;
-        let of = self.id().clone();
-        let read = move |shared: &Shared| {
-            records::deliveries(shared.store.as_ref(), &of, id, shared.clock.now())
-        };
+        let now = self.shared.clock.now();
+        let read =
+            move |store: &dyn Store, of: &WorkspaceId| records::deliveries(store, of, id, now);
         Ok(self.read(read).await?)
     }
 

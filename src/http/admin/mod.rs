@@ -4,6 +4,7 @@ pub(crate) mod credits;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod numbers;
+pub(crate) mod templates;
 pub(crate) mod workspaces;
 
 use postrider_actors::domain::WorkspaceId;
@@ -17,7 +18,7 @@ use super::route::Routes;
 const NAME_CHARS_MAX: usize = 100;
 
 pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
-    routes
+    templates::routes(routes)
         .post("/admin/v1/workspaces", workspaces::create)
         .get("/admin/v1/workspaces", workspaces::list)
         .get("/admin/v1/workspaces/{workspace}", workspaces::read)

@@ -131,8 +131,10 @@ pub(crate) async fn create(call: Call<()>) -> Answer {
 )]
 pub(crate) async fn list(call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = call.edge.engine.admin().workspaces().await.map_err(ApiError::from)?;
-    Ok(Reply::ok(&page.cut(all, WorkspaceAnswer::from)))
+    let admin = call.edge.engine.admin();
+    let (infos, total) = admin.workspaces(page.skip(), page.limit()).await?;
+    let data = infos.into_iter().map(WorkspaceAnswer::from).collect();
+    Ok(Reply::ok(&page.of_rows(data, total)))
 }
 
 #[utoipa::path(

@@ -1,0 +1,183 @@
+//! Templates: messages whose wording the channel has approved, with places for parameters.
+
+pub mod components;
+pub mod parameters;
+mod places;
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Most characters of a template's name.
+pub const NAME_CHARS_MAX: usize = 512;
+/// Most characters of a template's language.
+const LANGUAGE_CHARS_MAX: usize = 20;
+
+/// A value has a rule that it does not keep.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}` {rule}")]
+pub struct Misfit {
+    /// Where it is, such as `components[0].parameters`.
+    pub path: String,
+    /// What it must be; begins with "must".
+    pub rule: String,
+}
+
+impl Misfit {
+    fn new(path: impl Into<String>, rule: impl Into<String>) -> Self {
+        Self { path: path.into(), rule: rule.into() }
+    }
+}
+
+/// A text is not one of the known words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be one of {}", .0.join(", "))]
+pub struct UnknownWord(&'static [&'static str]);
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$about])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $name {
+            /// Every word, as it is written.
+            pub const WORDS: &'static [&'static str] = &[$($word,)*];
+
+            /// The word.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                match text {
+                    $($word => Ok(Self::$variant),)*
+                    _ => Err(UnknownWord(Self::WORDS)),
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// What a template is for.
+    TemplateCategory {
+        /// Something the recipient has asked for or takes part in.
+        Utility = "utility",
+        /// Anything that promotes.
+        Marketing = "marketing",
+        /// One-time passwords.
+        Authentication = "authentication",
+    }
+}
+
+words! {
+    /// Where a template stands with the channel.
+    TemplateStatus {
+        /// It may be sent.
+        Approved = "approved",
+        /// The channel has not decided yet.
+        Pending = "pending",
+        /// The channel refused it.
+        Rejected = "rejected",
+        /// The channel holds it back for a while, for its recipients' complaints.
+        Paused = "paused",
+        /// The channel has stopped it for good.
+        Disabled = "disabled",
+        /// A refusal is being looked at again.
+        InAppeal = "in_appeal",
+        /// It is being deleted.
+        PendingDeletion = "pending_deletion",
+        /// It is gone.
+        Deleted = "deleted",
+        /// The account has too many.
+        LimitExceeded = "limit_exceeded",
+    }
+}
+
+impl TemplateStatus {
+    /// The status behind the channel's own word, such as `APPROVED`; `None` for one that says
+    /// nothing of whether the template may be sent.
+    #[must_use]
+    pub fn from_channel(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "reinstated" | "unlocked" | "unarchived" => Some(Self::Approved),
+            "locked" | "archived" => Some(Self::Disabled),
+            known => known.parse().ok(),
+        }
+    }
+}
+
+/// Checks a template's name: 1 to 512 of `a-z`, `0-9` and `_`.
+///
+/// # Errors
+/// The [`Misfit`] of `name`.
+pub fn check_name(name: &str) -> Result<(), Misfit> {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+        Ok(())
+    } else {
+        let rule = format!("must be 1 to {NAME_CHARS_MAX} characters of a-z, 0-9 and _");
+        Err(Misfit::new("name", rule))
+    }
+}
+
+/// Checks a language as the channel writes it, such as `en` or `en_US`.
+///
+/// # Errors
+/// The [`Misfit`] of `language`.
+pub fn check_language(language: &str) -> Result<(), Misfit> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if (2..=LANGUAGE_CHARS_MAX).contains(&language.len()) && language.bytes().all(allowed) {
+        Ok(())
+    } else {
+        Err(Misfit::new("language", "must be a language of the channel, such as en or en_US"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_languages_have_a_form() {
+        for good in ["a", "otp_code", "sale_2026", &"x".repeat(512)] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        for bad in ["", "Sale", "a-b", "a b", "a\0b", "ä", &"x".repeat(513)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+        for good in ["en", "en_US", "zh_HK"] {
+            assert_eq!(check_language(good), Ok(()), "{good}");
+        }
+        for bad in ["", "e", "en-US", "en\0", &"x".repeat(21)] {
+            assert!(check_language(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_channels_words_are_understood() {
+        for (word, status) in [
+            ("APPROVED", Some(TemplateStatus::Approved)),
+            ("REINSTATED", Some(TemplateStatus::Approved)),
+            ("PAUSED", Some(TemplateStatus::Paused)),
+            ("IN_APPEAL", Some(TemplateStatus::InAppeal)),
+            ("FLAGGED", None),
+            ("", None),
+        ] {
+            assert_eq!(TemplateStatus::from_channel(word), status, "{word}");
+        }
+        for word in TemplateStatus::WORDS {
+            assert_eq!(word.parse::<TemplateStatus>().map(TemplateStatus::as_str), Ok(*word));
+        }
+        let error = "sale".parse::<TemplateCategory>().unwrap_err();
+        assert_eq!(error.to_string(), "must be one of utility, marketing, authentication");
+    }
+}

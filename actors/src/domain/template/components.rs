@@ -1,0 +1,134 @@
+//! What a template is made of, in the channel's JSON: `HEADER`, `BODY`, `FOOTER`, `BUTTONS`.
+
+use serde_json::Value;
+
+use super::places::Places;
+use super::{Misfit, TemplateCategory};
+
+/// Most characters of a header's or footer's text.
+const SHORT_CHARS_MAX: usize = 60;
+/// Most characters of a body's text.
+const BODY_CHARS_MAX: usize = 1024;
+/// Most buttons of a template.
+const BUTTONS_MAX: usize = 10;
+
+const TYPES: [&str; 4] = ["HEADER", "BODY", "FOOTER", "BUTTONS"];
+const FORMATS: [&str; 5] = ["TEXT", "IMAGE", "VIDEO", "DOCUMENT", "LOCATION"];
+
+/// Checks the components of a template that somebody makes: each type at most once, a body, and
+/// places that parameters can fill.
+///
+/// # Errors
+/// The first [`Misfit`]; its path begins with `components`.
+pub fn check(components: &[Value], category: TemplateCategory) -> Result<(), Misfit> {
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, component) in components.iter().enumerate() {
+        let path = format!("components[{index}]");
+        let kind = word(component, "type", &TYPES, &path)?;
+        if seen.contains(&kind) {
+            return Err(Misfit::new("components", format!("must have one {kind} at the most")));
+        }
+        seen.push(kind);
+        match kind {
+            "HEADER" => {
+                let format = match component.get("format") {
+                    None => "TEXT",
+                    Some(_) => word(component, "format", &FORMATS, &path)?,
+                };
+                if format == "TEXT" {
+                    check_text(component, SHORT_CHARS_MAX, &path)?;
+                }
+            }
+            // The channel words these itself.
+            "BODY" | "FOOTER"
+                if category == TemplateCategory::Authentication
+                    && component.get("text").is_none() => {}
+            "BODY" => check_text(component, BODY_CHARS_MAX, &path)?,
+            "FOOTER" => check_text(component, SHORT_CHARS_MAX, &path)?,
+            _ => check_buttons(component, &path)?,
+        }
+    }
+    if seen.contains(&"BODY") { Ok(()) } else { Err(Misfit::new("components", "must have a BODY")) }
+}
+
+/// The value of `name`, which is one of `words`.
+fn word<'a>(object: &Value, name: &str, words: &[&'a str], path: &str) -> Result<&'a str, Misfit> {
+    let given = object.get(name).and_then(Value::as_str);
+    let known = given.and_then(|given| words.iter().find(|word| **word == given));
+    known.copied().ok_or_else(|| {
+        Misfit::new(format!("{path}.{name}"), format!("must be one of {}", words.join(", ")))
+    })
+}
+
+fn check_text(component: &Value, chars_max: usize, path: &str) -> Result<(), Misfit> {
+    let path = format!("{path}.text");
+    let text = component.get("text").and_then(Value::as_str).unwrap_or_default();
+    if !(1..=chars_max).contains(&text.chars().count()) {
+        return Err(Misfit::new(path, format!("must be a text of 1 to {chars_max} characters")));
+    }
+    if !Places::of(text).are_complete(text) {
+        let rule = "must number its places from {{1}} on, or name each of them";
+        return Err(Misfit::new(path, rule));
+    }
+    Ok(())
+}
+
+fn check_buttons(component: &Value, path: &str) -> Result<(), Misfit> {
+    let path = format!("{path}.buttons");
+    let buttons = component.get("buttons").and_then(Value::as_array);
+    let buttons = buttons.filter(|buttons| (1..=BUTTONS_MAX).contains(&buttons.len()));
+    let buttons = buttons.ok_or_else(|| {
+        Misfit::new(path.clone(), format!("must be a list of 1 to {BUTTONS_MAX} buttons"))
+    })?;
+    for (index, button) in buttons.iter().enumerate() {
+        if button.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {
+            let path = format!("{path}[{index}].type");
+            return Err(Misfit::new(path, "must name the kind of button, such as URL"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_template_is_made_of_is_checked() {
+        let body = json!({"type": "BODY", "text": "Hello {{1}}"});
+        let check = |components: Value, category| {
+            let components = components.as_array().unwrap().clone();
+            super::check(&components, category).map_err(|misfit| misfit.path)
+        };
+        let utility = |components| check(components, TemplateCategory::Utility);
+        for good in [
+            json!([body]),
+            json!([{"type": "HEADER", "format": "IMAGE"}, body, {"type": "FOOTER", "text": "x"}]),
+            json!([{"type": "HEADER", "text": "Hi {{1}}"}, body]),
+            json!([body, {"type": "BUTTONS", "buttons": [{"type": "URL", "url": "u"}]}]),
+        ] {
+            assert_eq!(utility(good.clone()), Ok(()), "{good}");
+        }
+        for (bad, path) in [
+            (json!([]), "components"),
+            (json!([{"type": "FOOTER", "text": "x"}]), "components"),
+            (json!([body, body]), "components"),
+            (json!([7]), "components[0].type"),
+            (json!([{"type": "body", "text": "x"}]), "components[0].type"),
+            (json!([{"type": "BODY"}]), "components[0].text"),
+            (json!([{"type": "BODY", "text": ""}]), "components[0].text"),
+            (json!([{"type": "BODY", "text": 7}]), "components[0].text"),
+            (json!([{"type": "BODY", "text": "{{2}}"}]), "components[0].text"),
+            (json!([{"type": "BODY", "text": "x".repeat(1025)}]), "components[0].text"),
+            (json!([body, {"type": "HEADER", "format": "GIF"}]), "components[1].format"),
+            (json!([body, {"type": "HEADER"}]), "components[1].text"),
+            (json!([body, {"type": "BUTTONS", "buttons": []}]), "components[1].buttons"),
+            (json!([body, {"type": "BUTTONS", "buttons": [{}]}]), "components[1].buttons[0].type"),
+        ] {
+            assert_eq!(utility(bad.clone()), Err(path.to_owned()), "{bad}");
+        }
+        let worded = json!([{"type": "BODY", "add_security_recommendation": true}]);
+        assert_eq!(check(worded, TemplateCategory::Authentication), Ok(()));
+    }
+}

@@ -1,0 +1,133 @@
+//! The places for parameters in a template's text: `{{1}}`, `{{2}}` or `{{first_name}}`.
+
+/// What the places of a text are filled by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Places<'a> {
+    /// By this many parameters, in order.
+    Numbered(usize),
+    /// By parameters of these names.
+    Named(Vec<&'a str>),
+}
+
+impl<'a> Places<'a> {
+    /// The places of a text.
+    pub(super) fn of(text: &'a str) -> Self {
+        let mut names: Vec<&str> = Vec::new();
+        for (_, name) in pieces(text) {
+            if let Some(name) = name.filter(|name| !names.contains(name)) {
+                names.push(name);
+            }
+        }
+        let numbers: Option<Vec<usize>> = names.iter().map(|name| name.parse().ok()).collect();
+        match numbers {
+            Some(numbers) => Self::Numbered(numbers.into_iter().max().unwrap_or(0)),
+            None => Self::Named(names),
+        }
+    }
+
+    /// How many parameters fill them.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Numbered(count) => *count,
+            Self::Named(names) => names.len(),
+        }
+    }
+
+    /// Which parameter, counted from 0, fills the place of this name.
+    fn index_of(&self, name: &str) -> Option<usize> {
+        match self {
+            Self::Numbered(_) => name.parse::<usize>().ok()?.checked_sub(1),
+            Self::Named(names) => names.iter().position(|known| *known == name),
+        }
+    }
+
+    /// Whether numbered places begin with 1 and leave none out, and names are not mixed with
+    /// numbers.
+    pub(super) fn are_complete(&self, text: &str) -> bool {
+        match self {
+            Self::Numbered(count) => (1..=*count).all(|number| {
+                pieces(text).any(|(_, name)| name.is_some_and(|name| name == number.to_string()))
+            }),
+            Self::Named(names) => names.iter().all(|name| name.parse::<usize>().is_err()),
+        }
+    }
+}
+
+/// The text with its places filled.
+pub(super) fn fill(text: &str, places: &Places<'_>, values: &[&str], out: &mut String) {
+    for (before, name) in pieces(text) {
+        out.push_str(before);
+        if let Some(name) = name {
+            let index = places.index_of(name);
+            out.push_str(index.and_then(|index| values.get(index)).copied().unwrap_or_default());
+        }
+    }
+}
+
+/// The text in pieces, each with the name of the place that follows it.
+fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut from = 0;
+        while let Some(open) = text[from..].find("{{").map(|at| at + from) {
+            let Some(close) = text[open..].find("}}").map(|at| at + open) else { break };
+            let name = text[open + 2..close].trim();
+            if is_name(name) {
+                rest = Some(&text[close + 2..]);
+                return Some((&text[..open], Some(name)));
+            }
+            from = open + 1;
+        }
+        rest = None;
+        Some((text, None))
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    let number = name.bytes().all(|byte| byte.is_ascii_digit());
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    // A number of places that no template has is text.
+    !name.is_empty() && name.bytes().all(allowed) && (!number || (name.len() <= 2 && name != "0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found() {
+        for (text, places) in [
+            ("", Places::Numbered(0)),
+            ("Hello", Places::Numbered(0)),
+            ("{{1}}", Places::Numbered(1)),
+            ("{{2}} {{ 1 }} {{2}}", Places::Numbered(2)),
+            ("{{3}}", Places::Numbered(3)),
+            ("{{name}}, {{order}}, {{name}}", Places::Named(vec!["name", "order"])),
+            ("{{}} {{A}} {{a b}} {{1", Places::Numbered(0)),
+            ("{{{1}}}", Places::Numbered(1)),
+            ("{{123456789}}", Places::Numbered(0)),
+            ("ä{{1}}ä", Places::Numbered(1)),
+        ] {
+            assert_eq!(Places::of(text), places, "{text}");
+        }
+        let complete = |text: &str| Places::of(text).are_complete(text);
+        assert!(complete("{{2}} {{1}}") && complete("{{a}}") && complete(""));
+        assert!(!complete("{{2}}") && !complete("{{a}} {{1}}"));
+    }
+
+    #[test]
+    fn places_are_filled() {
+        for (text, values, filled) in [
+            ("Hello {{1}}", &["Ada"][..], "Hello Ada"),
+            ("{{2}}{{1}}{{2}}!", &["a", "b"], "bab!"),
+            ("{{name}} {{x}} {{name}}", &["{{x}}", "y"], "{{x}} y {{x}}"),
+            ("{{1", &[], "{{1"),
+            ("{{{1}}}", &["a"], "{a}"),
+        ] {
+            let mut out = String::new();
+            fill(text, &Places::of(text), values, &mut out);
+            assert_eq!(out, filled, "{text}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A workspace's templates: records in [`Table::Templates`], under `workspace ‖ 0 ‖ name ‖ 0 ‖
+//! language`.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::channel::callback::TemplateUpdate;
+use crate::channel::{TemplateContent, TemplateName};
+use crate::domain::template::parameters::{self, Filled};
+use crate::domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
+use crate::domain::{EventKind, PublicEvent, Timestamp, WorkspaceId};
+use crate::store::{Direction, Table};
+
+use super::command::{Command, Context};
+use super::handle::Workspace;
+use super::messages::Unavailable;
+use super::records;
+
+/// A template, as the channel knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Template {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its language as the channel writes it, such as `en` or `en_US`.
+    pub language: Box<str>,
+    /// What it is for.
+    pub category: TemplateCategory,
+    /// Whether it may be sent.
+    pub status: TemplateStatus,
+    /// What it is made of, in the channel's JSON.
+    pub components: Vec<Value>,
+    /// When it was made or its status last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A template to be made.
+#[derive(Debug, Clone)]
+pub struct NewTemplate {
+    /// Its name: 1 to 512 of `a-z`, `0-9` and `_`.
+    pub name: Box<str>,
+    /// Its language as the channel writes it.
+    pub language: Box<str>,
+    /// What it is for.
+    pub category: TemplateCategory,
+    /// Whether it may be sent.
+    pub status: TemplateStatus,
+    /// What it is made of, in the channel's JSON.
+    pub components: Vec<Value>,
+}
+
+/// Why a template was not made or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// One of its values is not what it must be.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// There is one of that name and language.
+    #[error("there is a template of that name and language already")]
+    Exists,
+    /// There is none of that name and language.
+    #[error("no such template")]
+    NoSuchTemplate,
+    /// It cannot be done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a template cannot be sent. Nothing was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UseTemplateError {
+    /// The workspace has none of that name and language.
+    #[error("there is no template of that name and language")]
+    NoSuchTemplate,
+    /// The channel does not allow it.
+    #[error("the template is not approved: it is {}", .0.as_str())]
+    NotApproved(TemplateStatus),
+    /// The parameters do not fit it; the path begins with `components`.
+    #[error(transparent)]
+    Parameters(#[from] Misfit),
+    /// It cannot be looked up now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Template {
+    /// The template with parameters in their places: `given` is the channel's `components` of a
+    /// message.
+    ///
+    /// # Errors
+    /// [`Misfit`]: they do not fit.
+    pub fn content(&self, given: &[Value]) -> Result<TemplateContent, Misfit> {
+        let Filled { components, text } = parameters::fill(&self.components, given)?;
+        let template = TemplateName { name: self.name.clone(), language: self.language.clone() };
+        Ok(TemplateContent { template, components: components.into(), text: text.into() })
+    }
+}
+
+fn key(workspace: &WorkspaceId, name: &str, language: &str) -> Vec<u8> {
+    let parts = [workspace.as_str(), name, language].map(str::as_bytes);
+    parts.join(&0)
+}
+
+/// The workspace's template of that name and language.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(crate) fn find_template(
+    context: &Context<'_>,
+    name: &str,
+    language: &str,
+) -> Result<Option<Template>, Unavailable> {
+    let is_one = template::check_name(name).and_then(|()| template::check_language(language));
+    if is_one.is_err() {
+        return Ok(None);
+    }
+    context.get_json(Table::Templates, &key(&context.core.id, name, language))
+}
+
+/// The template that a message is to be sent with, and what it says with these parameters.
+///
+/// # Errors
+/// [`UseTemplateError`]: there is none, it is not approved, or the parameters do not fit.
+#[allow(dead_code, reason = "for the commands that send templates")]
+pub(crate) fn use_template(
+    context: &Context<'_>,
+    name: &str,
+    language: &str,
+    given: &[Value],
+) -> Result<(Template, TemplateContent), UseTemplateError> {
+    let template =
+        find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)?;
+    if template.status != TemplateStatus::Approved {
+        return Err(UseTemplateError::NotApproved(template.status));
+    }
+    let content = template.content(given)?;
+    Ok((template, content))
+}
+
+/// Takes what the channel says of a template. One that is not known, or a word that says nothing of
+/// its status, changes nothing.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+#[allow(dead_code, reason = "for the commands that take callbacks")]
+pub(crate) fn apply_template_update(
+    context: &mut Context<'_>,
+    update: &TemplateUpdate,
+) -> Result<(), Unavailable> {
+    let Some(status) = TemplateStatus::from_channel(&update.status) else { return Ok(()) };
+    let TemplateName { name, language } = &update.template;
+    if let Some(template) = find_template(context, name, language)? {
+        set_status(context, template, status);
+    }
+    Ok(())
+}
+
+/// Gives a template another status, and tells of it if it is another.
+fn set_status(context: &mut Context<'_>, template: Template, status: TemplateStatus) -> Template {
+    if template.status == status {
+        return template;
+    }
+    let (now, previous) = (context.now(), template.status);
+    let template = Template { status, updated_at: now, ..template };
+    let key = key(&context.core.id, &template.name, &template.language);
+    context.put_json(Table::Templates, key, &template);
+    let data = json!({
+        "name": template.name,
+        "language": template.language,
+        "category": template.category,
+        "status": status,
+        "previous_status": previous,
+    });
+    let kind = EventKind::TemplateStatusChanged;
+    context.effects.tell(now, PublicEvent::Other { kind, data: data.to_string().into() });
+    template
+}
+
+struct CreateTemplate(NewTemplate);
+
+impl Command for CreateTemplate {
+    type Answer = Template;
+    type Error = TemplateError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Template, TemplateError> {
+        let NewTemplate { name, language, category, status, components } = self.0;
+        if find_template(context, &name, &language)?.is_some() {
+            return Err(TemplateError::Exists);
+        }
+        let updated_at = context.now();
+        let template = Template { name, language, category, status, components, updated_at };
+        let key = key(&context.core.id, &template.name, &template.language);
+        context.put_json(Table::Templates, key, &template);
+        Ok(template)
+    }
+}
+
+struct SetTemplateStatus {
+    name: Box<str>,
+    language: Box<str>,
+    status: TemplateStatus,
+}
+
+impl Command for SetTemplateStatus {
+    type Answer = Template;
+    type Error = TemplateError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Template, TemplateError> {
+        let found = find_template(context, &self.name, &self.language)?;
+        let template = found.ok_or(TemplateError::NoSuchTemplate)?;
+        Ok(set_status(context, template, self.status))
+    }
+}
+
+impl Workspace {
+    /// The workspace's templates, by name and language.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub async fn templates(&self) -> Result<Vec<Template>, Unavailable> {
+        self.read(|store, workspace| {
+            let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
+            let (mut templates, mut damage) = (Vec::new(), None);
+            store.scan(Table::Templates, &prefix, None, Direction::Forward, &mut |_, value| {
+                match records::decode(value) {
+                    Ok(template) => templates.push(template),
+                    Err(error) => damage = Some(error),
+                }
+                ControlFlow::Continue(())
+            })?;
+            damage.map_or(Ok(templates), Err)
+        })
+        .await
+    }
+
+    /// Makes a template.
+    ///
+    /// # Errors
+    /// [`TemplateError`]: it is not well formed, there is one already, or not now.
+    pub async fn create_template(&self, new: NewTemplate) -> Result<Template, TemplateError> {
+        template::check_name(&new.name)?;
+        template::check_language(&new.language)?;
+        template::components::check(&new.components, new.category)?;
+        self.perform(CreateTemplate(new)).await
+    }
+
+    /// Gives a template another status; `template.status_changed` tells of it.
+    ///
+    /// # Errors
+    /// [`TemplateError`]: there is none, or not now.
+    pub async fn set_template_status(
+        &self,
+        name: &str,
+        language: &str,
+        status: TemplateStatus,
+    ) -> Result<Template, TemplateError> {
+        let (name, language) = (name.into(), language.into());
+        self.perform(SetTemplateStatus { name, language, status }).await
+    }
+
+    /// Brings the templates up to date with the channel's, and gives all of them. A sandbox number
+    /// has none but those that are there.
+    ///
+    /// # Errors
+    /// [`TemplateError`]: not now.
+    pub async fn sync_templates(&self) -> Result<Vec<Template>, TemplateError> {
+        Ok(self.templates().await?)
+    }
+}

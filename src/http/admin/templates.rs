@@ -1,0 +1,197 @@
+//! A workspace's templates and their status.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use postrider_actors::channel::TemplateName;
+use postrider_actors::domain::template;
+use postrider_actors::{NewTemplate, Workspace};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::workspace;
+use crate::http::auth::Administrator;
+use crate::http::error::ApiError;
+use crate::http::list::Page;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+use crate::http::route::Routes;
+use crate::http::templates::{TemplateRow, TemplatesAnswer};
+
+const NO_SUCH_TEMPLATE: &str = "no such template";
+
+pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
+    routes
+        .post("/admin/v1/workspaces/{workspace}/templates", create)
+        .get("/admin/v1/workspaces/{workspace}/templates", list)
+        .post("/admin/v1/workspaces/{workspace}/templates/sync", sync)
+        .patch("/admin/v1/workspaces/{workspace}/templates/{name}/{language}", change)
+        .put("/admin/v1/workspaces/{workspace}/otp-template", set_otp_template)
+}
+
+/// A template to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct NewTemplateBody<'a> {
+    /// Its name.
+    #[serde(borrow)]
+    #[schema(example = "order_update", pattern = "^[a-z0-9_]{1,512}$")]
+    name: Cow<'a, str>,
+    /// Its language as the channel writes it; `en` unless told.
+    #[serde(borrow)]
+    #[schema(example = "en", default = "en")]
+    language: Option<Cow<'a, str>>,
+    /// `utility`, `marketing` or `authentication`.
+    #[serde(borrow)]
+    #[schema(example = "utility")]
+    category: Cow<'a, str>,
+    /// `approved` unless told; otherwise `pending`, `rejected`, `paused`, `disabled`, `in_appeal`,
+    /// `pending_deletion`, `deleted` or `limit_exceeded`.
+    #[serde(borrow)]
+    #[schema(example = "approved", default = "approved")]
+    status: Option<Cow<'a, str>>,
+    /// What it is made of, in the channel's form: at least a `BODY`.
+    #[schema(value_type = Vec<Object>, example = json!([{"type": "BODY", "text": "Hello {{1}}"}]))]
+    components: Vec<serde_json::Value>,
+}
+
+/// A template's new status.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct TemplateChange<'a> {
+    /// `approved`, `pending`, `rejected`, `paused`, `disabled`, `in_appeal`, `pending_deletion`,
+    /// `deleted` or `limit_exceeded`.
+    #[serde(borrow)]
+    #[schema(example = "paused")]
+    status: Cow<'a, str>,
+}
+
+/// The template that carries one-time passwords.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(crate) struct OtpTemplateBody<'a> {
+    /// Its name.
+    #[serde(borrow)]
+    #[schema(example = "otp_code")]
+    name: Cow<'a, str>,
+    /// Its language as the channel writes it.
+    #[serde(borrow)]
+    #[schema(example = "en")]
+    language: Cow<'a, str>,
+}
+
+/// The workspace that the path names.
+async fn existing(call: &mut Call<()>) -> Result<Workspace, ApiError> {
+    let id = workspace(call).await?;
+    call.edge.engine.workspace(&id).ok_or_else(|| ApiError::not_found("no such workspace"))
+}
+
+fn new_template(body: NewTemplateBody<'_>) -> Result<NewTemplate, ApiError> {
+    let category = body.category.parse().map_err(|error| ApiError::field("category", error))?;
+    let status = body.status.as_deref().unwrap_or("approved");
+    let status = status.parse().map_err(|error| ApiError::field("status", error))?;
+    Ok(NewTemplate {
+        name: body.name.into(),
+        language: body.language.unwrap_or(Cow::Borrowed("en")).into(),
+        category,
+        status,
+        components: body.components,
+    })
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces/{workspace}/templates",
+    operation_id = "createTemplate",
+    tag = "Administration",
+    summary = "Add a template",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = NewTemplateBody,
+    responses((status = 201, description = "Added", body = TemplateRow))
+)]
+pub(crate) async fn create(mut call: Call<()>) -> Answer {
+    let new = new_template(call.json()?)?;
+    let made = existing(&mut call).await?.create_template(new).await?;
+    Ok(Reply::json(StatusCode::CREATED, &TemplateRow::from(made)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/workspaces/{workspace}/templates",
+    operation_id = "listWorkspaceTemplates",
+    tag = "Administration",
+    summary = "List the templates",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
+)]
+pub(crate) async fn list(mut call: Call<()>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let all = existing(&mut call).await?.templates().await?;
+    Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/admin/v1/workspaces/{workspace}/templates/{name}/{language}",
+    operation_id = "changeTemplate",
+    tag = "Administration",
+    summary = "Change a template's status",
+    description = "A change is told as the event `template.status_changed`.",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("name" = String, Path, description = "The template's name"),
+        ("language" = String, Path, description = "The template's language"),
+    ),
+    request_body = TemplateChange,
+    responses((status = 200, description = "Changed", body = TemplateRow))
+)]
+pub(crate) async fn change(mut call: Call<()>) -> Answer {
+    let status = call.json::<TemplateChange<'_>>()?.status.parse();
+    let status = status.map_err(|error| ApiError::field("status", error))?;
+    let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
+    let language: String = call.path("language", NO_SUCH_TEMPLATE).await?;
+    let workspace = existing(&mut call).await?;
+    let changed = workspace.set_template_status(&name, &language, status).await?;
+    Ok(Reply::ok(&TemplateRow::from(changed)))
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces/{workspace}/templates/sync",
+    operation_id = "syncTemplates",
+    tag = "Administration",
+    summary = "Bring the templates up to date with the channel's",
+    description = "A sandbox number has no templates but those that are there. Answers all of them.",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    responses((status = 200, description = "The first page of the templates", body = TemplatesAnswer))
+)]
+pub(crate) async fn sync(mut call: Call<()>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let all = existing(&mut call).await?.sync_templates().await?;
+    Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
+}
+
+#[utoipa::path(
+    put,
+    path = "/admin/v1/workspaces/{workspace}/otp-template",
+    operation_id = "setOtpTemplate",
+    tag = "Administration",
+    summary = "Set the template of one-time passwords",
+    description = "`otp_code` in `en` unless set.",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = OtpTemplateBody,
+    responses((status = 200, description = "Set", body = OtpTemplateBody))
+)]
+pub(crate) async fn set_otp_template(mut call: Call<()>) -> Answer {
+    let body: OtpTemplateBody<'_> = call.json()?;
+    let misfit = |misfit: template::Misfit| ApiError::field(&misfit.path, misfit.rule);
+    template::check_name(&body.name).map_err(misfit)?;
+    template::check_language(&body.language).map_err(misfit)?;
+    let reply = Reply::ok(&body);
+    let name = TemplateName { name: body.name.into(), language: body.language.into() };
+    let id = workspace(&mut call).await?;
+    call.edge.engine.admin().set_otp_template(&id, name).await?;
+    Ok(reply)
+}
