@@ -85,12 +85,13 @@ pub use engine::{
     SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
+pub use webhook::WebhookOptions;
+pub use webhook::delivery::DisabledReason;
 pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
 pub use webhook::guard::{AddressRules, WebhookUrlError};
-pub use webhook::line::DisabledReason;
 pub use webhook::records::Delivery as WebhookDelivery;
+pub use webhook::replay::{Replay, ReplayError};
 pub use webhook::signature::WebhookSecret;
-pub use webhook::{Replay, ReplayError, WebhookOptions};
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,

@@ -161,6 +161,12 @@ impl ApiError {
         Self { code, message: message.into(), reason: None, retry_after }
     }
 
+    /// Says which of the causes of its code it is.
+    pub(crate) fn because(mut self, reason: &'static str) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
     /// Says when to try again; only for codes that say so at all.
     fn after(mut self, wait: Duration) -> Self {
         debug_assert!(self.code.is_retryable());
@@ -273,10 +279,10 @@ where
 {
     fn from(error: IdempotentError<E>) -> Self {
         match error {
-            IdempotentError::Mismatch => Self {
-                reason: Some("idempotency_mismatch"),
-                ..Self::new(Code::Unprocessable, "this Idempotency-Key was used with another body")
-            },
+            IdempotentError::Mismatch => {
+                Self::new(Code::Unprocessable, "this Idempotency-Key was used with another body")
+                    .because("idempotency_mismatch")
+            }
             IdempotentError::UnderWay => {
                 let message = "a request with this Idempotency-Key is still under way";
                 Self::new(Code::Conflict, message)

@@ -19,6 +19,8 @@ mod request_id;
 mod route;
 mod sandbox;
 mod templates;
+mod webhook_deliveries;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +127,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
+        .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
         .and(admin::routes(Routes::guarded(Administrator)));
     if sandbox {
         routes.and(sandbox::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

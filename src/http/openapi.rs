@@ -11,7 +11,7 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, docs, events, health, otp, sandbox, templates};
+use super::{admin, docs, events, health, otp, sandbox, templates, webhook_deliveries, webhooks};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -36,6 +36,9 @@ use super::{admin, docs, events, health, otp, sandbox, templates};
         otp::send, otp::verify, otp::resend, otp::read,
         templates::list,
         events::list,
+        webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
+        webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
+        webhook_deliveries::list,
         sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
@@ -52,6 +55,7 @@ use super::{admin, docs, events, health, otp, sandbox, templates};
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
         (name = "Messaging", description = "Templates; scope `messaging:send`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
+        (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
         (name = "Operation", description = "For orchestrators; without a key"),
@@ -197,6 +201,8 @@ impl Area {
             "/numbers",
             "/templates",
             "/sync",
+            "/webhooks",
+            "/deliveries",
         ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
@@ -211,6 +217,8 @@ impl Area {
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
+            "/v1/webhooks" if has_body => refusals.push(422),
+            "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
             "/readyz" => refusals.push(503),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}

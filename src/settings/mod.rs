@@ -16,6 +16,7 @@ use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
     Admin, AdmissionSettings, Log, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage,
+    WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -41,6 +42,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[webhooks]`
+    pub webhooks: WebhooksSettings,
     /// `[shutdown]`
     pub shutdown: Shutdown,
     /// `[log]`
@@ -103,6 +106,7 @@ impl Settings {
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            webhooks: WebhooksSettings::build(layers)?,
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,
         };

@@ -8,20 +8,21 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::domain::{EventId, Timestamp};
+use crate::domain::Timestamp;
 use crate::random;
+use crate::store::StoreError;
 use crate::store::writer::CommitError;
-use crate::store::{Change, StoreError, Table};
-use crate::supervise::{Damaged, Residence};
+use crate::supervise::Residence;
 use crate::workspace::disable_webhook;
-use crate::workspace::messages::{Unavailable, UnavailableReason};
-use crate::workspace::records::encode;
 
-use super::attempt::{self, Finished, Outcome, Tried};
+use super::attempt::{self, Finished, Outcome};
+use super::delivery::{Aftermath, DisabledReason};
 use super::feed::{self, Fed};
-use super::line::{Aftermath, Attempt, DisabledReason, Line};
+use super::line::Line;
 use super::pool::Permit;
-use super::records::{self, Cursor, Delivery, Tries};
+use super::records::{Cursor, Delivery, Tries};
+use super::replay::{Replay, ReplayError};
+use super::writing::row;
 use super::{EndpointSlot, Webhooks};
 
 /// Deliveries that are read ahead.
@@ -58,37 +59,6 @@ pub(crate) enum EndpointMessage {
     Drain(oneshot::Sender<()>),
 }
 
-/// What is delivered again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replay {
-    /// Every event from this moment on.
-    Since(Timestamp),
-    /// One event.
-    Event(EventId),
-    /// What failed and was given up, or waits for another try.
-    Failed,
-}
-
-/// Why nothing is delivered again.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReplayError {
-    /// There is no such webhook.
-    #[error("no such webhook")]
-    NotFound,
-    /// The log has no such event.
-    #[error("no such event")]
-    NoSuchEvent,
-    /// Not now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
-impl ReplayError {
-    pub(super) fn restarting() -> Self {
-        Unavailable::because(UnavailableReason::Restarting).into()
-    }
-}
-
 type ReplayReply = (oneshot::Sender<Result<u64, ReplayError>>, u64);
 
 /// The actor's immutable half.
@@ -99,30 +69,30 @@ pub(super) struct EndpointActor {
 
 /// The actor's mutable half; nothing until it is loaded.
 pub(super) struct Loaded {
-    line: Line,
-    tries: Tries,
+    pub(super) line: Line,
+    pub(super) tries: Tries,
     /// Tries that are not written yet.
-    new_tries: Vec<Delivery>,
+    pub(super) new_tries: Vec<Delivery>,
     /// Tries under way; they end with the actor.
-    tasks: JoinSet<()>,
+    pub(super) tasks: JoinSet<()>,
     /// The log may have more than was read.
-    grown: bool,
-    reading: bool,
+    pub(super) grown: bool,
+    pub(super) reading: bool,
     /// Something came to an end since the last writing began.
-    dirty: bool,
-    writing: bool,
+    pub(super) dirty: bool,
+    pub(super) writing: bool,
     /// The cursor that was written last.
-    written: Cursor,
+    pub(super) written: Cursor,
     /// Who waits for the next writing, and for the one under way.
-    replies: Vec<ReplayReply>,
-    replies_under_way: Vec<ReplayReply>,
+    pub(super) replies: Vec<ReplayReply>,
+    pub(super) replies_under_way: Vec<ReplayReply>,
     /// The generation of the running wait, and what it waits for. Older waits are ignored.
-    wait: (u64, Option<Timestamp>),
+    pub(super) wait: (u64, Option<Timestamp>),
     /// Counts what was done, to tell whether nothing was.
-    busy: u64,
-    idling: bool,
-    drained: Option<oneshot::Sender<()>>,
-    retired: bool,
+    pub(super) busy: u64,
+    pub(super) idling: bool,
+    pub(super) drained: Option<oneshot::Sender<()>>,
+    pub(super) retired: bool,
 }
 
 impl Actor for EndpointActor {
@@ -211,37 +181,6 @@ impl Actor for EndpointActor {
 }
 
 impl EndpointActor {
-    async fn load(&self) -> Result<Loaded, ActorProcessingErr> {
-        // What a predecessor has put into the writer's queue must be settled before it is read.
-        self.hub.writer.barrier().await?;
-        let (hub, slot) = (Arc::clone(&self.hub), Arc::clone(&self.slot));
-        let read = move || records::load(hub.store.as_ref(), &slot.workspace, slot.id);
-        let stored = tokio::task::spawn_blocking(read).await?.map_err(|error| match error {
-            StoreError::Damaged(what) => ActorProcessingErr::from(Damaged(what)),
-            error => error.into(),
-        })?;
-        let mut line = Line::new(&stored.cursor, stored.waiting, self.hub.clock.now());
-        line.set_rules(self.slot.endpoint.load().line_rules());
-        Ok(Loaded {
-            line,
-            tries: stored.tries,
-            new_tries: Vec::new(),
-            tasks: JoinSet::new(),
-            grown: true,
-            reading: false,
-            dirty: false,
-            writing: false,
-            written: stored.cursor,
-            replies: Vec::new(),
-            replies_under_way: Vec::new(),
-            wait: (0, None),
-            busy: 0,
-            idling: false,
-            drained: None,
-            retired: false,
-        })
-    }
-
     /// Does everything that can be done now.
     fn go_on(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
         if state.retired {
@@ -385,65 +324,6 @@ impl EndpointActor {
         }));
     }
 
-    async fn replay(&self, what: Replay, state: &mut Loaded) -> Result<u64, ReplayError> {
-        let (hub, slot) = (Arc::clone(&self.hub), Arc::clone(&self.slot));
-        let endpoint = slot.endpoint.load_full();
-        let storage = || Unavailable::because(UnavailableReason::Storage);
-        let unreadable = |error: StoreError| {
-            tracing::error!(%error, "an event log cannot be read");
-            storage()
-        };
-        let now = self.hub.clock.now();
-        match what {
-            Replay::Since(since) => {
-                let count = move || {
-                    feed::count_since(hub.store.as_ref(), &slot.workspace, &endpoint, since)
-                };
-                let counted = tokio::task::spawn_blocking(count).await.map_err(|_| storage())?;
-                let (before, count) = counted.map_err(unreadable)?;
-                state.line.rewind(before);
-                Ok(count)
-            }
-            Replay::Event(id) => {
-                let find = move || feed::find(hub.store.as_ref(), &slot.workspace, id);
-                let found = tokio::task::spawn_blocking(find).await.map_err(|_| storage())?;
-                let sequence = found.map_err(unreadable)?.ok_or(ReplayError::NoSuchEvent)?;
-                state.line.deliver_again(sequence, now);
-                Ok(1)
-            }
-            Replay::Failed => Ok(state.line.retry_failed(now)),
-        }
-    }
-
-    /// Has everything written that came to an end. While that is under way the next part collects.
-    fn write(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
-        if !state.dirty || state.writing {
-            return;
-        }
-        (state.dirty, state.writing) = (false, true);
-        let (workspace, id) = (&self.slot.workspace, self.slot.id);
-        state.written = state.line.cursor();
-        let cursor = encode(&state.written);
-        let mut changes =
-            vec![Change::put(Table::Webhooks, records::cursor_key(workspace, id), cursor)];
-        for (first, waiting) in state.line.take_changed() {
-            let key = records::waiting_key(workspace, id, first);
-            changes.push(match waiting {
-                Some(waiting) => Change::put(Table::Webhooks, key, encode(&waiting)),
-                None => Change::delete(Table::Webhooks, key),
-            });
-        }
-        state.tries.add(workspace, id, &state.new_tries, &mut changes);
-        state.new_tries.clear();
-        state.replies_under_way.append(&mut state.replies);
-        let (myself, writer) = (myself.clone(), self.hub.writer.clone());
-        drop(tokio::spawn(async move {
-            let written = writer.commit(changes).await;
-            // An actor that is gone reads what is durable when it is back.
-            drop(myself.cast(EndpointMessage::Flushed(written)));
-        }));
-    }
-
     /// Has the actor woken when the next delivery may go.
     fn wait_for_next(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
         let now = self.hub.clock.now();
@@ -460,20 +340,5 @@ impl EndpointActor {
             // The actor may be gone, and its successor waits for itself.
             drop(myself.cast(EndpointMessage::Timer(generation)));
         }));
-    }
-}
-
-/// What is remembered of a try.
-fn row(attempt: &Attempt, tried: Tried, now: Timestamp, next: Option<Timestamp>) -> Delivery {
-    Delivery {
-        event_id: tried.id,
-        kind: tried.kind.to_owned(),
-        attempt: attempt.failures + 1,
-        status: tried.status,
-        error: tried.error.map(str::to_owned),
-        latency_ms: u64::try_from(tried.latency.as_millis()).unwrap_or(u64::MAX),
-        response: tried.response,
-        at: now,
-        next_retry_at: next,
     }
 }

@@ -10,8 +10,8 @@ use crate::domain::{EventId, WorkspaceId};
 use crate::workspace::EventEntry;
 
 use super::client::{Answer, NoAnswer};
+use super::delivery::{Attempt, Failure};
 use super::endpoint::Endpoint;
-use super::line::{Attempt, Failure};
 use super::pool::{Counted, Permit};
 use super::{Webhooks, body, feed};
 

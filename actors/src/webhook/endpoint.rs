@@ -9,7 +9,7 @@ use crate::domain::{EventKind, PublicEvent, Timestamp, WebhookId};
 use crate::keys::MasterKeys;
 use crate::sealed::{OpenError, Sealed};
 
-use super::line::{DisabledReason, LineRules};
+use super::delivery::{DisabledReason, LineRules};
 use super::signature::WebhookSecret;
 
 /// For how long a secret signs beside the one that replaced it.

@@ -6,8 +6,8 @@ use crate::domain::{EventId, Timestamp, WorkspaceId};
 use crate::store::{Store, StoreError};
 use crate::workspace::{EventEntry, log};
 
+use super::delivery::Parcel;
 use super::endpoint::Endpoint;
-use super::line::Parcel;
 
 /// Events that one reading gives at the most.
 const EVENTS_MAX: usize = 500;

@@ -5,16 +5,19 @@ mod actor;
 mod attempt;
 mod body;
 mod client;
+pub(crate) mod delivery;
 pub(crate) mod endpoint;
 mod feed;
 pub(crate) mod guard;
 mod limiter;
-pub(crate) mod line;
+mod line;
 mod pool;
 pub(crate) mod records;
+pub(crate) mod replay;
 mod schedule;
 pub(crate) mod signature;
 mod slots;
+mod writing;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -35,13 +38,13 @@ use crate::supervise::{Family, NurseryMessage, Residence};
 use crate::workspace::slot::Slot;
 
 pub(crate) use actor::EndpointMessage;
-pub use actor::{Replay, ReplayError};
 use client::Client;
 use endpoint::Endpoint;
 pub(crate) use pool::Figures;
 use pool::Pool;
+use replay::{Replay, ReplayError};
 
-pub use guard::AddressRules;
+use guard::AddressRules;
 
 /// How webhooks are delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use crate::domain::{EventId, Timestamp, WebhookId, WorkspaceId};
 use crate::store::{Change, Direction, Store, StoreError, Table};
 use crate::workspace::records::{decode, encode};
 
+use super::delivery::DisabledReason;
 use super::endpoint::Endpoint;
-use super::line::DisabledReason;
 
 /// Tries of an endpoint that are remembered.
 pub(crate) const TRIES_KEPT: usize = 1_000;

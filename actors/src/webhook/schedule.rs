@@ -48,7 +48,7 @@ mod tests {
             delays.map(|delay| delay.as_millis()).collect::<Vec<_>>()
         };
         let minutes = |minutes: u128| minutes * 60_000;
-        let hours = |hours| minutes(hours * 60);
+        let hours = |hours: u128| minutes(hours * 60);
         let exact = vec![
             5_000,
             minutes(5),

@@ -14,6 +14,7 @@ use crate::random;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Subscriber, Table};
 
+use super::audience::Untold;
 use super::command::{Context, Errand};
 use super::core::{Core, CreditsChange, Settled};
 use super::effects::Effects;
@@ -86,8 +87,8 @@ pub(crate) struct Loaded {
     pub(super) number: Option<Arc<NumberSlot>>,
     /// The sequence of the next entry of the event log.
     log_next: u64,
-    /// The first and the last group with entries of the log that nobody was told of.
-    log_untold: Option<(Group, Group)>,
+    /// Entries of the log that nobody was told of.
+    untold: Untold,
     subscriber: Subscriber,
     pub(super) gate: Gate,
     /// Emptied after each command; kept for its memory.
@@ -191,7 +192,7 @@ impl Loaded {
             numbers: records.numbers,
             number: None,
             log_next,
-            log_untold: None,
+            untold: Untold::default(),
             subscriber,
             gate: Gate::default(),
             effects: Effects::default(),
@@ -275,18 +276,9 @@ impl Loaded {
         let group = self.subscriber.submit(batch)?;
         if self.effects.log_count > 0 {
             self.log_next += u64::from(self.effects.log_count);
-            self.log_untold = Some((self.log_untold.map_or(group, |(first, _)| first), group));
+            self.untold.submitted(group);
         }
         Ok(group)
-    }
-
-    /// Whether the log has entries that `group` made durable, and nobody was told of them.
-    fn log_has_grown(&mut self, group: Group) -> bool {
-        let Some((first, last)) = self.log_untold.filter(|(first, _)| *first <= group) else {
-            return false;
-        };
-        self.log_untold = (last > group).then_some((first.max(group + 1), last));
-        true
     }
 
     /// Notes the number's answers. They come a thousand at a time at the most, and those that
@@ -345,7 +337,7 @@ impl WorkspaceActor {
             WorkspaceMessage::Committed(group, result) => {
                 result?;
                 state.pending.committed(group);
-                if state.log_has_grown(group) {
+                if state.untold.committed(group) {
                     self.slot.audience.log_has_grown(&self.shared.webhooks);
                 }
                 self.shared.numbers.dispatch(state.gate.open(group));

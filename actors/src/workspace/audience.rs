@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 
+use crate::store::writer::Group;
 use crate::webhook::{EndpointSlot, Webhooks};
 
 /// Those who follow the log of one workspace. Telling nobody costs next to nothing.
@@ -37,6 +38,24 @@ impl Audience {
     /// Resolves when the log has grown after the first poll.
     pub(crate) fn growth(&self) -> tokio::sync::futures::Notified<'_> {
         self.streams.notified()
+    }
+}
+
+/// The groups with entries of the log that nobody was told of: the first and the last.
+#[derive(Debug, Default)]
+pub(super) struct Untold(Option<(Group, Group)>);
+
+impl Untold {
+    /// Notes that entries were put into `group`.
+    pub(super) fn submitted(&mut self, group: Group) {
+        self.0 = Some((self.0.map_or(group, |(first, _)| first), group));
+    }
+
+    /// Whether `group` made some of them durable, which are told now.
+    pub(super) fn committed(&mut self, group: Group) -> bool {
+        let Some((_, last)) = self.0.filter(|(first, _)| *first <= group) else { return false };
+        self.0 = (last > group).then_some((group + 1, last));
+        true
     }
 }
 

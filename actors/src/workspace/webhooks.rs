@@ -7,12 +7,12 @@ use crate::engine::{Shared, detached};
 use crate::random;
 use crate::sealed::Sealed;
 use crate::store::{Store, Table};
+use crate::webhook::delivery::DisabledReason;
 use crate::webhook::endpoint::{Endpoint, ROTATION, WebhookInfo, WebhookSettings, seal};
 use crate::webhook::guard::WebhookUrlError;
-use crate::webhook::line::DisabledReason;
 use crate::webhook::records::{self, Cursor, Delivery};
+use crate::webhook::replay::{Replay, ReplayError};
 use crate::webhook::signature::{SECRET_BYTES, WebhookSecret};
-use crate::webhook::{Replay, ReplayError};
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
