@@ -25,3 +25,5 @@ mod sandbox;
 mod start;
 mod templates;
 mod tidy;
+mod webhook_faults;
+mod webhooks;

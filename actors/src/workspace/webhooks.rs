@@ -308,6 +308,9 @@ impl Command for DeleteWebhook {
             return Err(WebhookError::NotFound);
         }
         context.put_endpoints(&endpoints);
+        // The rest of what follows its deliveries is deleted when its actor has ended.
+        let cursor = records::cursor_key(&context.core.id, self.id);
+        context.delete(Table::Webhooks, cursor);
         Ok(())
     }
 }
