@@ -280,7 +280,7 @@ async fn what_was_delivered_can_be_had_again() {
     assert_eq!(api.post(&path, json!({"event_id": event})).await.ok(), json!({"queued": 1}));
     let fifth = sink.wait("/", 5).await.remove(4);
     assert_eq!(
-        (fifth.id(), &request_ids(&[fifth.clone()])[0]),
+        (fifth.id(), &request_ids(std::slice::from_ref(&fifth))[0]),
         (event.as_str().unwrap(), &early[0])
     );
     assert_eq!(api.post(&path, json!({"failed": true})).await.ok(), json!({"queued": 0}));

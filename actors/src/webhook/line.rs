@@ -324,3 +324,6 @@ impl Line {
         self.left_alone_until = Timestamp::default();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Origin, TemplateName};
-use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
+use crate::channel::Origin;
+use crate::domain::{MessageId, RequestId};
 use crate::engine::Shared;
 use crate::number::NumberSlot;
 use crate::random;
@@ -16,7 +16,8 @@ use crate::store::{Batch, Subscriber, Table};
 
 use super::audience::Untold;
 use super::command::{Context, Errand};
-use super::core::{Core, CreditsChange, Settled};
+pub(crate) use super::configure::Configure;
+use super::core::{Core, Settled};
 use super::effects::Effects;
 use super::gate::{Gate, Held, refuse};
 use super::idempotency::Sweep;
@@ -51,23 +52,6 @@ pub(crate) enum WorkspaceMessage {
     /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
     /// answered for.
     Redispatch,
-}
-
-/// Asks for, or changes, what a workspace is set to.
-#[derive(Debug)]
-pub(crate) enum Configure {
-    /// Nothing: only tells.
-    Read,
-    /// Lays these limits over the workspace's own.
-    Limits(LimitsOverride),
-    /// Sets the template that carries one-time passwords.
-    OtpTemplate(TemplateName),
-    /// Changes the balance.
-    Credits(CreditsChange),
-    /// Connects a number.
-    Connect(NumberInfo),
-    /// Disconnects a number.
-    Disconnect(NumberId),
 }
 
 /// The actor's immutable half.

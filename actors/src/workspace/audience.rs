@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::Notify;
 
 use crate::store::writer::Group;
 use crate::webhook::{EndpointSlot, Webhooks};
@@ -13,8 +12,6 @@ use crate::webhook::{EndpointSlot, Webhooks};
 pub(crate) struct Audience {
     /// `None` when there are none.
     endpoints: ArcSwapOption<Vec<Arc<EndpointSlot>>>,
-    /// Streams of events.
-    streams: Notify,
 }
 
 impl Audience {
@@ -32,12 +29,6 @@ impl Audience {
         if let Some(endpoints) = &*self.endpoints.load() {
             endpoints.iter().for_each(|endpoint| webhooks.wake(endpoint));
         }
-        self.streams.notify_waiters();
-    }
-
-    /// Resolves when the log has grown after the first poll.
-    pub(crate) fn growth(&self) -> tokio::sync::futures::Notified<'_> {
-        self.streams.notified()
     }
 }
 
