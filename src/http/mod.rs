@@ -10,6 +10,7 @@ mod events;
 mod health;
 mod limits;
 mod list;
+mod messages;
 mod openapi;
 mod otp;
 mod pipeline;
@@ -125,6 +126,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(health::routes(Routes::guarded(Open)))
         .and(docs::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
+        .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
         .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))

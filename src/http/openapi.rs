@@ -11,7 +11,9 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, docs, events, health, otp, sandbox, templates, webhook_deliveries, webhooks};
+use super::{
+    admin, docs, events, health, messages, otp, sandbox, templates, webhook_deliveries, webhooks,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,12 +36,13 @@ use super::{admin, docs, events, health, otp, sandbox, templates, webhook_delive
     ),
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
+        messages::send, messages::read,
         templates::list,
         events::list,
         webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
         webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
         webhook_deliveries::list,
-        sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script,
+        sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script, sandbox::receive,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
         admin::credits::set, admin::credits::add,
@@ -53,7 +56,7 @@ use super::{admin, docs, events, health, otp, sandbox, templates, webhook_delive
     components(schemas(ErrorAnswer)),
     tags(
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
-        (name = "Messaging", description = "Templates; scope `messaging:send`"),
+        (name = "Messaging", description = "Messages and templates; scope `messaging:send`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
@@ -211,7 +214,8 @@ impl Area {
         if path.contains('{') || names_request || path.contains("/sandbox/") {
             refusals.push(404);
         }
-        if path.ends_with("/send") || path.ends_with("/verify") || path.ends_with("/resend") {
+        let ruled = ["/send", "/verify", "/resend", "/inbound"];
+        if ruled.iter().any(|end| path.ends_with(end)) {
             refusals.push(422);
         }
         match path {

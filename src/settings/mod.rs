@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Log, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage,
-    WebhooksSettings,
+    Admin, AdmissionSettings, Log, Messages, Prices, SandboxSettings, Secrets, Server, Shutdown,
+    Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -36,6 +36,8 @@ pub struct Settings {
     pub limits: Limits,
     /// `[prices]`
     pub prices: Prices,
+    /// `[messages]`
+    pub messages: Messages,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -103,6 +105,7 @@ impl Settings {
             secrets: Secrets::build(layers)?,
             limits: section::build_limits(layers)?,
             prices: Prices::build(layers)?,
+            messages: Messages::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,

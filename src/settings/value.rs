@@ -132,6 +132,11 @@ pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }
 
+/// Up to thirty days.
+pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
+    whole(1..=2_592_000)(raw).map(Duration::from_secs)
+}
+
 pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.parse().ok()).collect()

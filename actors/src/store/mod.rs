@@ -62,8 +62,16 @@ pub enum Table {
     Idempotency,
     /// Webhook endpoints, and what follows their deliveries.
     Webhooks,
+    /// Single messages: where each stands, and what it says.
+    Messages,
+    /// When a contact last wrote to a number.
+    Windows,
+    /// What was received lately, to know repeated callbacks by.
+    Received,
     /// Templates.
     Templates,
+    /// Who has opted out of marketing.
+    Suppressions,
 }
 
 impl Table {
@@ -76,7 +84,11 @@ impl Table {
         Self::Events,
         Self::Idempotency,
         Self::Webhooks,
+        Self::Messages,
+        Self::Windows,
+        Self::Received,
         Self::Templates,
+        Self::Suppressions,
     ];
 
     /// The table's name on disk.
@@ -90,7 +102,11 @@ impl Table {
             Self::Events => "events",
             Self::Idempotency => "idempotency",
             Self::Webhooks => "webhooks",
+            Self::Messages => "messages",
+            Self::Windows => "windows",
+            Self::Received => "received",
             Self::Templates => "templates",
+            Self::Suppressions => "suppressions",
         }
     }
 }

@@ -2,34 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::channel::TemplateName;
-use crate::domain::{LimitsOverride, NumberId};
 use crate::store::Table;
 
-use super::actor::{Loaded, StateLost, WorkspaceActor};
-use super::core::CreditsChange;
+use super::actor::{Configure, WorkspaceActor};
 use super::gate::Held;
+use super::loaded::{Loaded, StateLost};
 use super::messages::ChangeError;
-use super::records::NumberInfo;
 use super::slot::ReplyTo;
 use super::{WorkspaceSettings, records};
-
-/// Asks for, or changes, what a workspace is set to.
-#[derive(Debug)]
-pub(crate) enum Configure {
-    /// Nothing: only tells.
-    Read,
-    /// Lays these limits over the workspace's own.
-    Limits(LimitsOverride),
-    /// Sets the template that carries one-time passwords.
-    OtpTemplate(TemplateName),
-    /// Changes the balance.
-    Credits(CreditsChange),
-    /// Connects a number.
-    Connect(NumberInfo),
-    /// Disconnects a number.
-    Disconnect(NumberId),
-}
 
 /// A record to be written, or deleted without a value.
 type RecordChange = (Vec<u8>, Option<Vec<u8>>);
