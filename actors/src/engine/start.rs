@@ -50,6 +50,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
+    let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let channel = Arc::new(SandboxChannel(Arc::clone(&sandbox)));
     let admission = options.admission;
@@ -66,13 +67,6 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         journal_bytes_min: options.snapshot_journal_bytes,
         newest: *newest,
     });
-    let webhooks = Arc::new(Webhooks::new(
-        options.webhooks,
-        Arc::clone(&opened.store),
-        opened.writer.clone(),
-        options.clock.clone(),
-        options.master_keys.clone(),
-    ));
     let shared = Arc::new(Shared {
         store: opened.store,
         writer: opened.writer,
@@ -106,6 +100,16 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     }
     follow_webhooks(&shared).await?;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
+    Arc::new(Webhooks::new(
+        options.webhooks.clone(),
+        Arc::clone(&opened.store),
+        opened.writer.clone(),
+        options.clock.clone(),
+        options.master_keys.clone(),
+    ))
 }
 
 /// Has what was not delivered before the start go out.
