@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AddressRules, AdmissionOptions, Engine, EngineOptions, MessageOptions, Prices, SandboxOptions,
-    ShutdownError, WebhookOptions,
+    AddressRules, AdmissionOptions, CloudApiOptions, Engine, EngineOptions, MessageOptions, Prices,
+    SandboxOptions, ShutdownError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -188,6 +188,7 @@ fn engine_options(
             unknown_after: settings.messages.unknown_after_seconds,
             unsent_max: settings.messages.unsent_per_workspace_max,
         },
+        number_messages_per_second: settings.number_messages_per_second,
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,
             in_flight_total: settings.admission.in_flight_total,
@@ -203,6 +204,12 @@ fn engine_options(
             },
             requests_max: settings.webhooks.requests_max,
             timeout: settings.webhooks.timeout_seconds,
+        },
+        cloud_api: CloudApiOptions {
+            base_url: settings.cloud_api.base_url.clone(),
+            version: settings.cloud_api.version.clone(),
+            connect_timeout: settings.cloud_api.connect_timeout_seconds,
+            timeout: settings.cloud_api.timeout_seconds,
         },
         recorder: Some(metrics.recorder()),
         ..defaults

@@ -12,7 +12,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
 use super::{
-    admin, docs, events, health, messages, otp, sandbox, templates, webhook_deliveries, webhooks,
+    admin, channels, docs, events, health, messages, otp, sandbox, templates, webhook_deliveries,
+    webhooks,
 };
 
 #[derive(OpenApi)]
@@ -50,6 +51,7 @@ use super::{
         admin::templates::create, admin::templates::list, admin::templates::change,
         admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::disconnect,
+        channels::verify, channels::take,
         health::alive, health::ready, health::metrics,
         docs::document,
     ),
@@ -61,6 +63,7 @@ use super::{
         (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
+        (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     ),
     modifiers(&SecondForm, &Shared)
@@ -224,6 +227,8 @@ impl Area {
             "/v1/webhooks" if has_body => refusals.push(422),
             "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
             "/readyz" => refusals.push(503),
+            path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
+            path if path.starts_with("/channels/") => refusals.extend([400, 403]),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}
         }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::domain::Timestamp;
-use crate::number::breaker::Breaker;
 
+use super::breaker::Breaker;
 use super::delivery::{Aftermath, Attempt, DisabledReason, Failure, LineRules, Parcel};
 use super::limiter::{Limiter, Pace};
 use super::records::{Cursor, Open, Waiting};

@@ -4,6 +4,7 @@
 mod actor;
 mod attempt;
 mod body;
+mod breaker;
 mod client;
 pub(crate) mod delivery;
 pub(crate) mod endpoint;

@@ -20,6 +20,7 @@ mod loaded;
 pub(crate) mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
+pub(crate) mod number_news;
 mod otps;
 mod receive;
 pub(crate) mod records;
@@ -37,12 +38,12 @@ mod tests;
 
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use records::{NumberInfo, NumberKind};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
 pub use webhooks::{WebhookChange, WebhookError};
 
 use crate::domain::Limits;
+use crate::number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]
