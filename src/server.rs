@@ -176,6 +176,7 @@ fn engine_options(
     let defaults = EngineOptions::on_disk(directory.path(), master_keys);
     Ok(EngineOptions {
         limits: settings.limits,
+        number_messages_per_second: settings.number_messages_per_second,
         prices: Prices {
             otp: settings.prices.otp,
             text: settings.prices.text,
@@ -188,7 +189,6 @@ fn engine_options(
             unknown_after: settings.messages.unknown_after_seconds,
             unsent_max: settings.messages.unsent_per_workspace_max,
         },
-        number_messages_per_second: settings.number_messages_per_second,
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,
             in_flight_total: settings.admission.in_flight_total,

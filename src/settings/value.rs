@@ -140,11 +140,6 @@ pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }
 
-/// Up to thirty days.
-pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
-    whole(1..=2_592_000)(raw).map(Duration::from_secs)
-}
-
 pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.parse().ok()).collect()
@@ -165,6 +160,11 @@ pub(super) fn version(raw: &Raw) -> Option<String> {
     let digit = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     (number.starts_with(|first: char| first.is_ascii_digit()) && number.bytes().all(digit))
         .then(|| text.to_owned())
+}
+
+/// Up to thirty days.
+pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
+    whole(1..=2_592_000)(raw).map(Duration::from_secs)
 }
 
 pub(super) fn token(raw: &Raw) -> Option<Option<Secret>> {

@@ -206,6 +206,9 @@ event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
     WebhookDisabled = "webhook.disabled", "a webhook was disabled because its endpoint failed or is gone";
     WebhookTest = "webhook.test", "somebody asked for a test of one webhook; only that one receives it";
+    ContactCreated = "contact.created", "a contact was made";
+    ContactUpdated = "contact.updated", "a contact was changed";
+    ContactDeleted = "contact.deleted", "a contact was deleted";
     MessageQueued = "message.queued", "a message was accepted for sending";
     MessageSent = "message.sent", "the channel took the message";
     MessageDelivered = "message.delivered", "the message is on the recipient's device";

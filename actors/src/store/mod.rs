@@ -62,6 +62,12 @@ pub enum Table {
     Idempotency,
     /// Webhook endpoints, and what follows their deliveries.
     Webhooks,
+    /// Contacts, and who has a phone.
+    Contacts,
+    /// What contacts are listed and searched by.
+    ContactIndex,
+    /// Saved filters of contacts.
+    Segments,
     /// Single messages: where each stands, and what it says.
     Messages,
     /// When a contact last wrote to a number.
@@ -84,6 +90,9 @@ impl Table {
         Self::Events,
         Self::Idempotency,
         Self::Webhooks,
+        Self::Contacts,
+        Self::ContactIndex,
+        Self::Segments,
         Self::Messages,
         Self::Windows,
         Self::Received,
@@ -102,6 +111,9 @@ impl Table {
             Self::Events => "events",
             Self::Idempotency => "idempotency",
             Self::Webhooks => "webhooks",
+            Self::Contacts => "contacts",
+            Self::ContactIndex => "contact_index",
+            Self::Segments => "segments",
             Self::Messages => "messages",
             Self::Windows => "windows",
             Self::Received => "received",

@@ -7,6 +7,7 @@ pub(crate) mod actor;
 pub(crate) mod audience;
 pub(crate) mod command;
 mod configure;
+mod contacts;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
@@ -27,6 +28,7 @@ pub(crate) mod records;
 mod reported;
 mod sends;
 pub(crate) mod slot;
+mod suppressions;
 mod templates;
 mod unsent;
 pub(crate) mod view;
@@ -36,8 +38,13 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use contacts::{
+    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
+    NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+};
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
 pub use webhooks::{WebhookChange, WebhookError};
