@@ -11,6 +11,7 @@ use ractor::ActorRef;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::broadcast::{BroadcastOptions, Broadcasts};
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
 use crate::domain::{Limits, WorkspaceId};
@@ -91,6 +92,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// What things cost.
     pub prices: Prices,
+    /// How broadcasts are made and sent.
+    pub broadcasts: BroadcastOptions,
     /// How much may be under way.
     pub admission: AdmissionOptions,
     /// Requests for one-time passwords that one workspace may hold in memory.
@@ -126,6 +129,7 @@ impl EngineOptions {
             master_keys,
             limits: Limits::default(),
             prices: Prices { otp: 1 },
+            broadcasts: BroadcastOptions::default(),
             admission: AdmissionOptions {
                 in_flight_per_workspace: 10_000,
                 in_flight_total: 50_000,
@@ -197,6 +201,7 @@ pub(crate) struct Shared {
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
+    pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
 }
 

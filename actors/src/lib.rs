@@ -61,6 +61,7 @@
 
 mod access;
 mod admin;
+mod broadcast;
 pub mod channel;
 pub mod clock;
 pub mod domain;
@@ -76,6 +77,7 @@ mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
 pub use admin::{Admin, AdminError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState};
+pub use broadcast::{Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use clock::Clock;
 pub use engine::{
@@ -83,6 +85,10 @@ pub use engine::{
     SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
+pub use workspace::broadcasts::{
+    Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
+    RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
+};
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,

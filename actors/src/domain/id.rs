@@ -138,6 +138,8 @@ identifiers! {
     EventId = "evt_";
     /// What the channel calls a message that it took.
     MessageId = "msg_";
+    /// One template sent to many recipients.
+    BroadcastId = "brd_";
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
-pub use id::{EventId, IdError, KeyId, MessageId, NumberId, RequestId};
+pub use id::{BroadcastId, EventId, IdError, KeyId, MessageId, NumberId, RequestId};
 pub use limits::{Limits, LimitsOverride};
 pub use phone::{Phone, PhoneError};
 pub use scope::{Scope, Scopes};

@@ -9,6 +9,7 @@ use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::broadcast::{Broadcasts, recover};
 use crate::channel::sandbox::{Sandbox, SandboxChannel};
 use crate::domain::WorkspaceId;
 use crate::number::Numbers;
@@ -40,6 +41,7 @@ struct Opened {
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
     clock_offset: Duration,
+    broadcasts: recover::Found,
 }
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
@@ -65,6 +67,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         journal_bytes_min: options.snapshot_journal_bytes,
         newest: *newest,
     });
+    let mut broadcasts = opened.broadcasts;
+    let sweep = std::mem::take(&mut broadcasts.sweep);
     let shared = Arc::new(Shared {
         store: opened.store,
         writer: opened.writer,
@@ -79,6 +83,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         )),
         workspaces,
         numbers: Arc::new(Numbers::new(channel, options.clock)),
+        broadcasts: Broadcasts::new(options.broadcasts),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
     });
     let access = Access::load(Arc::clone(&shared)).await?;
@@ -86,6 +91,10 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let root = Root { shared: Arc::clone(&shared), snapshots, access: access.clone() };
     let (root, _) =
         Actor::spawn(None, root, ()).await.map_err(|error| StartError::Actor(error.to_string()))?;
+    if !sweep.is_empty() {
+        // What is not swept now is by the next start.
+        drop(shared.writer.commit(sweep).await);
+    }
     if let Some(recorder) = options.recorder {
         crate::metrics::start(&shared, &recorder);
     }
@@ -94,6 +103,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     for id in shared.recovered.ids().into_iter().chain(opened.damaged) {
         shared.workspaces.start(id).await;
     }
+    broadcasts.resume(&shared.broadcasts);
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
 }
 
@@ -120,8 +130,9 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let offset = offset.map(|bytes| bytes.try_into().map(u64::from_be_bytes)).transpose();
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
+    let broadcasts = recover::find(store.as_ref())?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
-    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, clock_offset })
+    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, clock_offset, broadcasts })
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod broadcasts;
 mod clock;
 mod crashes;
 mod drain;

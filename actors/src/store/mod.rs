@@ -62,6 +62,14 @@ pub enum Table {
     Idempotency,
     /// Templates.
     Templates,
+    /// Broadcasts: what each is, and how far it is.
+    Broadcasts,
+    /// The recipients of broadcasts, in segments.
+    BroadcastAudience,
+    /// What became of a broadcast's messages, in windows.
+    BroadcastOutcomes,
+    /// Phones that have opted out.
+    Suppressions,
 }
 
 impl Table {
@@ -74,6 +82,10 @@ impl Table {
         Self::Events,
         Self::Idempotency,
         Self::Templates,
+        Self::Broadcasts,
+        Self::BroadcastAudience,
+        Self::BroadcastOutcomes,
+        Self::Suppressions,
     ];
 
     /// The table's name on disk.
@@ -87,6 +99,10 @@ impl Table {
             Self::Events => "events",
             Self::Idempotency => "idempotency",
             Self::Templates => "templates",
+            Self::Broadcasts => "broadcasts",
+            Self::BroadcastAudience => "broadcast_audience",
+            Self::BroadcastOutcomes => "broadcast_outcomes",
+            Self::Suppressions => "suppressions",
         }
     }
 }

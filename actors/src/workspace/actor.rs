@@ -283,6 +283,8 @@ impl Loaded {
                     Origin::Otp(id) => self.core.settle(*id, settled, &mut self.effects),
                     // None is made yet.
                     Origin::Message(_) => {}
+                    // The broadcast takes it.
+                    Origin::Broadcast { .. } => {}
                 }
             }
             self.finish(None)?;

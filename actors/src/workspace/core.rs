@@ -300,7 +300,7 @@ impl Core {
         effects.journal(&event);
     }
 
-    fn set_credits(&mut self, credits: u64, effects: &mut Effects) {
+    pub(super) fn set_credits(&mut self, credits: u64, effects: &mut Effects) {
         if self.credits != credits {
             self.credits = credits;
             effects.credits = Some(credits);

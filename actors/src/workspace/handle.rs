@@ -29,8 +29,8 @@ const STARTS_MAX: usize = 3;
 /// been carried out.
 #[derive(Clone)]
 pub struct Workspace {
-    shared: Arc<Shared>,
-    slot: Arc<Slot>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) slot: Arc<Slot>,
 }
 
 /// Entries of a workspace's event log.

@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+pub(crate) mod broadcasts;
 pub(crate) mod command;
 mod configure;
 pub(crate) mod core;
@@ -20,7 +21,7 @@ mod otps;
 pub(crate) mod records;
 mod sends;
 pub(crate) mod slot;
-mod templates;
+pub(crate) mod templates;
 pub(crate) mod view;
 
 #[cfg(test)]
