@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, Engine, EngineOptions, Prices, SandboxOptions, ShutdownError,
+    AdmissionOptions, BroadcastOptions, Engine, EngineOptions, Prices, SandboxOptions,
+    ShutdownError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -176,6 +177,12 @@ fn engine_options(
     Ok(EngineOptions {
         limits: settings.limits,
         prices: Prices { otp: settings.prices.otp },
+        broadcasts: BroadcastOptions {
+            recipients_max: settings.broadcasts.max_recipients,
+            max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
+            pause_failure_percent: settings.broadcasts.pause_failure_percent,
+            pause_failure_min: settings.broadcasts.pause_failure_min,
+        },
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,
             in_flight_total: settings.admission.in_flight_total,

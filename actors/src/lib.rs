@@ -87,7 +87,7 @@ pub use engine::{
 pub use keys::MasterKeys;
 pub use workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
-    RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
+    RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
 };
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,

@@ -11,7 +11,7 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, docs, events, health, otp, sandbox, templates};
+use super::{admin, broadcasts, docs, events, health, otp, sandbox, templates};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -35,6 +35,9 @@ use super::{admin, docs, events, health, otp, sandbox, templates};
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
         templates::list,
+        broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
+        broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
+        broadcasts::control::cancel, broadcasts::control::retry,
         events::list,
         sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
@@ -50,7 +53,7 @@ use super::{admin, docs, events, health, otp, sandbox, templates};
     components(schemas(ErrorAnswer)),
     tags(
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
-        (name = "Messaging", description = "Templates; scope `messaging:send`"),
+        (name = "Messaging", description = "Templates and broadcasts; scope `messaging:send`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
@@ -137,6 +140,9 @@ impl Modify for Shared {
     }
 }
 
+/// How the paths that control a broadcast end.
+const CONTROLS: [&str; 4] = ["/pause", "/resume", "/cancel", "/retry"];
+
 /// What a path's operations have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Area {
@@ -197,6 +203,8 @@ impl Area {
             "/numbers",
             "/templates",
             "/sync",
+            "/broadcasts",
+            "/recipients",
         ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
@@ -211,6 +219,8 @@ impl Area {
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
+            path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
+            path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}

@@ -37,8 +37,27 @@ pub(crate) type Answer = Result<Reply, ApiError>;
 pub(crate) enum Takes {
     /// Nothing.
     NoBody,
-    /// Reads it whole, as JSON.
-    Json,
+    /// Reads it whole, as JSON of at most this size.
+    Json(BodySize),
+}
+
+/// How large a body may be, by what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodySize {
+    /// Most of them.
+    Usual,
+    /// A broadcast with all its recipients.
+    Broadcast,
+}
+
+impl BodySize {
+    /// Most bytes.
+    fn max(self, edge: &Edge) -> usize {
+        match self {
+            Self::Usual => edge.max_body_bytes,
+            Self::Broadcast => edge.max_broadcast_body_bytes,
+        }
+    }
 }
 
 /// A request that may be handled.
@@ -166,8 +185,8 @@ async fn receive<C>(
             body::discard(&parts.headers, body, patience).await;
             Ok((caller, Bytes::new()))
         }
-        (Ok(caller), Takes::Json) => {
-            body::read(&parts.headers, body, edge.max_body_bytes, patience)
+        (Ok(caller), Takes::Json(size)) => {
+            body::read(&parts.headers, body, size.max(edge), patience)
                 .await
                 .map(|bytes| (caller, bytes))
         }

@@ -15,7 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Log, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage,
+    Admin, AdmissionSettings, Broadcasts, Log, Prices, SandboxSettings, Secrets, Server, Shutdown,
+    Storage,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -35,6 +36,8 @@ pub struct Settings {
     pub limits: Limits,
     /// `[prices]`
     pub prices: Prices,
+    /// `[broadcasts]`
+    pub broadcasts: Broadcasts,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -100,6 +103,7 @@ impl Settings {
             secrets: Secrets::build(layers)?,
             limits: section::build_limits(layers)?,
             prices: Prices::build(layers)?,
+            broadcasts: Broadcasts::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,

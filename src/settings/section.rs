@@ -87,6 +87,9 @@ section! {
     data_dir: PathBuf = value::path, "a path that is not empty";
     /// Most bytes of a request's body.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
+    /// Most bytes of the body of a request that makes a broadcast.
+    max_broadcast_body_bytes: usize = value::whole(1024..=1 << 30),
+        "a whole number from 1024 to 1073741824";
     /// Longest wait for a request's head.
     head_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for a request's body.
@@ -125,6 +128,20 @@ section! {
     Prices = "prices"
     /// Credits for a one-time password.
     otp: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+}
+
+section! {
+    /// How broadcasts are made and sent.
+    Broadcasts = "broadcasts"
+    /// Most recipients of one.
+    max_recipients: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+    /// A scheduled one that could not begin for longer fails.
+    max_lateness_seconds: u64 = value::whole(1..=31_536_000),
+        "a whole number from 1 to 31536000";
+    /// Failures in a hundred beyond which one is paused.
+    pause_failure_percent: u32 = value::whole(0..=100), "a whole number from 0 (never) to 100";
+    /// Outcomes before which that is not judged.
+    pause_failure_min: u32 = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
 }
 
 section! {
@@ -210,12 +227,13 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 10] = [
+pub(super) static SECTIONS: [SectionSpec; 11] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     LIMITS,
     Prices::SPEC,
+    Broadcasts::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,

@@ -12,6 +12,7 @@ mod world;
 
 mod admin;
 mod bodies;
+mod broadcasts;
 mod checks;
 mod connection;
 mod events;

@@ -30,8 +30,8 @@ use messages::Messages;
 const LOW_WATER: u32 = WINDOW;
 /// After this it is not worth sending a message any more.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Most characters that are kept of why a message failed.
-const REASON_CHARS_MAX: usize = 120;
+/// Most characters that are kept of the channel's explanation of a failure.
+const DETAILS_CHARS_MAX: usize = 120;
 
 /// What a fan-out is told.
 #[derive(Debug)]
@@ -301,8 +301,8 @@ impl Fanout {
                 Settled::Sent => (Mark::Sent, None),
                 Settled::Unknown => (Mark::Unknown, None),
                 Settled::NotSentInTime => {
-                    let text = "the channel did not take it in time".into();
-                    (Mark::Failed, Some(Failed { code: None, text }))
+                    let late = Failed { refused: false, code: None, details: Box::default() };
+                    (Mark::Failed, Some(late))
                 }
                 Settled::Failed(failure) => {
                     let verdict = verdict(&failure);
@@ -385,9 +385,6 @@ fn verdict(failure: &Failure) -> Option<Verdict> {
 }
 
 fn described(failure: &Failure) -> Failed {
-    let text = match &*failure.details {
-        "" => "the channel refused it".into(),
-        details => details.chars().take(REASON_CHARS_MAX).collect::<String>().into(),
-    };
-    Failed { code: failure.code, text }
+    let details = failure.details.chars().take(DETAILS_CHARS_MAX).collect::<String>().into();
+    Failed { refused: true, code: failure.code, details }
 }

@@ -36,10 +36,12 @@ impl Mark {
 /// Why a message failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failed {
+    /// Whether the channel refused it; otherwise it did not take it in time.
+    pub(crate) refused: bool,
     /// The channel's own error code.
     pub(crate) code: Option<u32>,
-    /// For a person.
-    pub(crate) text: Box<str>,
+    /// The channel's explanation; empty where it gave none.
+    pub(crate) details: Box<str>,
 }
 
 /// The outcomes of one window.
@@ -130,7 +132,7 @@ mod tests {
     fn a_window_is_read_as_it_was_written() {
         let mut window = Window::claimed(5);
         window.set(1, Mark::Sent);
-        window.set_failed(2, Failed { code: Some(131_026), text: "no".into() });
+        window.set_failed(2, Failed { refused: true, code: Some(131_026), details: "no".into() });
         window.set(9, Mark::Sent);
         let read = Window::decode(&window.encode()).unwrap();
         assert_eq!(read, window);

@@ -202,7 +202,11 @@ mod tests {
         let mut plan = Plan::new(3);
         plan.claim();
         plan.settle(0, Mark::Sent, None);
-        plan.settle(0, Mark::Failed, Some(Failed { code: None, text: "x".into() }));
+        plan.settle(
+            0,
+            Mark::Failed,
+            Some(Failed { refused: true, code: None, details: "x".into() }),
+        );
         plan.settle(1, Mark::Unknown, None);
         plan.settle(1, Mark::Sent, None);
         plan.settle(2, Mark::Again, None);

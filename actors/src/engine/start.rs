@@ -104,6 +104,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     broadcasts.resume(&shared.broadcasts);
+    // What is due by now was missed.
+    shared.broadcasts.beat(shared.clock.now());
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
 }
 

@@ -16,7 +16,9 @@ use super::messages::Unavailable;
 
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
-pub use read::{Broadcast, BroadcastCounts, RecipientRow, RecipientStatus, RecipientsPage};
+pub use read::{
+    Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
+};
 pub use retry::RetryBroadcastError;
 
 /// The broadcast's record.

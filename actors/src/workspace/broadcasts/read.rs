@@ -106,10 +106,26 @@ pub struct RecipientRow {
     pub message_id: Option<MessageId>,
     /// What became of it.
     pub status: RecipientStatus,
-    /// The channel's own code of a failure.
-    pub error_code: Option<u32>,
-    /// Why it failed, for a person.
-    pub error: Option<Box<str>>,
+    /// Why it failed, if it did.
+    pub error: Option<RecipientError>,
+}
+
+/// Why a message to a recipient failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientError {
+    /// `channel_refused` or `not_sent_in_time`.
+    pub reason: &'static str,
+    /// The channel's own error code, where it gave one.
+    pub code: Option<u32>,
+    /// The channel's explanation; empty where it gave none.
+    pub details: Box<str>,
+}
+
+impl From<Failed> for RecipientError {
+    fn from(failed: Failed) -> Self {
+        let reason = if failed.refused { "channel_refused" } else { "not_sent_in_time" };
+        Self { reason, code: failed.code, details: failed.details }
+    }
 }
 
 /// A page of recipients.
@@ -272,8 +288,8 @@ impl<'a> Committed<'a> {
                     message_id: (*status != RecipientStatus::Suppressed)
                         .then(|| message_id(self.record.id, index)),
                     status: *status,
-                    error_code: failed.as_ref().and_then(|failed| failed.code),
-                    error: failed.as_ref().map(|failed| failed.text.clone()),
+
+                    error: failed.clone().map(RecipientError::from),
                 }
             }));
         })?;
