@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, BroadcastOptions, Engine, EngineOptions, Prices, SandboxOptions,
-    ShutdownError,
+    AdmissionOptions, BroadcastOptions, Engine, EngineOptions, MessageOptions, Prices,
+    SandboxOptions, ShutdownError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -176,7 +176,18 @@ fn engine_options(
     let defaults = EngineOptions::on_disk(directory.path(), master_keys);
     Ok(EngineOptions {
         limits: settings.limits,
-        prices: Prices { otp: settings.prices.otp },
+        prices: Prices {
+            otp: settings.prices.otp,
+            text: settings.prices.text,
+            template_utility: settings.prices.template_utility,
+            template_marketing: settings.prices.template_marketing,
+            template_authentication: settings.prices.template_authentication,
+        },
+        messages: MessageOptions {
+            give_up: settings.messages.give_up_seconds,
+            unknown_after: settings.messages.unknown_after_seconds,
+            unsent_max: settings.messages.unsent_per_workspace_max,
+        },
         broadcasts: BroadcastOptions {
             recipients_max: settings.broadcasts.max_recipients,
             max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),

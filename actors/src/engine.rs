@@ -22,15 +22,18 @@ use crate::supervise::NurseryMessage;
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::load::Recovered;
+use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
 
+mod prices;
 mod root;
 mod start;
 mod stop;
 #[cfg(test)]
 mod tests;
 
+pub use prices::Prices;
 pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use stop::ShutdownError;
 
@@ -53,13 +56,6 @@ impl std::fmt::Debug for CustomStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("CustomStore")
     }
-}
-
-/// What things cost, in credits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prices {
-    /// One one-time password.
-    pub otp: u64,
 }
 
 /// How much may be under way; beyond it commands are refused at once.
@@ -94,6 +90,8 @@ pub struct EngineOptions {
     pub prices: Prices,
     /// How broadcasts are made and sent.
     pub broadcasts: BroadcastOptions,
+    /// How long single messages are worked at.
+    pub messages: MessageOptions,
     /// How much may be under way.
     pub admission: AdmissionOptions,
     /// Requests for one-time passwords that one workspace may hold in memory.
@@ -128,8 +126,9 @@ impl EngineOptions {
             durability,
             master_keys,
             limits: Limits::default(),
-            prices: Prices { otp: 1 },
             broadcasts: BroadcastOptions::default(),
+            prices: Prices::default(),
+            messages: MessageOptions::default(),
             admission: AdmissionOptions {
                 in_flight_per_workspace: 10_000,
                 in_flight_total: 50_000,
@@ -197,6 +196,7 @@ pub(crate) struct Shared {
     pub(crate) master_keys: MasterKeys,
     pub(crate) limits: Limits,
     pub(crate) prices: Prices,
+    pub(crate) messages: MessageOptions,
     pub(crate) otps_per_workspace_max: usize,
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,

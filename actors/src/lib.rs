@@ -47,6 +47,7 @@
 //! |---|---|
 //! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
 //! | send, verify, resend, read events | [`Workspace`] |
+//! | send messages, take what a provider calls back | [`Workspace::send_message`], [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
@@ -88,6 +89,10 @@ pub use keys::MasterKeys;
 pub use workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
+};
+pub use workspace::message::{
+    MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
+    MessageStatus, SendMessage, SendMessageError, TemplateMessage,
 };
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,

@@ -11,6 +11,7 @@ mod events;
 mod health;
 mod limits;
 mod list;
+mod messages;
 mod openapi;
 mod otp;
 mod pipeline;
@@ -130,6 +131,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(docs::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(broadcasts::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
+        .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
         .and(admin::routes(Routes::guarded(Administrator)));

@@ -11,7 +11,7 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, broadcasts, docs, events, health, otp, sandbox, templates};
+use super::{admin, broadcasts, docs, events, health, messages, otp, sandbox, templates};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,12 +34,13 @@ use super::{admin, broadcasts, docs, events, health, otp, sandbox, templates};
     ),
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
+        messages::send, messages::read,
         templates::list,
         broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
         broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
         broadcasts::control::cancel, broadcasts::control::retry,
         events::list,
-        sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script,
+        sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script, sandbox::receive,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
         admin::credits::set, admin::credits::add,
@@ -53,7 +54,10 @@ use super::{admin, broadcasts, docs, events, health, otp, sandbox, templates};
     components(schemas(ErrorAnswer)),
     tags(
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
-        (name = "Messaging", description = "Templates and broadcasts; scope `messaging:send`"),
+        (
+            name = "Messaging",
+            description = "Messages, broadcasts and templates; scope `messaging:send`"
+        ),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
@@ -213,7 +217,8 @@ impl Area {
         if path.contains('{') || names_request || path.contains("/sandbox/") {
             refusals.push(404);
         }
-        if path.ends_with("/send") || path.ends_with("/verify") || path.ends_with("/resend") {
+        let ruled = ["/send", "/verify", "/resend", "/inbound"];
+        if ruled.iter().any(|end| path.ends_with(end)) {
             refusals.push(422);
         }
         match path {

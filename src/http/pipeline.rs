@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
@@ -28,6 +29,9 @@ use super::request_id::{self, RequestId};
 use crate::metrics::RouteMeter;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// Longest that a client may have an answer wait for an outcome.
+const WAIT_SECONDS_MAX: u64 = 30;
 
 /// What a handler answers.
 pub(crate) type Answer = Result<Reply, ApiError>;
@@ -96,6 +100,21 @@ impl<C> Call<C> {
             1..=255 => Ok(Some(IdempotencyKey::new(route, bare, &self.body))),
             _ => Err(bad()),
         }
+    }
+
+    /// How long the client asks to wait for an outcome (`Prefer: wait=N`, RFC 7240): 1 to 30
+    /// seconds, and not longer than a handler may take. Preferences that are not known are ignored,
+    /// as the RFC has it.
+    pub(crate) fn preferred_wait(&self) -> Option<Duration> {
+        let values = self.parts.headers.get_all(PREFER).iter();
+        let texts = values.filter_map(|value| value.to_str().ok());
+        let seconds = texts.flat_map(|text| text.split([',', ';'])).find_map(|preference| {
+            let (name, value) = preference.split_once('=')?;
+            let is_wait = name.trim().eq_ignore_ascii_case("wait");
+            is_wait.then(|| value.trim().trim_matches('"').parse::<u64>().ok())?
+        })?;
+        let longest = self.edge.handler_timeout.saturating_sub(Duration::from_secs(1));
+        (seconds > 0).then(|| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)).min(longest))
     }
 
     /// The segment of the path that the route's template calls `name`, parsed; what has not the

@@ -5,14 +5,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postrider_actors::channel::callback::{Callback, Inbound};
+use postrider_actors::domain::text::MessageText;
 use postrider_actors::domain::{Phone, Timestamp};
-use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome};
+use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome, random};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::auth::Key;
 use super::body::Whole;
-use super::error::ApiError;
+use super::error::{ApiError, Code};
 use super::list::LIMIT_DEFAULT;
 use super::pipeline::{Answer, Call};
 use super::reply::Reply;
@@ -20,6 +22,8 @@ use super::route::Routes;
 
 /// Most messages of one answer.
 const MESSAGES_MAX: usize = 1000;
+/// Most characters of a customer's name.
+const NAME_CHARS_MAX: usize = 100;
 /// Furthest that one call may move the clock: a year.
 const ADVANCE_SECONDS_MAX: u32 = 31_536_000;
 /// Where the clock ends, 2500-01-01T00:00:00Z: token buckets and ids have an end beyond it.
@@ -33,6 +37,7 @@ pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
         .get("/v1/sandbox/clock", clock)
         .post("/v1/sandbox/clock", advance)
         .post("/v1/sandbox/outcomes", script)
+        .post("/v1/sandbox/inbound", receive)
 }
 
 /// A message that the sandbox number "delivered"; without `Debug`, as it has the code.
@@ -165,6 +170,81 @@ fn told<C>(call: &Call<C>) -> Reply {
         now: clock.now().to_string(),
         offset_seconds: clock.offset().as_secs(),
     })
+}
+
+/// A customer writes; without `Debug`, as it has the text.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct InboundBody<'a> {
+    /// Who writes, in E.164.
+    #[serde(borrow)]
+    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
+    from: Cow<'a, str>,
+    /// What they write.
+    #[serde(borrow)]
+    #[schema(example = "Hello", min_length = 1, max_length = 4096)]
+    text: Cow<'a, str>,
+    /// The name in their profile.
+    #[serde(borrow)]
+    #[schema(example = "Ada", min_length = 1, max_length = 100)]
+    name: Option<Cow<'a, str>>,
+}
+
+/// What was received.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct InboundAnswer {
+    /// What the message is called from now on.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    message_id: String,
+    /// When it was written.
+    #[schema(format = DateTime)]
+    at: String,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/sandbox/inbound",
+    operation_id = "receiveSandboxMessage",
+    tag = "Sandbox",
+    summary = "Have a customer write",
+    description = "As if a customer had written to the workspace's number: opens the 24-hour \
+                   window in which free text may be sent to them.",
+    request_body = InboundBody,
+    responses((status = 200, description = "Received", body = InboundAnswer))
+)]
+pub(crate) async fn receive(call: Call<Arc<Caller>>) -> Answer {
+    let inbound = {
+        let body: InboundBody<'_> = call.json()?;
+        let from = body.from.parse().map_err(|error| ApiError::field("from", error))?;
+        let text: MessageText =
+            body.text.parse().map_err(|error| ApiError::field("text", error))?;
+        let name = body.name.as_deref();
+        if name.is_some_and(|name| !(1..=NAME_CHARS_MAX).contains(&name.chars().count())) {
+            let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters");
+            return Err(ApiError::field("name", rule));
+        }
+        Inbound {
+            provider_id: format!("sandbox.{:020x}", random::unique()).into(),
+            from,
+            name: name.map(Into::into),
+            kind: "text".into(),
+            text: (**text.as_str()).into(),
+            at: call.edge.engine.clock().now(),
+            referral: None,
+        }
+    };
+    let workspace = &call.caller.workspace;
+    let numbers = call.edge.engine.admin().numbers(workspace.id()).await?;
+    let number = numbers.first().ok_or_else(|| {
+        let message = "the workspace has no active messaging number";
+        ApiError::new(Code::MessagingNotConnected, message)
+    })?;
+    let answer = InboundAnswer {
+        message_id: inbound.message_id(number.id).to_string(),
+        at: inbound.at.to_string(),
+    };
+    let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+    workspace.receive(number.id, callback).await?;
+    Ok(Reply::ok(&answer))
 }
 
 /// What the channel does next.

@@ -100,7 +100,6 @@ impl From<TemplateError> for ApiError {
 
 /// The refusal of a template that is to be sent; `prefix` is what stands before `components` in the
 /// body, such as `template.`.
-#[allow(dead_code, reason = "for the operations that send templates")]
 pub(crate) fn unusable(error: UseTemplateError, prefix: &str) -> ApiError {
     let message = error.to_string();
     match error {

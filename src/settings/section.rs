@@ -128,6 +128,26 @@ section! {
     Prices = "prices"
     /// Credits for a one-time password.
     otp: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+    /// Credits for a message of free text.
+    text: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+    /// Credits for a message of a utility template.
+    template_utility: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+    /// Credits for a message of a marketing template.
+    template_marketing: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+    /// Credits for a message of an authentication template.
+    template_authentication: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+}
+
+section! {
+    /// How long single messages are worked at.
+    Messages = "messages"
+    /// How long a message may wait for the channel.
+    give_up_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
+    /// How long the provider's reports settle a message whose answer got lost.
+    unknown_after_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
+    /// Messages of one workspace that may wait for the channel.
+    unsent_per_workspace_max: usize = value::whole(1..=100_000_000),
+        "a whole number from 1 to 100000000";
 }
 
 section! {
@@ -227,13 +247,14 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 11] = [
+pub(super) static SECTIONS: [SectionSpec; 12] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     LIMITS,
     Prices::SPEC,
     Broadcasts::SPEC,
+    Messages::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,

@@ -132,6 +132,11 @@ pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }
 
+/// Up to thirty days.
+pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
+    whole(1..=2_592_000)(raw).map(Duration::from_secs)
+}
+
 pub(super) fn token(raw: &Raw) -> Option<Option<Secret>> {
     let text = raw.as_text()?;
     let well_formed = text.len() <= 256 && text.bytes().all(|byte| byte.is_ascii_graphic());

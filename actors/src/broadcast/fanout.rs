@@ -30,8 +30,6 @@ use messages::Messages;
 const LOW_WATER: u32 = WINDOW;
 /// After this it is not worth sending a message any more.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// Most characters that are kept of the channel's explanation of a failure.
-const DETAILS_CHARS_MAX: usize = 120;
 
 /// What a fan-out is told.
 #[derive(Debug)]
@@ -310,7 +308,7 @@ impl Fanout {
                     stop = stop.or(verdict);
                     match again {
                         true => (Mark::Again, None),
-                        false => (Mark::Failed, Some(described(&failure))),
+                        false => (Mark::Failed, Some(Failed::of(&failure))),
                     }
                 }
             };
@@ -382,9 +380,4 @@ fn verdict(failure: &Failure) -> Option<Verdict> {
         | FailureClass::MarketingHeldBack
         | FailureClass::OptedOut => None,
     }
-}
-
-fn described(failure: &Failure) -> Failed {
-    let details = failure.details.chars().take(DETAILS_CHARS_MAX).collect::<String>().into();
-    Failed { refused: true, code: failure.code, details }
 }

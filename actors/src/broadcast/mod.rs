@@ -7,6 +7,7 @@ pub(crate) mod outcomes;
 pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod reports;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

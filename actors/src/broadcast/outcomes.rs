@@ -3,7 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::channel::Failure;
 use crate::store::StoreError;
+
+/// Most characters that are kept of the channel's explanation of a failure.
+const DETAILS_CHARS_MAX: usize = 120;
 
 /// What is known of a message of a claimed window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,14 @@ pub(crate) struct Failed {
     pub(crate) code: Option<u32>,
     /// The channel's explanation; empty where it gave none.
     pub(crate) details: Box<str>,
+}
+
+impl Failed {
+    /// The channel has refused it.
+    pub(crate) fn of(failure: &Failure) -> Self {
+        let details = failure.details.chars().take(DETAILS_CHARS_MAX).collect::<String>().into();
+        Self { refused: true, code: failure.code, details }
+    }
 }
 
 /// The outcomes of one window.

@@ -2,8 +2,8 @@
 //!
 //! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, and `workspace ‖ 0 ‖ d ‖
 //! id` while the audience is being written. [`Table::BroadcastAudience`] holds the recipients under
-//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, [`Table::BroadcastOutcomes`] what became of them under
-//! `workspace ‖ 0 ‖ id ‖ window`.
+//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, [`Table::BroadcastOutcomes`] what became of them, and
+//! [`Table::BroadcastReports`] what was reported later, under `workspace ‖ 0 ‖ id ‖ window`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -100,6 +100,9 @@ pub(crate) struct Record {
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) finished_at: Option<Timestamp>,
     pub(crate) retry_of: Option<BroadcastId>,
+    /// Messages that the channel took and then reported as failed, until it is settled.
+    #[serde(default)]
+    pub(crate) reported_failed: u32,
     /// Whether it is over, every outcome is noted and the rest of the credits given back.
     pub(crate) settled: bool,
 }

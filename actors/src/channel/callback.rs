@@ -1,7 +1,9 @@
 //! What a provider tells afterwards: what became of messages, what recipients wrote, what it made
 //! of templates.
 
-use crate::domain::{Phone, Timestamp};
+use sha2::{Digest, Sha256};
+
+use crate::domain::{MessageId, NumberId, Phone, Timestamp};
 
 use super::{Failure, Origin, TemplateName};
 
@@ -59,6 +61,18 @@ pub struct Inbound {
     pub at: Timestamp,
     /// The advertisement that led to it.
     pub referral: Option<Referral>,
+}
+
+impl Inbound {
+    /// What we call the message. It is worked out, so that a callback that comes again gives the
+    /// same id: the moment it was written, and 80 bits of the number and the provider's id.
+    #[must_use]
+    pub fn message_id(&self, number: NumberId) -> MessageId {
+        let digest = Sha256::new().chain_update(number.as_bytes());
+        let digest = digest.chain_update(self.provider_id.as_bytes()).finalize();
+        let unique = digest[..10].iter().fold(0, |unique, byte| unique << 8 | u128::from(*byte));
+        MessageId::from_parts(self.at, unique)
+    }
 }
 
 /// The advertisement that led somebody to write.

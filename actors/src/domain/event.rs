@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::code::{CodeLength, Expiry};
-use super::{EventId, Phone, RequestId, Timestamp, WorkspaceId};
+use super::{EventId, MessageId, Phone, RequestId, Timestamp, WorkspaceId};
 
 /// Whether a request for a one-time password can still be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,10 @@ pub enum Delivery {
     Failed,
     /// It was handed over and no answer came.
     Unknown,
+    /// It is on the recipient's device.
+    Delivered,
+    /// The recipient has opened it.
+    Read,
 }
 
 /// Something that happened to what a workspace keeps in memory. Replaying a workspace's events in
@@ -84,6 +88,25 @@ pub enum Event {
         id: RequestId,
         /// What it answered.
         delivery: Delivery,
+    },
+    /// The provider has reported on the request's message, after or without the channel's answer.
+    OtpReported {
+        /// The request.
+        id: RequestId,
+        /// What it reported.
+        delivery: Delivery,
+    },
+    /// A message was accepted; what it says is in its record.
+    MessageQueued {
+        /// The message.
+        id: MessageId,
+        /// After this it is not worth sending.
+        give_up_at: Timestamp,
+    },
+    /// It is known what became of the message: it is not handed over again.
+    MessageSettled {
+        /// The message.
+        id: MessageId,
     },
 }
 
@@ -188,6 +211,12 @@ event_kinds! {
     BroadcastCompleted = "broadcast.completed", "all of a broadcast has been handed over";
     BroadcastCancelled = "broadcast.cancelled", "a broadcast was stopped; what was not sent is not";
     BroadcastFailed = "broadcast.failed", "a broadcast ended early; `reason` says why";
+    MessageQueued = "message.queued", "a message was accepted for sending";
+    MessageSent = "message.sent", "the channel took the message";
+    MessageDelivered = "message.delivered", "the message is on the recipient's device";
+    MessageRead = "message.read", "the recipient has opened the message";
+    MessageFailed = "message.failed", "the message was not delivered";
+    MessageReceived = "message.received", "somebody wrote to a number";
     TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
 }
 

@@ -8,6 +8,7 @@ pub mod limits;
 pub mod phone;
 pub mod scope;
 pub mod template;
+pub mod text;
 pub mod time;
 pub mod workspace;
 

@@ -76,6 +76,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         master_keys: options.master_keys,
         limits: options.limits,
         prices: options.prices,
+        messages: options.messages,
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(Admission::new(
             admission.in_flight_per_workspace,

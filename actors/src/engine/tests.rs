@@ -10,6 +10,7 @@ mod clock;
 mod crashes;
 mod drain;
 mod gated;
+mod messages;
 mod model;
 mod numbers;
 mod passivation;

@@ -60,6 +60,12 @@ pub enum Table {
     Events,
     /// Answers that are given again under an idempotency key.
     Idempotency,
+    /// Single messages: where each stands, and what it says.
+    Messages,
+    /// When a contact last wrote to a number.
+    Windows,
+    /// What was received lately, to know repeated callbacks by.
+    Received,
     /// Templates.
     Templates,
     /// Broadcasts: what each is, and how far it is.
@@ -68,7 +74,9 @@ pub enum Table {
     BroadcastAudience,
     /// What became of a broadcast's messages, in windows.
     BroadcastOutcomes,
-    /// Phones that have opted out.
+    /// What the provider reported of a broadcast's messages later, in windows.
+    BroadcastReports,
+    /// Who has opted out.
     Suppressions,
 }
 
@@ -81,10 +89,14 @@ impl Table {
         Self::Buckets,
         Self::Events,
         Self::Idempotency,
+        Self::Messages,
+        Self::Windows,
+        Self::Received,
         Self::Templates,
         Self::Broadcasts,
         Self::BroadcastAudience,
         Self::BroadcastOutcomes,
+        Self::BroadcastReports,
         Self::Suppressions,
     ];
 
@@ -98,9 +110,13 @@ impl Table {
             Self::Buckets => "buckets",
             Self::Events => "events",
             Self::Idempotency => "idempotency",
+            Self::Messages => "messages",
+            Self::Windows => "windows",
+            Self::Received => "received",
             Self::Templates => "templates",
             Self::Broadcasts => "broadcasts",
             Self::BroadcastAudience => "broadcast_audience",
+            Self::BroadcastReports => "broadcast_reports",
             Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
         }

@@ -2,31 +2,31 @@
 //! lets answers and messages out when they are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Origin, TemplateName};
+use crate::channel::{Failure, Origin, Outbound, TemplateName};
 use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
-use crate::number::NumberSlot;
 use crate::random;
-use crate::store::writer::{ChangeRef, CommitError, Group};
-use crate::store::{Batch, Subscriber, Table};
+use crate::store::writer::{CommitError, Group};
 
-use super::command::{Context, Errand};
-use super::core::{Core, CreditsChange, Settled};
-use super::effects::Effects;
-use super::gate::{Gate, Held, refuse};
-use super::idempotency::Sweep;
+use super::command::Errand;
+use super::core::{CreditsChange, Settled};
+use super::gate::{Held, refuse};
+use super::loaded::{Loaded, StateLost};
 use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
-use super::records::{self, NumberInfo, Profile};
+use super::records::NumberInfo;
 use super::slot::{ReplyTo, Slot};
-use super::view::{Pending, Records};
-use super::{WorkspaceSettings, load};
+use super::{WorkspaceSettings, load, message};
+
+/// How long it waits to read unsent messages again when the store could not be read.
+const REDISPATCH_WAIT: Duration = Duration::from_secs(1);
 
 /// What a workspace's actor is told. Each command is answered exactly once, after everything that
 /// the answer depends on is durable; a dropped reply means that the outcome is unknown.
@@ -50,6 +50,8 @@ pub(crate) enum WorkspaceMessage {
     /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
     /// answered for.
     Redispatch,
+    /// Unsent messages were read from their records for that.
+    Recovered(Vec<Outbound>),
 }
 
 /// Asks for, or changes, what a workspace is set to.
@@ -74,39 +76,6 @@ pub(crate) struct WorkspaceActor {
     pub(crate) shared: Arc<Shared>,
     pub(crate) slot: Arc<Slot>,
 }
-
-/// The actor's mutable half; nothing until it is loaded.
-pub(crate) struct Loaded {
-    pub(super) core: Core,
-    /// The workspace's own record, for changes of it.
-    pub(super) profile: Profile,
-    /// Connected numbers, oldest first; messages leave through the first.
-    pub(super) numbers: Vec<NumberInfo>,
-    /// The entry of the number that messages leave through: it knows whether the number is down.
-    pub(super) number: Option<Arc<NumberSlot>>,
-    /// The sequence of the next entry of the event log.
-    log_next: u64,
-    subscriber: Subscriber,
-    pub(super) gate: Gate,
-    /// Emptied after each command; kept for its memory.
-    pub(super) effects: Effects,
-    /// Changes of records that are not known to be durable.
-    pending: Pending,
-    sweep: Sweep,
-    /// The number's answers that came while storage failed.
-    unnoted: Vec<(Origin, Settled)>,
-    /// The key of the balance's record.
-    credits_key: Vec<u8>,
-    /// Time has brought more than was seen to.
-    behind: bool,
-    /// Who waits for time's work to be done.
-    barriers: Vec<oneshot::Sender<()>>,
-}
-
-/// The commit of something that is already part of the state failed, so the state must go.
-#[derive(Debug, thiserror::Error)]
-#[error("the workspace's state is ahead of what is durable: {0}")]
-pub(super) struct StateLost(#[from] CommitError);
 
 impl Actor for WorkspaceActor {
     type Msg = WorkspaceMessage;
@@ -156,7 +125,9 @@ impl Actor for WorkspaceActor {
             // Nothing could be made durable, so nothing is begun; what is durable stays known.
             match message {
                 // What it hands over is durable, and nobody would ask for it a second time.
-                WorkspaceMessage::Committed(..) | WorkspaceMessage::Redispatch => {}
+                WorkspaceMessage::Committed(..)
+                | WorkspaceMessage::Redispatch
+                | WorkspaceMessage::Recovered(_) => {}
                 WorkspaceMessage::Settled(answers) => {
                     state.unnoted.extend(answers);
                     return Ok(());
@@ -170,124 +141,6 @@ impl Actor for WorkspaceActor {
         if let Err(lost) = self.act(&myself, message, state) {
             state.gate.fail();
             return Err(Box::new(lost));
-        }
-        Ok(())
-    }
-}
-
-impl Loaded {
-    fn new(
-        (core, records, log_next): (Core, records::WorkspaceRecords, u64),
-        subscriber: Subscriber,
-        id: &crate::domain::WorkspaceId,
-    ) -> Self {
-        Self {
-            core,
-            profile: records.profile,
-            numbers: records.numbers,
-            number: None,
-            log_next,
-            subscriber,
-            gate: Gate::default(),
-            effects: Effects::default(),
-            pending: Pending::default(),
-            sweep: Sweep::default(),
-            unnoted: Vec::new(),
-            credits_key: records::credits_key(id),
-            behind: false,
-            barriers: Vec::new(),
-        }
-    }
-
-    /// Has the effects made durable, then lets `held` and the messages out.
-    pub(super) fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
-        if self.effects.is_empty() {
-            self.effects.clear();
-            if let Some(held) = held {
-                self.pass(held);
-            }
-            return Ok(());
-        }
-        let group = match (self.submit(), held) {
-            (Ok(group), Some(held)) => {
-                self.gate.hold(group, held);
-                group
-            }
-            (Ok(group), None) => {
-                self.gate.expect(group);
-                group
-            }
-            (Err(lost), held) => {
-                held.into_iter().for_each(Held::fail);
-                return Err(lost);
-            }
-        };
-        self.gate.hold_outbound(group, self.effects.outbound.drain(..));
-        self.pending.submitted(group, &mut self.effects.changes);
-        self.effects.clear();
-        Ok(())
-    }
-
-    /// Gives an answer that changed nothing, once all that it may tell of is durable.
-    pub(super) fn pass(&mut self, held: Held) {
-        if !self.gate.is_clear() {
-            self.subscriber.hurry();
-        }
-        self.gate.pass(held);
-    }
-
-    /// Puts the effects into the open group.
-    fn submit(&mut self) -> Result<Group, StateLost> {
-        let balance = self.effects.credits.map(u64::to_be_bytes);
-        let balance = balance.as_ref().map(|balance| ChangeRef {
-            table: Table::Workspaces,
-            key: &self.credits_key,
-            value: Some(balance),
-        });
-        // At most one change on the hot path: no allocation for it.
-        let (one, many): (_, Vec<_>);
-        let changes: &[ChangeRef<'_>] = match balance {
-            None if self.effects.changes.is_empty() => &[],
-            Some(balance) if self.effects.changes.is_empty() => {
-                one = [balance];
-                &one
-            }
-            balance => {
-                let changes = self.effects.changes.iter();
-                let changes = changes.map(|(table, key, value)| ChangeRef { table, key, value });
-                many = balance.into_iter().chain(changes).collect();
-                &many
-            }
-        };
-        let batch = Batch {
-            events: &self.effects.events,
-            log: &self.effects.log,
-            log_first: self.log_next,
-            log_count: self.effects.log_count,
-            changes,
-            patient: self.effects.patient,
-        };
-        let group = self.subscriber.submit(batch)?;
-        self.log_next += u64::from(self.effects.log_count);
-        Ok(group)
-    }
-
-    /// Notes the number's answers. They come a thousand at a time at the most, and those that
-    /// storage kept from being noted are noted in such parts too, because a commit is bounded.
-    fn settle(&mut self, answers: Vec<(Origin, Settled)>) -> Result<(), StateLost> {
-        for some in answers.chunks(1000) {
-            // Nobody waits for it; a crash before it is durable hands the message over again.
-            self.effects.patient = true;
-            for (origin, settled) in some {
-                match origin {
-                    Origin::Otp(id) => self.core.settle(*id, settled, &mut self.effects),
-                    // None is made yet.
-                    Origin::Message(_) => {}
-                    // The broadcast takes it.
-                    Origin::Broadcast { .. } => {}
-                }
-            }
-            self.finish(None)?;
         }
         Ok(())
     }
@@ -320,12 +173,11 @@ impl WorkspaceActor {
                 return self.configure(configure, reply, state);
             }
             WorkspaceMessage::Perform(errand) => {
-                let records =
-                    Records { store: self.shared.store.as_ref(), pending: &state.pending };
-                let number = state.number.as_deref();
-                Held::Answer(errand.run(&mut Context { core, records, effects, number }))
+                Held::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))
             }
-            WorkspaceMessage::Settled(answers) => return state.settle(answers),
+            WorkspaceMessage::Settled(answers) => {
+                return state.settle(self.shared.store.as_ref(), answers);
+            }
             WorkspaceMessage::Committed(group, result) => {
                 result?;
                 state.pending.committed(group);
@@ -334,7 +186,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Tick => {
                 let unnoted = std::mem::take(&mut state.unnoted);
-                state.settle(unnoted)?;
+                state.settle(self.shared.store.as_ref(), unnoted)?;
                 self.beat(myself, state)?;
                 self.passivate(myself, state);
                 return Ok(());
@@ -348,8 +200,10 @@ impl WorkspaceActor {
                 // Those at the gate are not durable yet, and go out when they are.
                 state.gate.retain_absent(&mut unsent);
                 self.shared.numbers.recover(unsent);
+                self.read_unsent_messages(myself, state);
                 return Ok(());
             }
+            WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
         };
         state.finish(Some(held))
     }
@@ -363,13 +217,10 @@ impl WorkspaceActor {
     ) -> Result<(), StateLost> {
         state.behind = state.core.tick(&mut state.effects);
         if !state.behind {
-            let (store, now) = (self.shared.store.as_ref(), state.core.now());
-            match state.sweep.run(store, &self.slot.id, now, &mut state.effects) {
-                Ok(more) => state.behind = more,
-                Err(error) => {
-                    tracing::error!(workspace = %self.slot.id, %error, "answers cannot be forgotten");
-                }
-            }
+            state.behind = state.give_up_overdue(self.shared.store.as_ref());
+        }
+        if !state.behind {
+            state.behind = state.sweep(self.shared.store.as_ref());
         }
         state.finish(None)?;
         if !state.behind {
@@ -383,6 +234,40 @@ impl WorkspaceActor {
             state.subscriber.hurry();
         }
         Ok(())
+    }
+
+    /// Has the unsent messages read from their records, on a thread that may block; what was read
+    /// comes back as [`WorkspaceMessage::Recovered`].
+    fn read_unsent_messages(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+        let unsent = state.core.hot.messages.iter().map(|(id, _)| id);
+        // Those at the gate are not durable yet, and go out when they are.
+        let ids = state.gate.absent(unsent);
+        if ids.is_empty() {
+            return;
+        }
+        let (store, slot) = (Arc::clone(&self.shared.store), Arc::clone(&self.slot));
+        let myself = myself.clone();
+        drop(tokio::task::spawn_blocking(move || match message::unsent(&*store, &slot.id, &ids) {
+            // An actor that is gone has them read again by its successor.
+            Ok(messages) => drop(myself.cast(WorkspaceMessage::Recovered(messages))),
+            Err(error) => {
+                tracing::error!(workspace = %slot.id, %error, "unsent messages cannot be read");
+                drop(myself.send_after(REDISPATCH_WAIT, || WorkspaceMessage::Redispatch));
+            }
+        }));
+    }
+
+    /// Hands messages over again that are still not answered for. Those whose number was
+    /// disconnected fail, as it fails what it has not handed over.
+    fn recover(&self, messages: Vec<Outbound>, state: &mut Loaded) -> Result<(), StateLost> {
+        let waiting = |message: &Outbound| state.core.hot.messages.contains(message.message_id);
+        let messages = messages.into_iter().filter(waiting);
+        let (messages, lost): (Vec<_>, Vec<_>) = messages
+            .partition(|message| state.numbers.iter().any(|number| number.id == message.number));
+        self.shared.numbers.recover(messages);
+        let failed =
+            |message: Outbound| (message.origin, Settled::Failed(Failure::permanent(None)));
+        state.settle(self.shared.store.as_ref(), lost.into_iter().map(failed).collect())
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.

@@ -6,10 +6,11 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::Timestamp;
 use crate::number::NumberSlot;
-use crate::store::Table;
+use crate::store::{Direction, Table, Visit};
 
 use super::core::Core;
 use super::effects::Effects;
+use super::message::waiters::Waiters;
 use super::messages::Unavailable;
 use super::records;
 use super::slot::ReplyTo;
@@ -41,6 +42,8 @@ pub(crate) struct Context<'a> {
     pub(crate) effects: &'a mut Effects,
     /// The number that messages leave through.
     pub(crate) number: Option<&'a NumberSlot>,
+    /// Who waits for the channel's answers.
+    pub(super) waiters: &'a mut Waiters,
 }
 
 impl Context<'_> {
@@ -71,6 +74,21 @@ impl Context<'_> {
     ) -> Result<Option<T>, Unavailable> {
         let value = self.get(table, key)?;
         value.map(|json| records::decode(&json).map_err(unreadable)).transpose()
+    }
+
+    /// Visits the committed records whose key starts with `prefix`, from the smallest key up.
+    /// Changes on their way are not among them.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub(crate) fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        visit: Visit<'_>,
+    ) -> Result<(), Unavailable> {
+        let store = self.records.store;
+        store.scan(table, prefix, None, Direction::Forward, visit).map_err(unreadable)
     }
 
     /// Whether an earlier command's change of the record is on its way and not durable yet.

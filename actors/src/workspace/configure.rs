@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::store::Table;
 
-use super::actor::{Configure, Loaded, StateLost, WorkspaceActor};
+use super::actor::{Configure, WorkspaceActor};
 use super::gate::Held;
+use super::loaded::{Loaded, StateLost};
 use super::messages::ChangeError;
 use super::slot::ReplyTo;
 use super::{WorkspaceSettings, records};

@@ -9,10 +9,12 @@ use crate::domain::{
     Event, Limits, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
     WorkspaceId,
 };
+use crate::engine::Prices;
 use crate::keys::CodeKeys;
 
 use super::effects::Effects;
 use super::hot::HotState;
+use super::message::MessageOptions;
 use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
@@ -43,10 +45,12 @@ pub(crate) enum Settled {
 pub(crate) struct Rules {
     /// The limits in force.
     pub(crate) limits: Limits,
-    /// Credits for one one-time password.
-    pub(crate) otp_price: u64,
+    /// What things cost.
+    pub(crate) prices: Prices,
     /// Most requests held in memory.
     pub(crate) otps_max: usize,
+    /// How long messages are worked at.
+    pub(crate) messages: MessageOptions,
 }
 
 /// The state of a workspace and its rules.
@@ -94,7 +98,7 @@ impl Core {
         }
         let key_version = self.keys.current_version();
         self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
-        self.set_credits(self.credits - self.rules.otp_price, effects);
+        self.set_credits(self.credits - self.rules.prices.otp, effects);
         let otp = Otp::new(id, phone, expiry, length, key_version);
         let message = MessageId::from_bytes(*id.as_bytes());
         self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
@@ -111,7 +115,7 @@ impl Core {
         let otp = self.active(id).map_err(ResendOtpError::Ended)?;
         self.may_send(otp.phone, down).map_err(ResendOtpError::Refused)?;
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
-        self.set_credits(self.credits - self.rules.otp_price, effects);
+        self.set_credits(self.credits - self.rules.prices.otp, effects);
         self.announce_send(&otp, message, effects)
             .ok_or(ResendOtpError::Refused(SendOtpError::NotConnected))
     }
@@ -175,7 +179,7 @@ impl Core {
         };
         self.perform(Event::OtpDelivery { id: otp.id, delivery }, effects);
         if let Some(reason) = failure {
-            let refunded = self.credits.saturating_add(self.rules.otp_price);
+            let refunded = self.credits.saturating_add(self.rules.prices.otp);
             self.set_credits(refunded, effects);
             self.tell_failure(&otp, reason, effects);
         }
@@ -239,13 +243,13 @@ impl Core {
 
     /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing.
     fn may_send(&self, phone: Phone, down: Option<Duration>) -> Result<(), SendOtpError> {
-        let Rules { limits, otp_price, otps_max } = self.rules;
+        let Rules { limits, prices, otps_max, .. } = self.rules;
         if self.number.is_none() {
             return Err(SendOtpError::NotConnected);
         }
-        if self.credits < otp_price {
-            let available = self.credits;
-            return Err(SendOtpError::InsufficientCredits { needed: otp_price, available });
+        if self.credits < prices.otp {
+            let (needed, available) = (prices.otp, self.credits);
+            return Err(SendOtpError::InsufficientCredits { needed, available });
         }
         let phone_wait = self
             .hot
@@ -270,7 +274,7 @@ impl Core {
     }
 
     /// The request, unless it is forgotten.
-    fn known(&self, id: RequestId) -> Option<Otp> {
+    pub(super) fn known(&self, id: RequestId) -> Option<Otp> {
         self.hot.otps.get(id).copied().filter(|otp| self.hot.now() < otp.forgotten_at())
     }
 
@@ -295,7 +299,7 @@ impl Core {
     }
 
     /// Changes the state by an event and has it made durable.
-    fn perform(&mut self, event: Event, effects: &mut Effects) {
+    pub(super) fn perform(&mut self, event: Event, effects: &mut Effects) {
         self.hot.play(&event);
         effects.journal(&event);
     }
@@ -341,7 +345,7 @@ impl Core {
         })
     }
 
-    fn tell_failure(&self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
+    pub(super) fn tell_failure(&self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
         effects.tell(self.hot.now(), event);
     }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use crate::channel::Outbound;
-use crate::domain::NumberId;
+use crate::domain::{MessageId, NumberId};
 use crate::number::Numbers;
 use crate::store::writer::Group;
 
 use super::command::Answering;
+use super::message::MessageStatus;
+use super::message::waiters::Waiter;
 use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Unavailable,
     UnavailableReason, Verification, VerifyOtpError,
@@ -27,6 +29,8 @@ pub(super) enum Held {
     Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<Box<WorkspaceSettings>, ChangeError>),
     /// That of a command beside the hot path.
     Answer(Box<dyn Answering>),
+    /// Somebody waited for what became of a message.
+    Settled(Waiter, MessageStatus),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
     /// Somebody waits for everything before this to be durable.
@@ -42,6 +46,7 @@ impl Held {
             Self::Read(reply, answer) => reply.send(answer),
             Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
             Self::Answer(answer) => answer.release(),
+            Self::Settled(waiter, status) => waiter.tell(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
@@ -63,7 +68,7 @@ impl Held {
             Self::Change(reply, _) => reply.send(Err(why.into())),
             Self::Answer(answer) => answer.fail(why),
             // Dropping it tells that it did not come to be; the number goes on.
-            Self::Barrier(_) | Self::Disconnect(..) => {}
+            Self::Barrier(_) | Self::Disconnect(..) | Self::Settled(..) => {}
         }
     }
 }
@@ -131,6 +136,12 @@ impl Gate {
         messages.retain(|message| !here.contains(&message.origin));
     }
 
+    /// Those of `ids` that do not wait here.
+    pub(super) fn absent(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
+        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.message_id).collect();
+        ids.filter(|id| !here.contains(id)).collect()
+    }
+
     /// A commit failed: whatever waits is answered that its outcome is unknown.
     pub(super) fn fail(&mut self) {
         self.outbound.clear();
@@ -155,6 +166,7 @@ pub(super) fn refuse(message: WorkspaceMessage, why: Unavailable) {
         | WorkspaceMessage::Committed(..)
         | WorkspaceMessage::Tick
         | WorkspaceMessage::Barrier(_)
-        | WorkspaceMessage::Redispatch => {}
+        | WorkspaceMessage::Redispatch
+        | WorkspaceMessage::Recovered(_) => {}
     }
 }

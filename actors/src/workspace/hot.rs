@@ -1,5 +1,5 @@
-//! What a workspace keeps in memory and the journal rebuilds: pending one-time passwords and the
-//! rolling windows.
+//! What a workspace keeps in memory and the journal rebuilds: pending one-time passwords, the
+//! rolling windows and the messages that are not sent yet.
 //!
 //! Every change of it is an [`Event`]; commands decide, [`HotState::play`] changes. So a replay of
 //! the journal runs the very code that ran when the events were made.
@@ -7,27 +7,31 @@
 use std::time::Duration;
 
 use crate::domain::event::{Delivery, EventDecodeError, OtpStatus};
-use crate::domain::{Event, Timestamp};
+use crate::domain::{Event, MessageId, RequestId, Timestamp};
 
 use super::otps::{Otp, OtpTable, Slot};
 use super::sends::SendLog;
+use super::unsent::UnsentMessages;
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 1;
+const SNAPSHOT_VERSION: u8 = 2;
+/// The first byte of one that knows no messages.
+const WITHOUT_MESSAGES: u8 = 1;
 
-/// Pending one-time passwords and what was sent in the last hour.
+/// Pending one-time passwords, what was sent in the last hour, and unsent messages.
 #[derive(Debug, Default)]
 pub(crate) struct HotState {
     /// The latest moment that was seen; commands never go back behind it.
     now: Timestamp,
     pub(super) otps: OtpTable,
     pub(super) sends: SendLog,
+    pub(super) messages: UnsentMessages,
 }
 
 impl HotState {
     /// Whether there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.otps.len() == 0 && self.sends.len() == 0
+        self.otps.len() == 0 && self.sends.len() == 0 && self.messages.len() == 0
     }
 
     /// The latest moment that was seen.
@@ -59,13 +63,19 @@ impl HotState {
             Event::OtpResent { id, at } => {
                 if let Some(slot) = self.otps.find(id) {
                     self.count_send(at, slot);
-                    self.change(event);
+                    self.change(id, event);
                 }
             }
-            Event::OtpMissed { .. }
-            | Event::OtpVerified { .. }
-            | Event::OtpExpired { .. }
-            | Event::OtpDelivery { .. } => self.change(event),
+            Event::OtpMissed { id, .. }
+            | Event::OtpVerified { id }
+            | Event::OtpExpired { id }
+            | Event::OtpDelivery { id, .. }
+            | Event::OtpReported { id, .. } => self.change(id, event),
+            Event::MessageQueued { id, give_up_at } => {
+                self.advance(id.timestamp());
+                self.messages.insert(id, give_up_at);
+            }
+            Event::MessageSettled { id } => self.messages.remove(id),
         }
     }
 
@@ -75,16 +85,11 @@ impl HotState {
         self.sends.push(self.now, slot, |slot| otps.at(slot).phone);
     }
 
-    fn change(&mut self, event: &Event) {
-        let (Event::OtpSent { id, .. }
-        | Event::OtpResent { id, .. }
-        | Event::OtpMissed { id, .. }
-        | Event::OtpVerified { id }
-        | Event::OtpExpired { id }
-        | Event::OtpDelivery { id, .. }) = *event;
+    /// Changes the request `id` by an event about it.
+    fn change(&mut self, id: RequestId, event: &Event) {
         let Some(otp) = self.otps.get_mut(id) else { return };
         match *event {
-            Event::OtpSent { .. } => {}
+            Event::OtpSent { .. } | Event::MessageQueued { .. } | Event::MessageSettled { .. } => {}
             Event::OtpResent { .. } => {
                 otp.delivery = Delivery::Queued;
                 otp.unsettled = otp.unsettled.saturating_add(1);
@@ -99,11 +104,14 @@ impl HotState {
             Event::OtpExpired { .. } => otp.noted = OtpStatus::Expired,
             Event::OtpDelivery { delivery, .. } => {
                 otp.unsettled = otp.unsettled.saturating_sub(1);
-                // While a resend is under way that is what there is to tell.
-                if otp.unsettled == 0 {
+                // While a resend is under way that is what there is to tell, and what was reported
+                // is more than that it was sent.
+                let reported = matches!(otp.delivery, Delivery::Delivered | Delivery::Read);
+                if otp.unsettled == 0 && !reported {
                     otp.delivery = delivery;
                 }
             }
+            Event::OtpReported { delivery, .. } => otp.delivery = delivery,
         }
     }
 
@@ -137,6 +145,12 @@ impl HotState {
             out.extend_from_slice(&at.as_millis().to_be_bytes());
             out.extend_from_slice(&ordinal.to_be_bytes());
         }
+        let messages = self.messages.iter();
+        out.extend_from_slice(&(messages.len() as u64).to_be_bytes());
+        for (id, give_up_at) in messages {
+            out.extend_from_slice(id.as_bytes());
+            out.extend_from_slice(&give_up_at.as_millis().to_be_bytes());
+        }
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
@@ -145,7 +159,7 @@ impl HotState {
     /// [`EventDecodeError`] when the bytes are not such a state of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, EventDecodeError> {
         let (version, mut rest) = bytes.split_first().ok_or(EventDecodeError)?;
-        if *version != SNAPSHOT_VERSION {
+        if ![SNAPSHOT_VERSION, WITHOUT_MESSAGES].contains(version) {
             return Err(EventDecodeError);
         }
         let now = Timestamp::from_millis(take_u64(&mut rest)?);
@@ -164,6 +178,13 @@ impl HotState {
             let ordinal = u32::from_be_bytes(*ordinal) as usize;
             let slot = *slots.get(ordinal).ok_or(EventDecodeError)?;
             state.sends.push(at, slot, |slot| otps.at(slot).phone);
+        }
+        let messages = if *version == WITHOUT_MESSAGES { 0 } else { take_u64(&mut rest)? };
+        for _ in 0..messages {
+            let (id, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
+            rest = after;
+            let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
+            state.messages.insert(MessageId::from_bytes(*id), give_up_at);
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }

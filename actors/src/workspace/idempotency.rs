@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::domain::{Timestamp, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use crate::store::Table;
 
 use super::command::{Command, Context};
-use super::effects::Effects;
 use super::messages::{Unavailable, UnavailableReason};
 
 /// How long an answer is kept.
@@ -49,6 +48,11 @@ impl IdempotencyKey {
     #[must_use]
     pub fn new(route: Route, key: &str, body: &[u8]) -> Self {
         Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
+    }
+
+    /// The key of the record that holds the answer.
+    pub(super) fn record_key(&self, workspace: &WorkspaceId) -> Vec<u8> {
+        record_key(workspace, b'k', &self.name())
     }
 
     fn name(&self) -> Vec<u8> {
@@ -116,18 +120,14 @@ where
             return Ok(Replayable { answer, replayed: false });
         };
         let name = key.name();
-        let of_key = record_key(&context.core.id, b'k', &name);
+        let of_key = key.record_key(&context.core.id);
         if let Some(answer) = known(context, &key, &of_key)? {
             return Ok(Replayable { answer, replayed: true });
         }
         let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
         let at = context.now();
-        let mut encoded = Vec::new();
-        crate::domain::event::encode(&answer, &mut encoded);
-        let record = Record { fingerprint: key.fingerprint, at, answer: encoded };
-        let mut value = Vec::new();
-        crate::domain::event::encode(&record, &mut value);
-        context.put(Table::Idempotency, of_key, value);
+        let record = Record { fingerprint: key.fingerprint, at, answer: encoded(&answer) };
+        context.put(Table::Idempotency, of_key, encoded(&record));
         let by_time = [&at.as_millis().to_be_bytes(), name.as_slice()].concat();
         let by_time = record_key(&context.core.id, b't', &by_time);
         context.put(Table::Idempotency, by_time, Vec::new());
@@ -142,21 +142,43 @@ fn known<T: DeserializeOwned, E: From<Unavailable>>(
     record_key: &[u8],
 ) -> Result<Option<T>, IdempotentError<E>> {
     let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(None) };
-    let damaged = |_| {
-        tracing::error!("the answer under an idempotency key cannot be read");
-        Unavailable::because(UnavailableReason::Storage)
-    };
-    let record: Record = postcard::from_bytes(&record).map_err(damaged)?;
+    let record: Record = decoded(&record)?;
     if record.at.plus(KEPT) <= context.now() {
         return Ok(None);
     }
     if record.fingerprint != key.fingerprint {
         return Err(IdempotentError::Mismatch);
     }
-    if context.is_pending(Table::Idempotency, record_key) {
+    let is_waited_for = context.waiters.wait_for(record_key);
+    if is_waited_for || context.is_pending(Table::Idempotency, record_key) {
         return Err(IdempotentError::UnderWay);
     }
-    Ok(Some(postcard::from_bytes(&record.answer).map_err(damaged)?))
+    Ok(Some(decoded(&record.answer)?))
+}
+
+/// Keeps another answer in a record that holds one: that which is given in the end.
+pub(super) fn replace<T: Serialize>(
+    context: &mut Context<'_>,
+    record_key: &[u8],
+    answer: &T,
+) -> Result<(), Unavailable> {
+    let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(()) };
+    let record = Record { answer: encoded(answer), ..decoded(&record)? };
+    context.put(Table::Idempotency, record_key.to_vec(), encoded(&record));
+    Ok(())
+}
+
+fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    crate::domain::event::encode(value, &mut bytes);
+    bytes
+}
+
+fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unavailable> {
+    postcard::from_bytes(bytes).map_err(|_| {
+        tracing::error!("the answer under an idempotency key cannot be read");
+        Unavailable::because(UnavailableReason::Storage)
+    })
 }
 
 fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {
@@ -172,21 +194,16 @@ pub(super) struct Sweep {
 
 impl Sweep {
     /// Forgets some that have ended by `now`. Returns whether there may be more.
-    pub(super) fn run(
-        &mut self,
-        store: &dyn Store,
-        workspace: &WorkspaceId,
-        now: Timestamp,
-        effects: &mut Effects,
-    ) -> Result<bool, StoreError> {
+    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+        let now = context.now();
         if now < self.next {
             return Ok(false);
         }
         // One that comes later ends later.
         self.next = now.plus(KEPT);
-        let prefix = record_key(workspace, b't', &[]);
+        let prefix = record_key(&context.core.id, b't', &[]);
         let mut ended = Vec::new();
-        store.scan(Table::Idempotency, &prefix, None, Direction::Forward, &mut |key, _| {
+        context.scan(Table::Idempotency, &prefix, &mut |key, _| {
             let Some((at, name)) = key[prefix.len()..].split_first_chunk() else {
                 return ControlFlow::Continue(());
             };
@@ -199,14 +216,14 @@ impl Sweep {
             ControlFlow::Continue(())
         })?;
         for (by_time, name, ends) in &ended {
-            let of_key = record_key(workspace, b'k', name);
-            // The key may have been used anew since.
-            let record = store.get(Table::Idempotency, &of_key)?;
+            let of_key = record_key(&context.core.id, b'k', name);
+            // The key may have been used anew since, or be just now.
+            let record = context.get(Table::Idempotency, &of_key)?;
             let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
             if record.is_some_and(|record| record.at.plus(KEPT) <= *ends) {
-                effects.changes.set(Table::Idempotency, of_key, None);
+                context.delete(Table::Idempotency, of_key);
             }
-            effects.changes.set(Table::Idempotency, by_time.clone(), None);
+            context.delete(Table::Idempotency, by_time.clone());
         }
         Ok(ended.len() == SWEEP_MAX)
     }
@@ -217,7 +234,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::MemoryStore;
+    use crate::store::{Direction, MemoryStore, Store};
     use crate::{Clock, CustomStore, Durability, Engine, EngineOptions, MasterKeys, SendOtp};
 
     fn answers(store: &dyn Store) -> usize {

@@ -62,8 +62,9 @@ fn read(
     };
     let rules = Rules {
         limits: shared.limits.with(records.profile.limits),
-        otp_price: shared.prices.otp,
+        prices: shared.prices,
         otps_max: shared.otps_per_workspace_max,
+        messages: shared.messages,
     };
     let core = Core {
         id: id.clone(),

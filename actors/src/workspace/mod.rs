@@ -1,4 +1,4 @@
-//! A workspace: its one-time passwords, limits, credits and numbers, in one actor with a pure core.
+//! A workspace: its one-time passwords, messages, limits, credits and numbers, in one actor with a pure core.
 //!
 //! [`Workspace`] is the handle that callers hold; the actor behind it comes when it is needed and
 //! goes when nothing is hot.
@@ -13,16 +13,23 @@ mod gate;
 mod handle;
 pub(crate) mod hot;
 pub(crate) mod idempotency;
+mod inbound;
 mod index;
 pub(crate) mod load;
+mod loaded;
 mod log;
+pub(crate) mod message;
 pub(crate) mod messages;
 mod otps;
+mod receive;
 pub(crate) mod records;
+mod reported;
 mod sends;
 pub(crate) mod slot;
 pub(crate) mod templates;
+mod unsent;
 pub(crate) mod view;
+mod window;
 
 #[cfg(test)]
 mod tests;

@@ -156,7 +156,6 @@ pub(crate) fn approved_template(
 ///
 /// # Errors
 /// [`UseTemplateError`]: there is none, it is not approved, or the parameters do not fit.
-#[allow(dead_code, reason = "for the commands that send templates")]
 pub(crate) fn use_template(
     context: &Context<'_>,
     name: &str,
@@ -173,7 +172,6 @@ pub(crate) fn use_template(
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
-#[allow(dead_code, reason = "for the commands that take callbacks")]
 pub(crate) fn apply_template_update(
     context: &mut Context<'_>,
     update: &TemplateUpdate,

@@ -15,11 +15,13 @@ use crate::domain::event::Delivery;
 use crate::domain::{
     Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId, Timestamp,
 };
+use crate::engine::Prices;
 use crate::keys::MasterKeys;
 
 use super::core::{Core, CreditsChange, Rules, Settled};
 use super::effects::Effects;
 use super::hot::HotState;
+use super::message::MessageOptions;
 use super::messages::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
@@ -69,7 +71,8 @@ impl Bench {
     /// With a number, 1,000 credits and these limits.
     fn with(limits: Limits) -> Self {
         let id = "acme".parse().unwrap();
-        let rules = Rules { limits, otp_price: 1, otps_max: 10_000 };
+        let (prices, messages) = (Prices::default(), MessageOptions::default());
+        let rules = Rules { limits, prices, otps_max: 10_000, messages };
         let core = Core {
             keys: MasterKeys::single([7; 32]).code_keys(&id),
             id,

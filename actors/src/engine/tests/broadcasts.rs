@@ -310,3 +310,50 @@ async fn what_is_left_of_a_broadcast_that_was_not_made_is_swept() {
     assert_eq!(left.len(), 1);
     assert!(left[0].starts_with(&parts_prefix(&workspace, kept)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_provider_reports_later_is_counted_once() {
+    use crate::channel::callback::{Callback, Progress, StatusUpdate};
+    use crate::channel::{Failure, Origin};
+    let engine = engine(&CrashingStore::new(), START).await;
+    let acme = with_template(&engine).await;
+    engine.sandbox().script(&id("acme"), Some(phone(3)), ScriptedOutcome::Lost, None);
+    let sale = create(&acme, broadcast_to(6)).await;
+    becomes(&acme, sale, BroadcastStatus::Completed).await;
+    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    let failed = || Progress::Failed(Failure::permanent(Some(131_049)));
+    let report = |index, status| StatusUpdate {
+        origin: Origin::Broadcast { broadcast: sale, index },
+        provider_id: "wamid".into(),
+        status,
+        at: START,
+    };
+    let statuses = vec![
+        report(0, Progress::Delivered),
+        report(1, Progress::Read),
+        report(1, Progress::Delivered),
+        report(2, failed()),
+        report(2, failed()),
+        report(3, Progress::Sent),
+        report(9, Progress::Read),
+    ];
+    for _ in 0..2 {
+        let callback = Callback { statuses: statuses.clone(), ..Callback::default() };
+        acme.receive(number, callback).await.unwrap();
+    }
+    let found = acme.broadcast(sale).await.unwrap();
+    let expected = |counts: &mut BroadcastCounts| {
+        (counts.sent, counts.delivered, counts.read, counts.failed) = (3, 1, 1, 1);
+    };
+    assert_eq!(found.counts, counts(expected));
+    assert_eq!(credits(&engine, "acme").await, CREDITS - 5);
+    let status = Some(RecipientStatus::Failed);
+    let page = acme.broadcast_recipients(sale, status, 0, 10).await.unwrap();
+    assert_eq!((page.total, page.rows[0].to), (1, phone(2)));
+    assert_eq!(page.rows[0].error.as_ref().unwrap().code, Some(131_049));
+    let again = acme.retry_broadcast(sale).await.unwrap();
+    assert_eq!(again.total_recipients, 1);
+    let told = kinds(&log(&acme).await);
+    let count = |kind| told.iter().filter(|told| **told == kind).count();
+    assert_eq!(["message.delivered", "message.read", "message.failed"].map(count), [1, 1, 1]);
+}

@@ -160,7 +160,8 @@ fn finish(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
 
 /// Gives back the credits of what surely was not sent, once.
 fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
-    let spent = tally.of(Mark::Sent) + tally.of(Mark::Unknown);
+    let taken = tally.of(Mark::Sent) + tally.of(Mark::Unknown);
+    let spent = taken.saturating_sub(record.reported_failed);
     let unspent = u64::from(record.sendable.saturating_sub(spent));
     let refund = record.price.saturating_mul(unspent);
     let credits = context.core.credits.saturating_add(refund);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::broadcast::record::{self, BroadcastStatus, Record, draft_key};
 use crate::broadcast::{Audience, BroadcastPolicy};
 use crate::channel::TemplateName;
-use crate::domain::template::{Misfit, TemplateCategory, parameters};
+use crate::domain::template::{Misfit, parameters};
 use crate::domain::{BroadcastId, EventKind, Phone, Timestamp, WorkspaceId};
 use crate::engine::detached;
 use crate::random;
@@ -104,11 +104,6 @@ impl From<UseTemplateError> for CreateBroadcastError {
     }
 }
 
-/// Credits for one message.
-const fn price(_category: TemplateCategory) -> u64 {
-    1
-}
-
 /// Makes the record of a broadcast whose audience is written.
 struct CreateBroadcast {
     id: BroadcastId,
@@ -136,7 +131,7 @@ impl Command for CreateBroadcast {
             template.content(&new.components).map_err(UseTemplateError::Parameters)?;
         }
         let number = context.core.number.ok_or(CreateBroadcastError::NotConnected)?;
-        let price = price(template.category);
+        let price = context.core.rules.prices.template(template.category);
         let needed = price.saturating_mul(sendable.into());
         let available = context.core.credits;
         let left = available
@@ -167,6 +162,7 @@ impl Command for CreateBroadcast {
             started_at: None,
             finished_at: None,
             retry_of,
+            reported_failed: 0,
             settled: false,
         };
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));

@@ -3,6 +3,7 @@
 pub(crate) mod control;
 pub(crate) mod create;
 mod read;
+mod report;
 mod retry;
 
 use serde_json::json;
@@ -13,6 +14,8 @@ use crate::store::Table;
 
 use super::command::Context;
 use super::messages::Unavailable;
+
+pub(super) use report::report;
 
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};

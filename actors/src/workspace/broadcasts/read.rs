@@ -2,11 +2,14 @@
 
 use std::ops::ControlFlow;
 
+use hashbrown::HashMap;
+
 use crate::broadcast::audience::Segment;
 use crate::broadcast::outcomes::{Failed, Mark, Window};
 use crate::broadcast::record::{
-    self, BroadcastPolicy, BroadcastStatus, Record, SEGMENT, message_id,
+    self, BroadcastPolicy, BroadcastStatus, Record, SEGMENT, WINDOW, message_id,
 };
+use crate::broadcast::reports::{Report, Reports};
 use crate::channel::TemplateName;
 use crate::domain::{BroadcastId, MessageId, Phone, Timestamp, WorkspaceId};
 use crate::store::{Direction, Store, StoreError, Table};
@@ -173,6 +176,7 @@ impl<'a> Committed<'a> {
             true => RecipientStatus::Cancelled,
             false => RecipientStatus::Pending,
         };
+        let mut reports = self.reports()?;
         let (mut next, mut damage) = (0, None);
         let direction = Direction::Forward;
         self.store.scan(Table::BroadcastOutcomes, &prefix, None, direction, &mut |_, value| {
@@ -183,6 +187,7 @@ impl<'a> Committed<'a> {
                     return ControlFlow::Break(());
                 }
             };
+            let reported = reports.remove(&(next / WINDOW));
             for (at, mark) in window.marks().enumerate() {
                 let status = match mark {
                     Mark::Claimed if self.record.settled => RecipientStatus::Unknown,
@@ -193,7 +198,20 @@ impl<'a> Committed<'a> {
                     Mark::Unknown => RecipientStatus::Unknown,
                     Mark::OptedOut => RecipientStatus::Suppressed,
                 };
-                visit(next, status, window.failure(at));
+                let report = reported.as_ref().and_then(|reported| reported.of(at));
+                let (status, failed) = match report {
+                    Some(Report::Failed) => (RecipientStatus::Failed, reported.as_ref()),
+                    Some(Report::Read) => (RecipientStatus::Read, None),
+                    Some(Report::Delivered) => (RecipientStatus::Delivered, None),
+                    // It settles what nobody knew.
+                    Some(Report::Sent) => (RecipientStatus::Sent, None),
+                    None => (status, None),
+                };
+                let failure = match failed {
+                    Some(reported) => reported.failure(at),
+                    None => window.failure(at),
+                };
+                visit(next, status, failure);
                 next += 1;
             }
             ControlFlow::Continue(())
@@ -204,6 +222,23 @@ impl<'a> Committed<'a> {
         (next..sendable).for_each(|index| visit(index, unsent, None));
         (sendable..total).for_each(|index| visit(index, RecipientStatus::Suppressed, None));
         Ok(())
+    }
+
+    /// What was reported later, by window.
+    fn reports(&self) -> Result<HashMap<u32, Reports>, StoreError> {
+        let prefix = record::parts_prefix(self.workspace, self.record.id);
+        let (mut reports, mut damage) = (HashMap::new(), None);
+        let direction = Direction::Forward;
+        self.store.scan(Table::BroadcastReports, &prefix, None, direction, &mut |key, value| {
+            let number = key[prefix.len()..].try_into().map(u32::from_be_bytes);
+            match (number, Reports::decode(value)) {
+                (Ok(number), Ok(window)) => drop(reports.insert(number, window)),
+                (_, Err(error)) => damage = Some(error),
+                (Err(_), _) => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        damage.map_or(Ok(reports), Err)
     }
 
     fn counts(&self) -> Result<BroadcastCounts, StoreError> {

@@ -118,7 +118,7 @@ fn without_a_number_or_credits_nothing_is_sent() {
     bench.credits(CreditsChange::Add(1));
     bench.send(phone(1)).unwrap();
     assert_eq!(bench.core.credits, 0);
-    bench.core.rules.otp_price = 0;
+    bench.core.rules.prices.otp = 0;
     bench.send(phone(1)).unwrap();
 }
 

@@ -1,0 +1,54 @@
+//! The text of a message.
+
+use std::sync::Arc;
+
+/// Most characters of a text: the channel takes no longer one.
+pub const CHARS_MAX: usize = 4096;
+
+/// A text of 1 to 4,096 characters. Its `Debug` shows only how long it is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MessageText(Arc<str>);
+
+/// Why something is not the text of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must have 1 to 4096 characters")]
+pub struct MessageTextError;
+
+impl MessageText {
+    /// The text itself.
+    #[must_use]
+    pub const fn as_str(&self) -> &Arc<str> {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for MessageText {
+    type Err = MessageTextError;
+
+    fn from_str(text: &str) -> Result<Self, MessageTextError> {
+        // Each character has a byte at least: most texts need no counting.
+        let fits = text.len() <= CHARS_MAX || text.chars().count() <= CHARS_MAX;
+        if fits && !text.is_empty() { Ok(Self(text.into())) } else { Err(MessageTextError) }
+    }
+}
+
+impl std::fmt::Debug for MessageText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MessageText({} bytes)", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_counted_and_not_bytes() {
+        for good in ["a", "é", &"é".repeat(4096), " "] {
+            assert!(good.parse::<MessageText>().is_ok());
+        }
+        for bad in ["", &"é".repeat(4097), &"a".repeat(4097)] {
+            assert_eq!(bad.parse::<MessageText>(), Err(MessageTextError));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What contacts write to a number.
+//!
+//! The provider tells of a message more than once. [`Table::Received`] remembers each under
+//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::channel::callback::Inbound;
+use crate::domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
+use crate::store::Table;
+
+use super::command::Context;
+use super::messages::Unavailable;
+use super::window;
+
+/// How long a message is remembered: a provider repeats its callbacks for seven days.
+const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
+/// Most that one call of [`Sweep::run`] forgets, so that its changes fit in a commit.
+const SWEEP_MAX: usize = 500;
+
+/// A message that a contact wrote, the first time that it is told of.
+pub(super) struct Received<'a> {
+    /// What we call it.
+    pub(super) id: MessageId,
+    /// The number that it was written to.
+    pub(super) number: NumberId,
+    /// When it was written, and not later than it came.
+    pub(super) at: Timestamp,
+    /// What the provider told.
+    pub(super) inbound: &'a Inbound,
+}
+
+/// Takes what a contact wrote, once.
+pub(super) fn take(
+    context: &mut Context<'_>,
+    number: NumberId,
+    inbound: &Inbound,
+) -> Result<(), Unavailable> {
+    let id = inbound.message_id(number);
+    let key = received_key(&context.core.id, Some(id));
+    if context.get(Table::Received, &key)?.is_some() {
+        return Ok(());
+    }
+    context.put(Table::Received, key, Vec::new());
+    let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
+    received_first(context, &received)
+}
+
+/// Everything that a contact's message sets off. Each message comes here exactly once.
+fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
+    let Received { number, at, inbound, .. } = *received;
+    window::open(context, number, inbound.from, at)?;
+    context.effects.tell(context.now(), event(received));
+    Ok(())
+}
+
+fn event(received: &Received<'_>) -> PublicEvent {
+    let Inbound { from, name, kind, text, referral, .. } = received.inbound;
+    let mut data = json!({
+        "message_id": received.id.to_string(),
+        "number_id": received.number.to_string(),
+        "from": from.to_string(),
+        "type": kind,
+        "text": text,
+        "at": received.at.to_string(),
+    });
+    if let Some(name) = name {
+        data["name"] = json!(name);
+    }
+    if let Some(referral) = referral {
+        let (source_type, source_id) = (&referral.source_type, &referral.source_id);
+        data["referral"] = json!({ "source_type": source_type, "source_id": source_id });
+    }
+    PublicEvent::Other { kind: EventKind::MessageReceived, data: data.to_string().into() }
+}
+
+/// The key of a message that was received, or what the keys of all begin with.
+fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Vec<u8> {
+    let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
+    [workspace.as_str().as_bytes(), &[0], id].concat()
+}
+
+/// Forgets messages that no callback tells of any more.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// Nothing is to be forgotten before this.
+    next: Timestamp,
+}
+
+impl Sweep {
+    /// Forgets some that came long ago. Returns whether there may be more.
+    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+        let now = context.now();
+        if now < self.next {
+            return Ok(false);
+        }
+        // One that was written before those that are there may still come: it stays a day longer.
+        self.next = now.plus(Duration::from_secs(24 * 3600));
+        let prefix = received_key(&context.core.id, None);
+        let mut ended = Vec::new();
+        context.scan(Table::Received, &prefix, &mut |key, _| {
+            let id = key[prefix.len()..].try_into().map(MessageId::from_bytes);
+            let over = id.is_ok_and(|id| id.timestamp().plus(KEPT) <= now);
+            if !over || ended.len() == SWEEP_MAX {
+                return ControlFlow::Break(());
+            }
+            ended.push(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        let more = ended.len() == SWEEP_MAX;
+        if more {
+            self.next = now;
+        }
+        for key in ended {
+            context.delete(Table::Received, key);
+        }
+        Ok(more)
+    }
+}

@@ -1,0 +1,240 @@
+//! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::channel::Origin;
+use crate::number::NumberSlot;
+use crate::store::writer::{ChangeRef, CommitError, Group};
+use crate::store::{Batch, Store, Subscriber, Table};
+
+use super::command::Context;
+use super::core::{Core, Settled};
+use super::effects::Effects;
+use super::gate::{Gate, Held};
+use super::message::waiters::Waiters;
+use super::records::{self, NumberInfo, Profile};
+use super::view::{Pending, Records};
+use super::{idempotency, inbound, message};
+
+/// Most answers that are noted in one commit.
+const SETTLED_MAX: usize = 1000;
+/// Most bytes of the event log in one commit of answers.
+const LOG_BYTES_MAX: usize = 128 * 1024;
+/// Most messages that are given up in one commit.
+const OVERDUE_MAX: usize = 250;
+
+/// The actor's mutable half; nothing until it is loaded.
+pub(crate) struct Loaded {
+    pub(super) core: Core,
+    /// The workspace's own record, for changes of it.
+    pub(super) profile: Profile,
+    /// Connected numbers, oldest first; messages leave through the first.
+    pub(super) numbers: Vec<NumberInfo>,
+    /// The entry of the number that messages leave through: it knows whether the number is down.
+    pub(super) number: Option<Arc<NumberSlot>>,
+    /// The sequence of the next entry of the event log.
+    log_next: u64,
+    pub(super) subscriber: Subscriber,
+    pub(super) gate: Gate,
+    /// Emptied after each command; kept for its memory.
+    pub(super) effects: Effects,
+    /// Changes of records that are not known to be durable.
+    pub(super) pending: Pending,
+    answers_sweep: idempotency::Sweep,
+    received_sweep: inbound::Sweep,
+    /// Who waits for what becomes of messages.
+    waiters: Waiters,
+    /// The number's answers that came while storage failed.
+    pub(super) unnoted: Vec<(Origin, Settled)>,
+    /// The key of the balance's record.
+    credits_key: Vec<u8>,
+    /// Time has brought more than was seen to.
+    pub(super) behind: bool,
+    /// Who waits for time's work to be done.
+    pub(super) barriers: Vec<oneshot::Sender<()>>,
+}
+
+/// The commit of something that is already part of the state failed, so the state must go.
+#[derive(Debug, thiserror::Error)]
+#[error("the workspace's state is ahead of what is durable: {0}")]
+pub(super) struct StateLost(#[from] CommitError);
+
+impl Loaded {
+    pub(super) fn new(
+        (core, records, log_next): (Core, records::WorkspaceRecords, u64),
+        subscriber: Subscriber,
+        id: &crate::domain::WorkspaceId,
+    ) -> Self {
+        Self {
+            core,
+            profile: records.profile,
+            numbers: records.numbers,
+            number: None,
+            log_next,
+            subscriber,
+            gate: Gate::default(),
+            effects: Effects::default(),
+            pending: Pending::default(),
+            answers_sweep: idempotency::Sweep::default(),
+            received_sweep: inbound::Sweep::default(),
+            waiters: Waiters::default(),
+            unnoted: Vec::new(),
+            credits_key: records::credits_key(id),
+            behind: false,
+            barriers: Vec::new(),
+        }
+    }
+
+    /// Has the effects made durable, then lets `held` and the messages out.
+    pub(super) fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
+        if self.effects.is_empty() {
+            self.effects.clear();
+            if let Some(held) = held {
+                self.pass(held);
+            }
+            return Ok(());
+        }
+        let group = match (self.submit(), held) {
+            (Ok(group), Some(held)) => {
+                self.gate.hold(group, held);
+                group
+            }
+            (Ok(group), None) => {
+                self.gate.expect(group);
+                group
+            }
+            (Err(lost), held) => {
+                held.into_iter().for_each(Held::fail);
+                return Err(lost);
+            }
+        };
+        self.gate.hold_outbound(group, self.effects.outbound.drain(..));
+        self.hold_answers(group);
+        self.pending.submitted(group, &mut self.effects.changes);
+        self.effects.clear();
+        Ok(())
+    }
+
+    /// Has those who wait for what became of messages told when `group` is durable.
+    fn hold_answers(&mut self, group: Group) {
+        if !self.waiters.has_answers() {
+            return;
+        }
+        for (waiter, status) in self.waiters.take_answered() {
+            self.gate.hold(group, Held::Settled(waiter, status));
+        }
+        self.subscriber.hurry();
+    }
+
+    /// Gives an answer that changed nothing, once all that it may tell of is durable.
+    pub(super) fn pass(&mut self, held: Held) {
+        if !self.gate.is_clear() {
+            self.subscriber.hurry();
+        }
+        self.gate.pass(held);
+    }
+
+    /// Puts the effects into the open group.
+    fn submit(&mut self) -> Result<Group, StateLost> {
+        let balance = self.effects.credits.map(u64::to_be_bytes);
+        let balance = balance.as_ref().map(|balance| ChangeRef {
+            table: Table::Workspaces,
+            key: &self.credits_key,
+            value: Some(balance),
+        });
+        // At most one change on the hot path: no allocation for it.
+        let (one, many): (_, Vec<_>);
+        let changes: &[ChangeRef<'_>] = match balance {
+            None if self.effects.changes.is_empty() => &[],
+            Some(balance) if self.effects.changes.is_empty() => {
+                one = [balance];
+                &one
+            }
+            balance => {
+                let changes = self.effects.changes.iter();
+                let changes = changes.map(|(table, key, value)| ChangeRef { table, key, value });
+                many = balance.into_iter().chain(changes).collect();
+                &many
+            }
+        };
+        let batch = Batch {
+            events: &self.effects.events,
+            log: &self.effects.log,
+            log_first: self.log_next,
+            log_count: self.effects.log_count,
+            changes,
+            patient: self.effects.patient,
+        };
+        let group = self.subscriber.submit(batch)?;
+        self.log_next += u64::from(self.effects.log_count);
+        Ok(group)
+    }
+
+    /// Notes the number's answers, in parts, because a commit is bounded. Those that the records
+    /// cannot be read for now are noted later.
+    pub(super) fn settle(
+        &mut self,
+        store: &dyn Store,
+        answers: Vec<(Origin, Settled)>,
+    ) -> Result<(), StateLost> {
+        for (count, (origin, settled)) in answers.into_iter().enumerate() {
+            if count % SETTLED_MAX == SETTLED_MAX - 1 || self.effects.log.len() > LOG_BYTES_MAX {
+                self.finish(None)?;
+            }
+            // Nobody waits for it; a crash before it is durable hands the message over again.
+            self.effects.patient = true;
+            match origin {
+                Origin::Otp(id) => self.core.settle(id, &settled, &mut self.effects),
+                Origin::Message(id) => {
+                    let mut context = self.context(store);
+                    if message::settle(&mut context, id, &settled).is_err() {
+                        self.unnoted.push((origin, settled));
+                    }
+                }
+                // The broadcast takes it.
+                Origin::Broadcast { .. } => {}
+            }
+        }
+        self.finish(None)
+    }
+
+    /// Fails messages whose life is long over and that no number has. Returns whether there may be
+    /// more.
+    pub(super) fn give_up_overdue(&mut self, store: &dyn Store) -> bool {
+        let overdue = self.core.hot.messages.overdue(self.core.now(), OVERDUE_MAX);
+        let more = overdue.len() == OVERDUE_MAX;
+        let mut context = self.context(store);
+        for id in overdue {
+            if message::settle(&mut context, id, &Settled::NotSentInTime).is_err() {
+                // A later tick finds it again.
+                return false;
+            }
+        }
+        more
+    }
+
+    /// Forgets records whose time is over. Returns whether there may be more.
+    pub(super) fn sweep(&mut self, store: &dyn Store) -> bool {
+        let mut answers = std::mem::take(&mut self.answers_sweep);
+        let mut received = std::mem::take(&mut self.received_sweep);
+        let mut context = self.context(store);
+        // What cannot be read now is forgotten later.
+        let more = answers.run(&mut context).unwrap_or(false)
+            || received.run(&mut context).unwrap_or(false);
+        (self.answers_sweep, self.received_sweep) = (answers, received);
+        more
+    }
+
+    /// What a command sees and changes.
+    pub(super) fn context<'a>(&'a mut self, store: &'a dyn Store) -> Context<'a> {
+        Context {
+            core: &mut self.core,
+            records: Records { store, pending: &self.pending },
+            effects: &mut self.effects,
+            number: self.number.as_deref(),
+            waiters: &mut self.waiters,
+        }
+    }
+}

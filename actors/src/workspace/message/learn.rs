@@ -1,0 +1,106 @@
+//! Taking up what became of messages: the number's answers, and what the provider reports later.
+
+use crate::channel::Failure;
+use crate::channel::callback::Progress;
+use crate::domain::event::OtpFailure;
+use crate::domain::{Event, MessageId, Timestamp};
+use crate::store::Table;
+use crate::workspace::command::Context;
+use crate::workspace::core::Settled;
+use crate::workspace::idempotency;
+use crate::workspace::messages::Unavailable;
+
+use super::send::MessageSent;
+use super::state::{Learned, MessageError, MessageState, MessageStatus};
+
+/// Most characters of a channel's explanation that are kept.
+const DETAILS_CHARS_MAX: usize = 500;
+
+/// Takes the number's final answer. One that comes when the message is settled changes nothing.
+pub(in crate::workspace) fn settle(
+    context: &mut Context<'_>,
+    id: MessageId,
+    settled: &Settled,
+) -> Result<(), Unavailable> {
+    if !context.core.hot.messages.contains(id) {
+        return Ok(());
+    }
+    let learned = match settled {
+        Settled::Sent => Learned::Sent,
+        Settled::Unknown => Learned::Unknown,
+        Settled::Failed(failure) => Learned::Failed(refused(failure)),
+        Settled::NotSentInTime => Learned::Failed(MessageError {
+            reason: OtpFailure::NotSentInTime.as_str().into(),
+            code: None,
+            details: Box::default(),
+        }),
+    };
+    learn(context, id, learned, context.now())
+}
+
+/// Takes what the provider reports of a message. It settles a message whose answer got lost.
+pub(in crate::workspace) fn report(
+    context: &mut Context<'_>,
+    id: MessageId,
+    progress: &Progress,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let learned = match progress {
+        Progress::Sent => Learned::Sent,
+        Progress::Delivered => Learned::Delivered,
+        Progress::Read => Learned::Read,
+        Progress::Failed(failure) => Learned::Failed(refused(failure)),
+    };
+    // The provider's clock may be ahead of ours.
+    learn(context, id, learned, at.min(context.now()))
+}
+
+fn refused(failure: &Failure) -> MessageError {
+    MessageError {
+        reason: OtpFailure::Channel { error_code: None }.as_str().into(),
+        code: failure.code,
+        details: failure.details.chars().take(DETAILS_CHARS_MAX).collect::<String>().into(),
+    }
+}
+
+fn learn(
+    context: &mut Context<'_>,
+    id: MessageId,
+    learned: Learned,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let key = MessageState::key(&context.core.id, id);
+    let Some(mut state) = context.get_json::<MessageState>(Table::Messages, &key)? else {
+        if context.core.hot.messages.contains(id) {
+            tracing::error!(workspace = %context.core.id, message = %id, "a message has no record");
+            context.core.perform(Event::MessageSettled { id }, context.effects);
+        }
+        return Ok(());
+    };
+    if state.stays_unknown(context.now(), context.core.rules.messages.unknown_after) {
+        return Ok(());
+    }
+    if !state.learn(learned, at) {
+        return Ok(());
+    }
+    if context.core.hot.messages.contains(id) {
+        context.core.perform(Event::MessageSettled { id }, context.effects);
+    }
+    if state.status == MessageStatus::Failed {
+        let refunded = context.core.credits.saturating_add(state.price);
+        context.core.set_credits(refunded, context.effects);
+    }
+    if let Some(event) = state.event() {
+        context.effects.tell(context.now(), event);
+    }
+    if let Some(waiter) = context.waiters.take(id) {
+        let status = state.status.as_answer();
+        if let Some(record) = &waiter.kept_under {
+            // Where it cannot be read, the first answer stays; that was logged.
+            idempotency::replace(context, record, &MessageSent { message_id: id, status }).ok();
+        }
+        context.waiters.answer(waiter, status);
+    }
+    context.put_json(Table::Messages, key, &state);
+    Ok(())
+}

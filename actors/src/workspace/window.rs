@@ -1,0 +1,53 @@
+//! The conversation window: for 24 hours after a contact has written to a number, the number may
+//! answer with free text.
+//!
+//! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ number ‖ phone`.
+
+use std::time::Duration;
+
+use crate::domain::{NumberId, Phone, Timestamp, WorkspaceId};
+use crate::store::{StoreError, Table};
+
+use super::command::Context;
+use super::messages::Unavailable;
+use super::view::unreadable;
+
+/// How long it stays open.
+const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
+
+fn key(workspace: &WorkspaceId, number: NumberId, contact: Phone) -> Vec<u8> {
+    let contact = contact.as_u64().to_be_bytes();
+    [workspace.as_str().as_bytes(), &[0], number.as_bytes(), &contact].concat()
+}
+
+/// When the contact last wrote to the number.
+fn last(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
+    let Some(bytes) = context.get(Table::Windows, key)? else { return Ok(None) };
+    let millis = bytes.try_into().map(u64::from_be_bytes);
+    let damaged = |_| unreadable(StoreError::Damaged("a conversation window".into()));
+    millis.map(|millis| Some(Timestamp::from_millis(millis))).map_err(damaged)
+}
+
+/// Whether the number may answer the contact with free text.
+pub(super) fn is_open(
+    context: &Context<'_>,
+    number: NumberId,
+    contact: Phone,
+) -> Result<bool, Unavailable> {
+    let last = last(context, &key(&context.core.id, number, contact))?;
+    Ok(last.is_some_and(|last| context.now() < last.plus(OPEN_FOR)))
+}
+
+/// The contact wrote to the number at `at`. Messages may come in any order: the latest counts.
+pub(super) fn open(
+    context: &mut Context<'_>,
+    number: NumberId,
+    contact: Phone,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let key = key(&context.core.id, number, contact);
+    if last(context, &key)?.is_none_or(|last| last < at) {
+        context.put(Table::Windows, key, at.as_millis().to_be_bytes().to_vec());
+    }
+    Ok(())
+}

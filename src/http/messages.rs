@@ -1,0 +1,277 @@
+//! Single messages: send, read.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use postrider_actors::channel::TemplateName;
+use postrider_actors::domain::{MessageId, Phone};
+use postrider_actors::{
+    Caller, MessageContent, MessageError, MessageSent, MessageState, Replayable, Route,
+    SendMessage, SendMessageError, TemplateMessage,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::error::{ApiError, Code};
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+use super::templates::unusable;
+
+/// The language of a template when the body gives none.
+const LANGUAGE_DEFAULT: &str = "en";
+
+pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
+    routes.post("/v1/messaging/send", send).get("/v1/messaging/messages/{message_id}", read)
+}
+
+/// Asks for a message to be sent; without `Debug`, as it has the text.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SendMessage)]
+pub(crate) struct SendBody<'a> {
+    /// Who gets it, in E.164.
+    #[serde(borrow)]
+    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
+    to: Cow<'a, str>,
+    /// `template` or `text`.
+    #[serde(borrow, rename = "type")]
+    #[schema(example = "template")]
+    kind: Cow<'a, str>,
+    /// When `type` is `template`.
+    #[serde(borrow)]
+    template: Option<TemplateBody<'a>>,
+    /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has written.
+    #[serde(borrow)]
+    #[schema(example = "Your table is ready.", min_length = 1, max_length = 4096)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// A template and the parameters for its places.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MessageTemplate)]
+pub(crate) struct TemplateBody<'a> {
+    /// The template's name.
+    #[serde(borrow)]
+    #[schema(example = "order_update")]
+    name: Cow<'a, str>,
+    /// Its language.
+    #[serde(borrow)]
+    #[schema(default = "en")]
+    language: Option<Cow<'a, str>>,
+    /// The parameters, in the channel's form; left out when the template has no places.
+    #[schema(value_type = Option<Vec<Object>>, example = json!([{"type": "body", "parameters": [
+        {"type": "text", "text": "Ada"}, {"type": "text", "text": "1234"}]}]))]
+    components: Option<Vec<serde_json::Value>>,
+}
+
+/// A message was accepted.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MessageSent)]
+pub(crate) struct SentAnswer {
+    /// Names the message in every later call.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    message_id: String,
+    /// `queued`; with `Prefer: wait` also `sent` or `failed`.
+    #[schema(example = "queued")]
+    status: &'static str,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/messaging/send",
+    operation_id = "sendMessage",
+    tag = "Messaging",
+    summary = "Send a message",
+    description = "Answered `queued` once it is durable. With `Prefer: wait=N` (1 to 30 seconds) \
+                   the answer waits for the channel's: `sent` or `failed`, or `queued` when that \
+                   takes longer. A refused message costs nothing; one that surely failed is paid \
+                   back. Honours `Idempotency-Key`.",
+    params(("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the \
+        channel's answer")),
+    request_body = SendBody,
+    responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
+)]
+pub(crate) async fn send(call: Call<Arc<Caller>>) -> Answer {
+    let message = message(&call.json()?)?;
+    let key = call.idempotency_key(Route::SendMessage)?;
+    let workspace = &call.caller.workspace;
+    let Replayable { answer, replayed } = match call.preferred_wait() {
+        None => workspace.send_message(message, key).await?,
+        Some(wait) => {
+            let patience = async {
+                // What the server's stop would cut off is answered as it stands.
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = call.edge.drain.begun() => {}
+                }
+            };
+            workspace.send_message_and_wait(message, key, patience).await?
+        }
+    };
+    Ok(sent(answer).replayed(replayed))
+}
+
+fn sent(MessageSent { message_id, status }: MessageSent) -> Reply {
+    Reply::ok(&SentAnswer { message_id: message_id.to_string(), status: status.as_str() })
+}
+
+fn message(body: &SendBody<'_>) -> Result<SendMessage, ApiError> {
+    let to: Phone = body.to.parse().map_err(|error| ApiError::field("to", error))?;
+    let content = match &*body.kind {
+        "text" => {
+            let text = body.text.as_deref();
+            let text = text.ok_or_else(|| ApiError::field("text", "must be given"))?;
+            let text = text.parse().map_err(|error| ApiError::field("text", error))?;
+            MessageContent::Text(text)
+        }
+        "template" => {
+            let template = body.template.as_ref();
+            let template = template.ok_or_else(|| ApiError::field("template", "must be given"))?;
+            MessageContent::Template(TemplateMessage {
+                name: (*template.name).into(),
+                language: template.language.as_deref().unwrap_or(LANGUAGE_DEFAULT).into(),
+                components: template.components.clone().unwrap_or_default(),
+            })
+        }
+        _ => return Err(ApiError::field("type", "must be template or text")),
+    };
+    Ok(SendMessage { to, content })
+}
+
+/// A message and where it stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Message)]
+pub(crate) struct MessageAnswer {
+    /// The message.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    message_id: String,
+    /// Who gets it.
+    #[schema(example = "+15550123456")]
+    to: String,
+    /// `template` or `text`.
+    #[serde(rename = "type")]
+    #[schema(example = "template")]
+    kind: &'static str,
+    /// The template's name and language; null for a text.
+    template: Option<TemplateAnswer>,
+    /// `queued`, `sent`, `delivered`, `read`, `failed`, or `unknown`: it was handed over and no
+    /// answer came.
+    #[schema(example = "delivered")]
+    status: &'static str,
+    /// Why it failed; null if it did not.
+    error: Option<ErrorAnswer>,
+    /// Credits that were paid for it.
+    #[schema(example = 1)]
+    price: u64,
+    /// The number that it leaves through.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: String,
+    /// When it was accepted.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// When the channel took it.
+    #[schema(format = DateTime)]
+    sent_at: Option<String>,
+    /// When it was delivered.
+    #[schema(format = DateTime)]
+    delivered_at: Option<String>,
+    /// When it was opened.
+    #[schema(format = DateTime)]
+    read_at: Option<String>,
+    /// When it failed.
+    #[schema(format = DateTime)]
+    failed_at: Option<String>,
+}
+
+/// The template of a message.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = UsedTemplate)]
+pub(crate) struct TemplateAnswer {
+    /// Its name.
+    #[schema(example = "order_update")]
+    name: Box<str>,
+    /// Its language.
+    #[schema(example = "en")]
+    language: Box<str>,
+}
+
+/// Why a message failed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MessageError)]
+pub(crate) struct ErrorAnswer {
+    /// `channel_refused` or `not_sent_in_time`.
+    #[schema(example = "channel_refused")]
+    reason: String,
+    /// The channel's error code, where it gave one.
+    #[schema(example = 131_026)]
+    code: Option<u32>,
+    /// The channel's explanation; empty where it gave none.
+    details: String,
+}
+
+impl From<MessageState> for MessageAnswer {
+    fn from(state: MessageState) -> Self {
+        let time = |at: Option<postrider_actors::domain::Timestamp>| at.map(|at| at.to_string());
+        let error = |MessageError { reason, code, details }| ErrorAnswer {
+            reason: String::from(reason),
+            code,
+            details: String::from(details),
+        };
+        Self {
+            message_id: state.message_id.to_string(),
+            to: state.to.to_string(),
+            kind: state.kind.as_str(),
+            template: state
+                .template
+                .map(|TemplateName { name, language }| TemplateAnswer { name, language }),
+            status: state.status.as_str(),
+            error: state.error.map(error),
+            price: state.price,
+            number_id: state.number.to_string(),
+            created_at: state.created_at.to_string(),
+            sent_at: time(state.sent_at),
+            delivered_at: time(state.delivered_at),
+            read_at: time(state.read_at),
+            failed_at: time(state.failed_at),
+        }
+    }
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/messaging/messages/{message_id}",
+    operation_id = "readMessage",
+    tag = "Messaging",
+    summary = "Read where a message stands",
+    params(("message_id" = String, Path, description = "What send answered")),
+    responses((status = 200, description = "Where it stands", body = MessageAnswer))
+)]
+pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+    const MISSING: &str = "no such message";
+    let id: MessageId = call.path("message_id", MISSING).await?;
+    match call.caller.workspace.message(id).await? {
+        Some(state) => Ok(Reply::ok(&MessageAnswer::from(state))),
+        None => Err(ApiError::not_found(MISSING)),
+    }
+}
+
+impl From<SendMessageError> for ApiError {
+    fn from(error: SendMessageError) -> Self {
+        let message = error.to_string();
+        match error {
+            SendMessageError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendMessageError::WindowClosed => {
+                Self::new(Code::Unprocessable, message).because("conversation_window_closed")
+            }
+            SendMessageError::Template(error) => unusable(error, "template."),
+            SendMessageError::OptedOut => {
+                Self::new(Code::Unprocessable, message).because("opted_out")
+            }
+            SendMessageError::InsufficientCredits { .. } => {
+                Self::new(Code::InsufficientCredits, message)
+            }
+            SendMessageError::Unavailable(error) => error.into(),
+        }
+    }
+}
