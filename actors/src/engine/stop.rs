@@ -62,7 +62,7 @@ async fn finish(inner: &Inner, grace: Duration) {
     let shared = &inner.shared;
     shared.admission.drain().await;
     // Nothing more of a broadcast is handed over.
-    all(shared, |done| FanoutMessage::Halt(done)).await;
+    all(shared, FanoutMessage::Halt).await;
     let numbers = async {
         let mut draining = Vec::new();
         for actor in shared.numbers.live() {

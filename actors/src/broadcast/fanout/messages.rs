@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::broadcast::audience::Segment;
+use crate::broadcast::audience::{Segment, Variables};
 use crate::broadcast::record::{Record, SEGMENT, message_id};
 use crate::channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
 use crate::domain::template::parameters::{self, Filled};
@@ -93,7 +93,7 @@ impl Messages {
         &mut self,
         store: &dyn Store,
         index: u32,
-    ) -> Result<(Phone, Box<[Box<str>]>), StoreError> {
+    ) -> Result<(Phone, Variables), StoreError> {
         let number = index / SEGMENT;
         let segment = match self.segment.take().filter(|held| held.number == number) {
             Some(held) => held,

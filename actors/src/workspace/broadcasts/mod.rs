@@ -1,5 +1,6 @@
 //! Broadcasts as a workspace's commands: made, controlled, and told of.
 
+mod committed;
 pub(crate) mod control;
 pub(crate) mod create;
 mod read;

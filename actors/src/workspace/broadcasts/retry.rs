@@ -5,9 +5,10 @@ use crate::domain::BroadcastId;
 
 use super::super::handle::Workspace;
 use super::super::idempotency::IdempotentError;
+use super::committed::Committed;
 use super::control::BroadcastError;
 use super::create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
-use super::read::{Committed, RecipientStatus};
+use super::read::RecipientStatus;
 
 /// Why a broadcast was not sent again to those that it has failed for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
