@@ -4,6 +4,8 @@ mod admin;
 mod auth;
 mod body;
 mod broadcasts;
+mod channels;
+mod contacts;
 mod docs;
 mod drain;
 mod error;
@@ -20,6 +22,8 @@ mod reply;
 mod request_id;
 mod route;
 mod sandbox;
+mod segments;
+mod suppressions;
 mod templates;
 
 use std::sync::Arc;
@@ -56,6 +60,8 @@ pub struct AppOptions {
     pub max_body_bytes: usize,
     /// Most bytes of the body of a request that makes a broadcast.
     pub max_broadcast_body_bytes: usize,
+    /// Most bytes of the body of a request that makes many contacts.
+    pub max_contacts_batch_body_bytes: usize,
     /// Longest wait for a request's body.
     pub body_timeout: Duration,
     /// Longest wait for a handler.
@@ -74,6 +80,7 @@ impl AppOptions {
             sandbox: settings.sandbox.enabled,
             max_body_bytes: settings.server.max_body_bytes,
             max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
+            max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
             drain: Drain::default(),
@@ -88,6 +95,7 @@ pub(crate) struct Edge {
     metrics: Metrics,
     max_body_bytes: usize,
     max_broadcast_body_bytes: usize,
+    max_contacts_batch_body_bytes: usize,
     body_timeout: Duration,
     handler_timeout: Duration,
     drain: Drain,
@@ -106,6 +114,7 @@ pub fn app(engine: Engine, options: AppOptions) -> Router {
         metrics: options.metrics,
         max_body_bytes: options.max_body_bytes,
         max_broadcast_body_bytes: options.max_broadcast_body_bytes,
+        max_contacts_batch_body_bytes: options.max_contacts_batch_body_bytes,
         body_timeout: options.body_timeout,
         handler_timeout: options.handler_timeout,
         drain: options.drain,
@@ -129,11 +138,18 @@ fn routes(sandbox: bool) -> Routes<Open> {
     let routes = Routes::guarded(Open)
         .and(health::routes(Routes::guarded(Open)))
         .and(docs::routes(Routes::guarded(Open)))
+        .and(channels::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(broadcasts::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
+        .and(contacts::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(contacts::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(segments::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(segments::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(admin::routes(Routes::guarded(Administrator)));
     if sandbox {
         routes.and(sandbox::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

@@ -11,7 +11,10 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, broadcasts, docs, events, health, messages, otp, sandbox, templates};
+use super::{
+    admin, broadcasts, channels, contacts, docs, events, health, messages, otp, sandbox, segments,
+    suppressions, templates,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,6 +37,10 @@ use super::{admin, broadcasts, docs, events, health, messages, otp, sandbox, tem
     ),
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
+        contacts::create, contacts::list, contacts::read, contacts::update, contacts::delete,
+        contacts::batch::create,
+        segments::create, segments::list, segments::read, segments::delete, segments::members,
+        suppressions::create, suppressions::list, suppressions::delete,
         messages::send, messages::read,
         templates::list,
         broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
@@ -48,12 +55,16 @@ use super::{admin, broadcasts, docs, events, health, messages, otp, sandbox, tem
         admin::templates::create, admin::templates::list, admin::templates::change,
         admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::disconnect,
+        channels::verify, channels::take,
         health::alive, health::ready, health::metrics,
         docs::document,
     ),
     components(schemas(ErrorAnswer)),
     tags(
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
+        (name = "Contacts", description = "Contacts; scopes `contacts:read` and `contacts:write`"),
+        (name = "Segments", description = "Saved filters of contacts; the scopes of contacts"),
+        (name = "Suppressions", description = "Phones that have opted out; the scopes of contacts"),
         (
             name = "Messaging",
             description = "Messages, broadcasts and templates; scope `messaging:send`"
@@ -61,6 +72,7 @@ use super::{admin, broadcasts, docs, events, health, messages, otp, sandbox, tem
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
+        (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     ),
     modifiers(&SecondForm, &Shared)
@@ -201,6 +213,9 @@ impl Area {
         // These take a query.
         let lists = [
             "/v1/events",
+            "/contacts",
+            "/v1/segments",
+            "/v1/suppressions",
             "/v1/sandbox/messages",
             "/workspaces",
             "/keys",
@@ -223,10 +238,14 @@ impl Area {
         }
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
+            "/v1/contacts" if has_body => refusals.extend([409, 422]),
+            "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
+            path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
+            path if path.starts_with("/channels/") => refusals.extend([400, 403]),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}
         }

@@ -41,6 +41,11 @@ pub(crate) type Answer = Result<Reply, ApiError>;
 pub(crate) enum Takes {
     /// Nothing.
     NoBody,
+    /// Reads it whole, whatever it is.
+    Raw {
+        /// Most bytes of it.
+        max_bytes: usize,
+    },
     /// Reads it whole, as JSON of at most this size.
     Json(BodySize),
 }
@@ -52,6 +57,8 @@ pub(crate) enum BodySize {
     Usual,
     /// A broadcast with all its recipients.
     Broadcast,
+    /// Many contacts.
+    ContactsBatch,
 }
 
 impl BodySize {
@@ -60,6 +67,7 @@ impl BodySize {
         match self {
             Self::Usual => edge.max_body_bytes,
             Self::Broadcast => edge.max_broadcast_body_bytes,
+            Self::ContactsBatch => edge.max_contacts_batch_body_bytes,
         }
     }
 }
@@ -78,6 +86,16 @@ impl<C> Call<C> {
     /// The body, read as a JSON object.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         body::parse(&self.body)
+    }
+
+    /// The body as it came.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The value of a header, if it is there and text.
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.parts.headers.get(name)?.to_str().ok()
     }
 
     /// The query.
@@ -208,6 +226,9 @@ async fn receive<C>(
             body::read(&parts.headers, body, size.max(edge), patience)
                 .await
                 .map(|bytes| (caller, bytes))
+        }
+        (Ok(caller), Takes::Raw { max_bytes }) => {
+            body::read_raw(body, max_bytes, patience).await.map(|bytes| (caller, bytes))
         }
         (Err(error), _) => Err(error),
     };

@@ -8,13 +8,21 @@
     reason = "a test that cannot go on should fail where it stands"
 )]
 
+#[path = "../fake/cloud_api/mod.rs"]
+mod fake;
 mod world;
 
 mod admin;
 mod bodies;
 mod broadcasts;
 mod checks;
+mod cloud_api;
+mod cloud_api_callbacks;
 mod connection;
+mod contacts;
+mod contacts_batch;
+mod contacts_limits;
+mod contacts_list;
 mod events;
 mod faults;
 mod idempotency;
@@ -24,7 +32,9 @@ mod operation;
 mod otp;
 mod otp_limits;
 mod sandbox;
+mod segments;
 mod start;
+mod suppressions;
 mod templates;
 mod tidy;
 mod window;

@@ -4,10 +4,10 @@
 use std::ops::ControlFlow;
 
 use crate::domain::{BroadcastId, Timestamp, WorkspaceId};
+use crate::engine::Shared;
 use crate::store::{Change, Direction, Store, StoreError, Table};
 use crate::workspace::broadcasts::create::draft_changes;
 
-use super::Broadcasts;
 use super::record::{BroadcastStatus, Record};
 
 /// A broadcast that is not over.
@@ -23,7 +23,7 @@ pub(crate) struct Unfinished {
 pub(crate) struct Found {
     unfinished: Vec<Unfinished>,
     /// Forgets what was not made.
-    pub(crate) sweep: Vec<Change>,
+    sweep: Vec<Change>,
 }
 
 /// Reads the broadcasts of all workspaces.
@@ -64,8 +64,13 @@ fn split(key: &[u8]) -> Option<(WorkspaceId, &[u8])> {
 }
 
 impl Found {
-    /// Has what is not over go on.
-    pub(crate) fn resume(self, broadcasts: &Broadcasts) {
+    /// Forgets what was not made, and has what is not over go on.
+    pub(crate) async fn resume(self, shared: &Shared) {
+        if !self.sweep.is_empty() {
+            // What is not swept now is by the next start.
+            drop(shared.writer.commit(self.sweep).await);
+        }
+        let broadcasts = &shared.broadcasts;
         for Unfinished { workspace, id, status, due } in self.unfinished {
             let scheduled = status == BroadcastStatus::Scheduled;
             broadcasts.add(&workspace, id, if scheduled { due } else { Timestamp::default() });
@@ -73,5 +78,7 @@ impl Found {
                 broadcasts.wake(id);
             }
         }
+        // What is due by now was missed.
+        broadcasts.beat(shared.clock.now());
     }
 }

@@ -211,6 +211,9 @@ event_kinds! {
     BroadcastCompleted = "broadcast.completed", "all of a broadcast has been handed over";
     BroadcastCancelled = "broadcast.cancelled", "a broadcast was stopped; what was not sent is not";
     BroadcastFailed = "broadcast.failed", "a broadcast ended early; `reason` says why";
+    ContactCreated = "contact.created", "a contact was made";
+    ContactUpdated = "contact.updated", "a contact was changed";
+    ContactDeleted = "contact.deleted", "a contact was deleted";
     MessageQueued = "message.queued", "a message was accepted for sending";
     MessageSent = "message.sent", "the channel took the message";
     MessageDelivered = "message.delivered", "the message is on the recipient's device";
@@ -218,6 +221,8 @@ event_kinds! {
     MessageFailed = "message.failed", "the message was not delivered";
     MessageReceived = "message.received", "somebody wrote to a number";
     TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
+    NumberStopped = "number.stopped", "a number's account cannot send; what it has waits";
+    NumberRecovered = "number.recovered", "a number that was stopped sends again";
 }
 
 /// Why a one-time password failed.

@@ -1,18 +1,21 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use dashmap::DashMap;
 use hashbrown::HashMap;
 use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::broadcast::{Broadcasts, recover};
-use crate::channel::sandbox::{Sandbox, SandboxChannel};
+use crate::channel::sandbox::Sandbox;
 use crate::domain::WorkspaceId;
 use crate::number::Numbers;
+use crate::number::info::Stored;
+use crate::number::providers::Providers;
 use crate::snapshots::{self, Replay, Snapshots};
 use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
@@ -40,6 +43,7 @@ struct Opened {
     /// Those whose events cannot be read: their actors find that out, and say so.
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
+    numbers: Vec<Stored>,
     clock_offset: Duration,
     broadcasts: recover::Found,
 }
@@ -52,7 +56,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    let channel = Arc::new(SandboxChannel(Arc::clone(&sandbox)));
+    let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
     let workspaces = Workspaces::default();
     for id in opened.workspaces {
@@ -67,12 +71,10 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         journal_bytes_min: options.snapshot_journal_bytes,
         newest: *newest,
     });
-    let mut broadcasts = opened.broadcasts;
-    let sweep = std::mem::take(&mut broadcasts.sweep);
     let shared = Arc::new(Shared {
         store: opened.store,
         writer: opened.writer,
-        clock: options.clock.clone(),
+        clock: options.clock,
         master_keys: options.master_keys,
         limits: options.limits,
         prices: options.prices,
@@ -83,19 +85,16 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
             admission.in_flight_total,
         )),
         workspaces,
-        numbers: Arc::new(Numbers::new(channel, options.clock)),
+        numbers: Arc::new(numbers),
         broadcasts: Broadcasts::new(options.broadcasts),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
+        creations: Arc::default(),
     });
     let access = Access::load(Arc::clone(&shared)).await?;
     let admin = Admin::new(Arc::clone(&shared), access.clone());
     let root = Root { shared: Arc::clone(&shared), snapshots, access: access.clone() };
     let (root, _) =
         Actor::spawn(None, root, ()).await.map_err(|error| StartError::Actor(error.to_string()))?;
-    if !sweep.is_empty() {
-        // What is not swept now is by the next start.
-        drop(shared.writer.commit(sweep).await);
-    }
     if let Some(recorder) = options.recorder {
         crate::metrics::start(&shared, &recorder);
     }
@@ -104,10 +103,24 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     for id in shared.recovered.ids().into_iter().chain(opened.damaged) {
         shared.workspaces.start(id).await;
     }
-    broadcasts.resume(&shared.broadcasts);
-    // What is due by now was missed.
-    shared.broadcasts.beat(shared.clock.now());
+    opened.broadcasts.resume(&shared).await;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+/// The numbers that are connected.
+fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -> Numbers {
+    let providers = Providers {
+        sandbox: Arc::clone(sandbox),
+        custom: options.channel.clone(),
+        cloud_api: options.cloud_api.clone(),
+        master_keys: options.master_keys.clone(),
+        messages_per_second: options.number_messages_per_second,
+        pauses: DashMap::new(),
+        client: OnceLock::new(),
+    };
+    let numbers = Numbers::new(providers, options.clock.clone());
+    stored.iter().for_each(|stored| numbers.connect(stored));
+    numbers
 }
 
 fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, StartError> {
@@ -133,9 +146,20 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let offset = offset.map(|bytes| bytes.try_into().map(u64::from_be_bytes)).transpose();
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
+    let numbers = records::all_numbers(store.as_ref())?;
     let broadcasts = recover::find(store.as_ref())?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
-    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, clock_offset, broadcasts })
+    Ok(Opened {
+        store,
+        snapshots,
+        writer,
+        hot,
+        damaged,
+        workspaces,
+        numbers,
+        clock_offset,
+        broadcasts,
+    })
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod broadcasts;
+mod channels;
 mod clock;
 mod crashes;
 mod drain;

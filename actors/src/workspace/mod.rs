@@ -7,6 +7,7 @@ pub(crate) mod actor;
 pub(crate) mod broadcasts;
 pub(crate) mod command;
 mod configure;
+mod contacts;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
@@ -20,12 +21,14 @@ mod loaded;
 mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
+pub(crate) mod number_news;
 mod otps;
 mod receive;
 pub(crate) mod records;
 mod reported;
 mod sends;
 pub(crate) mod slot;
+mod suppressions;
 pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;
@@ -34,12 +37,17 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use contacts::{
+    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
+    NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+};
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use records::{NumberInfo, NumberKind};
+pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 
 use crate::domain::Limits;
+use crate::number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]
