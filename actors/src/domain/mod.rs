@@ -18,7 +18,8 @@ pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId, WebhookId,
+    BroadcastId, ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId,
+    WebhookId,
 };
 pub use limits::{Limits, LimitsOverride};
 pub use phone::{Phone, PhoneError};
