@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, Engine, EngineOptions, MessageOptions, Prices, SandboxOptions, ShutdownError,
+    AdmissionOptions, Engine, EngineOptions, GuardOptions, MessageOptions, Prices, SandboxOptions,
+    ShutdownError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -186,6 +187,10 @@ fn engine_options(
             give_up: settings.messages.give_up_seconds,
             unknown_after: settings.messages.unknown_after_seconds,
             unsent_max: settings.messages.unsent_per_workspace_max,
+        },
+        guard: GuardOptions {
+            unverified_per_prefix_hour: settings.guard.unverified_per_prefix_hour,
+            mode: settings.guard.mode,
         },
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,

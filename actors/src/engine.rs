@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -20,6 +21,7 @@ use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
+use crate::workspace::guard::GuardOptions;
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
@@ -89,6 +91,8 @@ pub struct EngineOptions {
     pub prices: Prices,
     /// How long single messages are worked at.
     pub messages: MessageOptions,
+    /// What is done about codes that nobody submits.
+    pub guard: GuardOptions,
     /// How much may be under way.
     pub admission: AdmissionOptions,
     /// Requests for one-time passwords that one workspace may hold in memory.
@@ -125,6 +129,7 @@ impl EngineOptions {
             limits: Limits::default(),
             prices: Prices::default(),
             messages: MessageOptions::default(),
+            guard: GuardOptions::default(),
             admission: AdmissionOptions {
                 in_flight_per_workspace: 10_000,
                 in_flight_total: 50_000,
@@ -193,6 +198,9 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) prices: Prices,
     pub(crate) messages: MessageOptions,
+    pub(crate) guard: GuardOptions,
+    /// How often suspiciously many codes to one country were noticed.
+    pub(crate) suspicions: AtomicU64,
     pub(crate) otps_per_workspace_max: usize,
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,

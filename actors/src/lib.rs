@@ -84,6 +84,7 @@ pub use engine::{
     SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
+pub use workspace::guard::{GuardMode, GuardOptions};
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
     MessageStatus, SendMessage, SendMessageError, TemplateMessage,

@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Log, Messages, Prices, SandboxSettings, Secrets, Server, Shutdown,
-    Storage,
+    Admin, AdmissionSettings, Guard, Log, Messages, Prices, SandboxSettings, Secrets, Server,
+    Shutdown, Storage,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -38,6 +38,8 @@ pub struct Settings {
     pub prices: Prices,
     /// `[messages]`
     pub messages: Messages,
+    /// `[guard]`
+    pub guard: Guard,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -104,6 +106,7 @@ impl Settings {
             limits: section::build_limits(layers)?,
             prices: Prices::build(layers)?,
             messages: Messages::build(layers)?,
+            guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,

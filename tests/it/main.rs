@@ -16,6 +16,7 @@ mod checks;
 mod connection;
 mod events;
 mod faults;
+mod guard;
 mod idempotency;
 mod limits;
 mod messages;

@@ -96,6 +96,13 @@ pub enum Event {
         /// What it reported.
         delivery: Delivery,
     },
+    /// Suspiciously many one-time passwords to one country were not verified in this hour.
+    PumpingSuspected {
+        /// The country calling code.
+        calling_code: u16,
+        /// When it was noticed.
+        at: Timestamp,
+    },
     /// A message was accepted; what it says is in its record.
     MessageQueued {
         /// The message.
@@ -204,6 +211,7 @@ macro_rules! event_kinds {
 
 event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
+    OtpPumpingSuspected = "otp.pumping_suspected", "suspiciously many codes to one country were not submitted";
     MessageQueued = "message.queued", "a message was accepted for sending";
     MessageSent = "message.sent", "the channel took the message";
     MessageDelivered = "message.delivered", "the message is on the recipient's device";

@@ -2,6 +2,7 @@
 //! disk. Time and randomness arrive as arguments.
 
 pub mod code;
+pub mod destination;
 pub mod event;
 pub mod id;
 pub mod limits;
@@ -13,6 +14,7 @@ pub mod time;
 pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
+pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{EventId, IdError, KeyId, MessageId, NumberId, RequestId};
 pub use limits::{Limits, LimitsOverride};

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -73,6 +74,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         limits: options.limits,
         prices: options.prices,
         messages: options.messages,
+        guard: options.guard,
+        suspicions: AtomicU64::new(0),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(Admission::new(
             admission.in_flight_per_workspace,

@@ -9,6 +9,7 @@ mod configure;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
+pub(crate) mod guard;
 mod handle;
 pub(crate) mod hot;
 pub(crate) mod idempotency;
@@ -20,6 +21,7 @@ mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
 mod otps;
+mod prefixes;
 mod receive;
 pub(crate) mod records;
 mod reported;
@@ -38,7 +40,7 @@ pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use records::{NumberInfo, NumberKind};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 
-use crate::domain::Limits;
+use crate::domain::{Destinations, Limits};
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]
@@ -47,6 +49,8 @@ pub(crate) struct WorkspaceSettings {
     pub(crate) credits: u64,
     /// The limits in force.
     pub(crate) limits: Limits,
+    /// Where one-time passwords may go.
+    pub(crate) destinations: Destinations,
     /// The connected numbers, oldest first.
     pub(crate) numbers: Vec<NumberInfo>,
     /// Requests for one-time passwords in memory.

@@ -13,13 +13,15 @@ use std::time::Duration;
 use crate::channel::{Failure, Outbound, TemplateName};
 use crate::domain::event::Delivery;
 use crate::domain::{
-    Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId, Timestamp,
+    Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId,
+    Timestamp,
 };
 use crate::engine::Prices;
 use crate::keys::MasterKeys;
 
 use super::core::{Core, CreditsChange, Rules, Settled};
 use super::effects::Effects;
+use super::guard::GuardOptions;
 use super::hot::HotState;
 use super::message::MessageOptions;
 use super::messages::{
@@ -27,6 +29,7 @@ use super::messages::{
     Verification, VerifyOtpError,
 };
 use super::otps::Otp;
+use super::prefixes::PrefixCount;
 
 /// When every test begins.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -53,6 +56,7 @@ struct Bench {
 struct Image {
     otps: Vec<Otp>,
     sends: Vec<(Timestamp, RequestId)>,
+    prefixes: Vec<(u16, PrefixCount)>,
 }
 
 fn image(hot: &HotState) -> Image {
@@ -60,7 +64,7 @@ fn image(hot: &HotState) -> Image {
     otps.sort_unstable_by_key(|otp| otp.id);
     assert_eq!(otps.len(), hot.otps.len());
     let sends = hot.sends.iter().map(|(at, slot)| (at, hot.otps.at(slot).id)).collect();
-    Image { otps, sends }
+    Image { otps, sends, prefixes: hot.prefixes.all(hot.now()) }
 }
 
 fn phone(number: u32) -> Phone {
@@ -72,7 +76,8 @@ impl Bench {
     fn with(limits: Limits) -> Self {
         let id = "acme".parse().unwrap();
         let (prices, messages) = (Prices::default(), MessageOptions::default());
-        let rules = Rules { limits, prices, otps_max: 10_000, messages };
+        let guard = GuardOptions::default();
+        let rules = Rules { limits, prices, otps_max: 10_000, messages, guard };
         let core = Core {
             keys: MasterKeys::single([7; 32]).code_keys(&id),
             id,
@@ -80,6 +85,7 @@ impl Bench {
             credits: 1000,
             rules,
             number: Some(NumberId::from_bytes([9; 16])),
+            destinations: Destinations::default(),
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
         };
         Self {
