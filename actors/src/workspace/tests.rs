@@ -10,6 +10,7 @@ mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::channel::callback::Progress;
 use crate::channel::{Failure, Outbound, TemplateName};
 use crate::domain::event::Delivery;
 use crate::domain::{
@@ -57,6 +58,7 @@ struct Image {
     otps: Vec<Otp>,
     sends: Vec<(Timestamp, RequestId)>,
     prefixes: Vec<(u16, PrefixCount)>,
+    messages: Vec<(MessageId, Timestamp)>,
 }
 
 fn image(hot: &HotState) -> Image {
@@ -64,7 +66,8 @@ fn image(hot: &HotState) -> Image {
     otps.sort_unstable_by_key(|otp| otp.id);
     assert_eq!(otps.len(), hot.otps.len());
     let sends = hot.sends.iter().map(|(at, slot)| (at, hot.otps.at(slot).id)).collect();
-    Image { otps, sends, prefixes: hot.prefixes.all(hot.now()) }
+    let (prefixes, messages) = (hot.prefixes.all(hot.now()), hot.messages.iter().collect());
+    Image { otps, sends, prefixes, messages }
 }
 
 fn phone(number: u32) -> Phone {
@@ -167,6 +170,24 @@ impl Bench {
             Ok::<_, ()>(())
         };
         self.run(true, settle).unwrap();
+    }
+
+    /// What the provider reports of a request's message.
+    fn report(&mut self, id: RequestId, progress: &Progress) {
+        let report = |core: &mut Core, effects: &mut Effects| {
+            core.report(id, progress, effects);
+            Ok::<_, ()>(())
+        };
+        self.run(true, report).unwrap();
+    }
+
+    /// Something that a command beside the core changes.
+    fn event(&mut self, event: Event) {
+        let perform = |core: &mut Core, effects: &mut Effects| {
+            core.perform(event, effects);
+            Ok::<_, ()>(())
+        };
+        self.run(true, perform).unwrap();
     }
 
     /// One tick; returns whether there is more to do.
