@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, Engine, EngineOptions, GuardOptions, MessageOptions, Prices, SandboxOptions,
-    ShutdownError,
+    AdmissionOptions, CloudApiOptions, Engine, EngineOptions, GuardOptions, MessageOptions, Prices,
+    SandboxOptions, ShutdownError,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -176,6 +176,7 @@ fn engine_options(
     let defaults = EngineOptions::on_disk(directory.path(), master_keys);
     Ok(EngineOptions {
         limits: settings.limits,
+        number_messages_per_second: settings.number_messages_per_second,
         prices: Prices {
             otp: settings.prices.otp,
             text: settings.prices.text,
@@ -200,6 +201,12 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        cloud_api: CloudApiOptions {
+            base_url: settings.cloud_api.base_url.clone(),
+            version: settings.cloud_api.version.clone(),
+            connect_timeout: settings.cloud_api.connect_timeout_seconds,
+            timeout: settings.cloud_api.timeout_seconds,
+        },
         recorder: Some(metrics.recorder()),
         ..defaults
     })

@@ -2,6 +2,8 @@
 
 mod destinations;
 mod info;
+mod numbers;
+mod provider;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +12,8 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
 use crate::channel::TemplateName;
-use crate::domain::{KeyId, Limits, LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use crate::domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use crate::engine::{CLOCK_OFFSET_KEY, Shared, detached};
-use crate::random;
 use crate::store::writer::CommitError;
 use crate::store::{Change, StoreError, Table};
 use crate::supervise::Residence;
@@ -20,9 +21,10 @@ use crate::workspace::actor::{Configure, WorkspaceMessage};
 use crate::workspace::core::CreditsChange;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::records::{self, Profile};
-use crate::workspace::{NumberInfo, NumberKind, Workspace, WorkspaceSettings};
+use crate::workspace::{Workspace, WorkspaceSettings};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
+pub use provider::AskError;
 
 /// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.
 pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
@@ -249,39 +251,6 @@ impl Admin {
         template: TemplateName,
     ) -> Result<(), AdminError> {
         self.configure(id, Configure::OtpTemplate(template)).await?;
-        Ok(())
-    }
-
-    /// Connects a sandbox number to a workspace.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
-    pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
-        let now = self.shared.clock.now();
-        let number =
-            NumberInfo { id: random::number_id(now), kind: NumberKind::Sandbox, created_at: now };
-        self.configure(id, Configure::Connect(number.clone())).await?;
-        Ok(number)
-    }
-
-    /// A workspace's numbers, oldest first.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
-    pub async fn numbers(&self, id: &WorkspaceId) -> Result<Vec<NumberInfo>, AdminError> {
-        Ok(self.configure(id, Configure::Read).await?.numbers)
-    }
-
-    /// Disconnects a number.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace or number, or not now.
-    pub async fn disconnect_number(
-        &self,
-        id: &WorkspaceId,
-        number: NumberId,
-    ) -> Result<(), AdminError> {
-        self.configure(id, Configure::Disconnect(number)).await?;
         Ok(())
     }
 

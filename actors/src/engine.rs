@@ -12,11 +12,13 @@ use ractor::ActorRef;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
 use crate::domain::{Limits, WorkspaceId};
 use crate::keys::MasterKeys;
 use crate::number::Numbers;
+use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::workspace::Workspace;
@@ -27,6 +29,7 @@ use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
 
+mod callbacks;
 mod prices;
 mod root;
 mod start;
@@ -34,6 +37,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
+pub use callbacks::{CallbackError, CallbackReceiver};
 pub use prices::Prices;
 pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use stop::ShutdownError;
@@ -101,6 +105,13 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// Where the chat-app channel is.
+    pub cloud_api: CloudApiOptions,
+    /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
+    pub channel: Option<CustomChannel>,
+    /// Most messages in a second through a number that has no rate of its own, 0 for no limit;
+    /// `None`: 80 for one of the Cloud API, no limit for others.
+    pub number_messages_per_second: Option<u32>,
     /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
     pub snapshot_journal_bytes: u64,
     /// Engine time.
@@ -137,6 +148,9 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            cloud_api: CloudApiOptions::default(),
+            channel: None,
+            number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
             clock: Clock::system(),
             recorder: None,

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
 use crate::domain::code::CodeLength;
 use crate::domain::{CodeKey, OtpCode, Phone, RequestId, WorkspaceId};
 
@@ -37,6 +40,26 @@ impl MasterKeys {
         };
         CodeKeys { keys: self.keys.iter().map(derive).collect(), current: self.current }
     }
+
+    /// The current version, and the key that is derived from it for one purpose.
+    pub(crate) fn current_for(&self, purpose: &[u8]) -> (u8, [u8; 32]) {
+        // There is one of the current version always.
+        let master = self.keys.get(&self.current).copied().unwrap_or_default();
+        (self.current, derive(&master, purpose))
+    }
+
+    /// The key of a version for one purpose, unless the version was dropped.
+    pub(crate) fn of_version_for(&self, version: u8, purpose: &[u8]) -> Option<[u8; 32]> {
+        self.keys.get(&version).map(|master| derive(master, purpose))
+    }
+}
+
+fn derive(master: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
+    // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
+    #[allow(clippy::expect_used)]
+    let mut mac = Hmac::<Sha256>::new_from_slice(master).expect("HMAC takes a key of any length");
+    mac.update(purpose);
+    mac.finalize().into_bytes().into()
 }
 
 impl fmt::Debug for MasterKeys {

@@ -50,10 +50,12 @@
 //! | send messages, take what a provider calls back | [`Workspace::send_message`], [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
+//! | take what a provider calls back | [`Engine::callbacks`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
 //! | know the values and their rules | [`domain`] |
-//! | bring another provider | [`channel::Channel`] |
+//! | connect a number of the chat-app channel | [`Admin::connect_number`], [`NewProvider::CloudApi`] |
+//! | bring another provider | [`channel::Channel`], [`EngineOptions::channel`] |
 //! | bring another database | [`store::Store`], [`Durability::Custom`] |
 //!
 //! Each command is one method of [`Workspace`], and each of its errors says what was not done. Only
@@ -70,20 +72,29 @@ mod keys;
 mod metrics;
 mod number;
 pub mod random;
+mod sealed;
 mod snapshots;
 pub mod store;
 mod supervise;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
-pub use admin::{Admin, AdminError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState};
+pub use admin::{
+    Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
+};
+pub use channel::cloud_api::{
+    CloudApiAccount, CloudApiOptions, CloudApiSecrets, ListError, ListedTemplate, ProviderId,
+    ProviderIdError,
+};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use clock::Clock;
 pub use engine::{
-    AdmissionOptions, CustomStore, Durability, Engine, EngineOptions, Health, Prices,
-    SandboxOptions, SharedRecorder, ShutdownError, StartError,
+    AdmissionOptions, CallbackError, CallbackReceiver, CustomStore, Durability, Engine,
+    EngineOptions, Health, Prices, SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
+pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
+pub use number::providers::CustomChannel;
 pub use workspace::guard::{GuardMode, GuardOptions};
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
@@ -94,6 +105,6 @@ pub use workspace::messages::{
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, NumberInfo, NumberKind,
-    Replayable, Route, Template, TemplateError, UseTemplateError, Workspace,
+    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
+    Template, TemplateError, UseTemplateError, Workspace,
 };

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand};
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, WorkspaceId};
 
+use super::number_args::NumberArgs;
+
 /// Dispatches one-time passwords and messages over a chat-app channel.
 #[derive(Debug, Parser)]
 #[command(name = "postrider", version, args_conflicts_with_subcommands = true)]
@@ -205,9 +207,8 @@ pub(crate) enum NumbersCommand {
     Connect {
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// What is behind it
-        #[arg(long, value_parser = ["sandbox"])]
-        kind: String,
+        #[command(flatten)]
+        number: NumberArgs,
     },
     /// List the numbers
     List {
@@ -290,7 +291,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::error::ErrorKind> {
-        Cli::try_parse_from(line.split(' ')).map_err(|error| error.kind())
+        Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())
     }
 
     #[test]
@@ -319,6 +320,8 @@ mod tests {
             "postrider destinations set -w a --allow 49,43 --deny 1876",
             "postrider destinations set -w a",
             "postrider numbers connect --workspace a --kind sandbox",
+            "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
+             --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
         ] {

@@ -36,8 +36,13 @@ const KEY: [Column; 5] = [
 const NEW_KEY: [Column; 4] =
     [("KEY", "/key"), ("ID", "/id"), ("NAME", "/name"), ("SCOPES", "/scopes")];
 
-const NUMBER: [Column; 4] =
-    [("ID", "/id"), ("KIND", "/kind"), ("CALLBACK", "/callback_path"), ("CREATED", "/created_at")];
+const NUMBER: [Column; 5] = [
+    ("ID", "/id"),
+    ("KIND", "/kind"),
+    ("PHONE", "/phone"),
+    ("CALLBACK", "/callback_path"),
+    ("CREATED", "/created_at"),
+];
 
 const TEMPLATE: [Column; 4] = [
     ("NAME", "/name"),
@@ -157,9 +162,21 @@ pub(crate) async fn credits(group: Group<CreditsCommand>) -> Result<(), CliError
 pub(crate) async fn numbers(group: Group<NumbersCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {
-        NumbersCommand::Connect { workspace, kind } => {
+        NumbersCommand::Connect { workspace, number } => {
             let path = format!("/{workspace}/numbers");
-            let made = client.call(Method::POST, &path, Some(&json!({ "kind": kind }))).await?;
+            let account = number.account;
+            // What is left out is null, which is the same.
+            let body = json!({
+                "kind": number.kind,
+                "messages_per_second": number.messages_per_second,
+                "phone": account.phone,
+                "phone_number_id": account.phone_number_id,
+                "account_id": account.account_id,
+                "token": account.channel_token,
+                "app_secret": account.app_secret,
+                "verify_token": account.verify_token,
+            });
+            let made = client.call(Method::POST, &path, Some(&body)).await?;
             let shown = table::record(&made, &NUMBER);
             (made, shown)
         }

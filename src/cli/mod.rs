@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod commands;
+mod number_args;
 mod serve;
 mod table;
 

@@ -40,6 +40,15 @@ pub(crate) async fn read(
         return Ok(Bytes::new());
     }
     check_type(headers)?;
+    read_raw(body, max, patience).await
+}
+
+/// Reads a body of at most `max` bytes, whatever it is.
+pub(crate) async fn read_raw(
+    body: &mut Body,
+    max: usize,
+    patience: Patience<'_>,
+) -> Result<Bytes, ApiError> {
     // A length that was announced is refused before a byte is read.
     if body.size_hint().lower() > max as u64 {
         return Err(too_large(max));

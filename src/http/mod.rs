@@ -3,6 +3,7 @@
 mod admin;
 mod auth;
 mod body;
+mod channels;
 mod docs;
 mod drain;
 mod error;
@@ -123,6 +124,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
     let routes = Routes::guarded(Open)
         .and(health::routes(Routes::guarded(Open)))
         .and(docs::routes(Routes::guarded(Open)))
+        .and(channels::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

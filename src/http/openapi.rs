@@ -11,7 +11,7 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, docs, events, health, messages, otp, sandbox, templates};
+use super::{admin, channels, docs, events, health, messages, otp, sandbox, templates};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -46,6 +46,7 @@ use super::{admin, docs, events, health, messages, otp, sandbox, templates};
         admin::templates::create, admin::templates::list, admin::templates::change,
         admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::disconnect,
+        channels::verify, channels::take,
         health::alive, health::ready, health::metrics,
         docs::document,
     ),
@@ -56,6 +57,7 @@ use super::{admin, docs, events, health, messages, otp, sandbox, templates};
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
+        (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     ),
     modifiers(&SecondForm, &Shared)
@@ -215,6 +217,8 @@ impl Area {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             "/readyz" => refusals.push(503),
+            path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
+            path if path.starts_with("/channels/") => refusals.extend([400, 403]),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}
         }

@@ -43,6 +43,11 @@ pub(crate) enum Takes {
     NoBody,
     /// Reads it whole, as JSON.
     Json,
+    /// Reads it whole, whatever it is.
+    Raw {
+        /// Most bytes of it.
+        max_bytes: usize,
+    },
 }
 
 /// A request that may be handled.
@@ -59,6 +64,16 @@ impl<C> Call<C> {
     /// The body, read as a JSON object.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         body::parse(&self.body)
+    }
+
+    /// The body as it came.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The value of a header, if it is there and text.
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.parts.headers.get(name)?.to_str().ok()
     }
 
     /// The query.
@@ -189,6 +204,9 @@ async fn receive<C>(
             body::read(&parts.headers, body, edge.max_body_bytes, patience)
                 .await
                 .map(|bytes| (caller, bytes))
+        }
+        (Ok(caller), Takes::Raw { max_bytes }) => {
+            body::read_raw(body, max_bytes, patience).await.map(|bytes| (caller, bytes))
         }
         (Err(error), _) => Err(error),
     };

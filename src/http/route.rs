@@ -50,6 +50,15 @@ impl<G: Guard> Routes<G> {
         self.add(Method::POST, MethodFilter::POST, path, Takes::Json, handler)
     }
 
+    /// A `POST` whose body is taken as it comes, whatever its type.
+    pub(crate) fn post_raw<H, F>(self, path: &'static str, max_bytes: usize, handler: H) -> Self
+    where
+        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        self.add(Method::POST, MethodFilter::POST, path, Takes::Raw { max_bytes }, handler)
+    }
+
     pub(crate) fn put<H, F>(self, path: &'static str, handler: H) -> Self
     where
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,

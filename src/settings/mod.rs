@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Guard, Log, Messages, Prices, SandboxSettings, Secrets, Server,
-    Shutdown, Storage,
+    Admin, AdmissionSettings, CloudApi, Guard, Log, Messages, Prices, SandboxSettings, Secrets,
+    Server, Shutdown, Storage,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -34,6 +34,8 @@ pub struct Settings {
     pub secrets: Secrets,
     /// `[limits]`
     pub limits: Limits,
+    /// `limits.number_messages_per_second`
+    pub number_messages_per_second: Option<u32>,
     /// `[prices]`
     pub prices: Prices,
     /// `[messages]`
@@ -46,6 +48,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[cloud_api]`
+    pub cloud_api: CloudApi,
     /// `[shutdown]`
     pub shutdown: Shutdown,
     /// `[log]`
@@ -104,12 +108,14 @@ impl Settings {
             admin: Admin::build(layers)?,
             secrets: Secrets::build(layers)?,
             limits: section::build_limits(layers)?,
+            number_messages_per_second: section::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
             messages: Messages::build(layers)?,
             guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            cloud_api: CloudApi::build(layers)?,
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,
         };

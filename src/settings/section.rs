@@ -192,6 +192,20 @@ section! {
 }
 
 section! {
+    /// Where the chat-app channel is.
+    CloudApi = "cloud_api"
+    /// The beginning of every address.
+    base_url: String = value::base_url,
+        "an http or https address without a path, such as \"https://graph.facebook.com\"";
+    /// The version of the interface.
+    version: String = value::version, "`v` and a number, such as \"v24.0\"";
+    /// Longest wait for a connection.
+    connect_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Longest wait for a whole answer.
+    timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+}
+
+section! {
     /// How the server stops.
     Shutdown = "shutdown"
     /// Longest that it may take.
@@ -211,14 +225,41 @@ section! {
 /// `[limits]`: its keys are the engine's, so a new limit needs no line here.
 pub(super) const LIMITS: SectionSpec = SectionSpec {
     name: "limits",
-    keys: Limits::NAMES,
+    keys: LIMIT_KEYS,
     check: |key, raw| {
+        if key == NUMBER_RATE {
+            return rate(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: RATE_ALLOWED });
+        }
         if !Limits::NAMES.contains(&key) {
             return Err(Refusal::UnknownKey);
         }
         limit(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: LIMIT_ALLOWED })
     },
 };
+
+/// Not one of a workspace's or a key's limits: numbers have their own.
+const NUMBER_RATE: &str = "number_messages_per_second";
+const RATE_ALLOWED: &str = "empty, or a whole number from 0 (no limit) to 100000";
+
+/// The engine's limits and the rate of numbers.
+const LIMIT_KEYS: &[&str] = &{
+    let mut keys = [NUMBER_RATE; Limits::NAMES.len() + 1];
+    let mut place = 0;
+    while place < Limits::NAMES.len() {
+        keys[place] = Limits::NAMES[place];
+        place += 1;
+    }
+    keys
+};
+
+fn rate(raw: &Raw) -> Option<Option<u32>> {
+    value::optional(value::whole(0..=100_000))(raw)
+}
+
+/// The rate of numbers that have none of their own, if one is set.
+pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, SettingsError> {
+    take(layers, LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
+}
 
 const LIMIT_ALLOWED: &str = "a whole number from 0 (no limit) to 4294967295";
 
@@ -241,7 +282,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 12] = [
+pub(super) static SECTIONS: [SectionSpec; 13] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -252,6 +293,7 @@ pub(super) static SECTIONS: [SectionSpec; 12] = [
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,
+    CloudApi::SPEC,
     Shutdown::SPEC,
     Log::SPEC,
 ];

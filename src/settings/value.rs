@@ -130,8 +130,33 @@ pub(super) fn whole<T: TryFrom<u64>>(allowed: RangeInclusive<u64>) -> impl Fn(&R
     }
 }
 
+/// What `read` reads, or nothing where the text is empty.
+pub(super) fn optional<T>(read: impl Fn(&Raw) -> Option<T>) -> impl Fn(&Raw) -> Option<Option<T>> {
+    move |raw| match raw.as_text() {
+        Some("") => Some(None),
+        _ => read(raw).map(Some),
+    }
+}
+
 pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
+}
+
+/// An address of HTTP that paths are put behind.
+pub(super) fn base_url(raw: &Raw) -> Option<String> {
+    let text = raw.as_text()?;
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    let host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+    (!authority.is_empty() && authority.bytes().all(host)).then(|| text.to_owned())
+}
+
+/// A version of the Cloud API.
+pub(super) fn version(raw: &Raw) -> Option<String> {
+    let text = raw.as_text()?;
+    let number = text.strip_prefix('v')?;
+    let digit = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    (number.starts_with(|first: char| first.is_ascii_digit()) && number.bytes().all(digit))
+        .then(|| text.to_owned())
 }
 
 /// Up to thirty days.
@@ -210,6 +235,19 @@ mod tests {
         assert_eq!(allowed()(&Raw::Toml("10".into())), None, "a text is not a number in a file");
         assert_eq!(flag(&Raw::Text("true".into())), Some(true));
         assert_eq!(flag(&Raw::Text("yes".into())), None);
+    }
+
+    #[test]
+    fn a_base_url_has_no_path() {
+        let read = |text: &str| base_url(&Raw::Text(text.into())).is_some();
+        for good in ["https://graph.facebook.com", "http://127.0.0.1:9000", "http://[::1]:1"] {
+            assert!(read(good), "{good}");
+        }
+        for bad in ["", "https://", "ftp://h", "graph.facebook.com", "https://h/v1", "http://u@h"] {
+            assert!(!read(bad), "{bad}");
+        }
+        let read = |text: &str| version(&Raw::Text(text.into())).is_some();
+        assert!(read("v24.0") && read("v25") && !read("24.0") && !read("v") && !read("v1/../x"));
     }
 
     #[test]

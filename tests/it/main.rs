@@ -8,11 +8,15 @@
     reason = "a test that cannot go on should fail where it stands"
 )]
 
+#[path = "../fake/cloud_api/mod.rs"]
+mod fake;
 mod world;
 
 mod admin;
 mod bodies;
 mod checks;
+mod cloud_api;
+mod cloud_api_callbacks;
 mod connection;
 mod events;
 mod faults;

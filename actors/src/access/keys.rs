@@ -23,6 +23,12 @@ const SHOWN_CHARS: usize = KEY_PREFIX.len() + 5;
 pub struct Secret(String);
 
 impl Secret {
+    /// Hides `text`.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
     /// The text.
     #[must_use]
     pub fn reveal(&self) -> &str {

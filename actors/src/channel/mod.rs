@@ -1,6 +1,7 @@
 //! The port to a provider: what hands messages to the outside.
 
 pub mod callback;
+pub mod cloud_api;
 pub mod sandbox;
 
 use std::future::Future;
@@ -42,6 +43,25 @@ pub enum Origin {
     Otp(RequestId),
     /// A single message.
     Message(MessageId),
+}
+
+/// What goes first where not everything can go at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// One-time passwords and single messages.
+    First,
+    /// What has time.
+    Bulk,
+}
+
+impl Origin {
+    /// The lane that its messages take.
+    #[must_use]
+    pub const fn lane(self) -> Lane {
+        match self {
+            Self::Otp(_) | Self::Message(_) => Lane::First,
+        }
+    }
 }
 
 /// What a message says.

@@ -219,6 +219,8 @@ event_kinds! {
     MessageFailed = "message.failed", "the message was not delivered";
     MessageReceived = "message.received", "somebody wrote to a number";
     TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
+    NumberStopped = "number.stopped", "a number's account cannot send; what it has waits";
+    NumberRecovered = "number.recovered", "a number that was stopped sends again";
 }
 
 /// Why a one-time password failed.

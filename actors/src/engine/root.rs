@@ -7,16 +7,23 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::channel::Origin;
 use crate::domain::{NumberId, WorkspaceId};
+use crate::number::news::News;
 use crate::number::{NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
 use crate::supervise::{Family, Nursery, Residence};
+use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::core::Settled;
+use crate::workspace::messages::UnavailableReason;
+use crate::workspace::number_news::TellNews;
 
 use super::Shared;
 
 /// How often the workspaces are told that time has passed.
 const BEAT: Duration = Duration::from_secs(1);
+
+/// How often news of a number are tried to be written, while a workspace cannot take them.
+const NEWS_TRIES: u32 = 100;
 
 /// What the root is told.
 #[derive(Debug)]
@@ -164,6 +171,24 @@ impl Settle for SettleInWorkspace {
             // A workspace that has just died has its messages handed over again when it is back.
             drop(actor.cast(WorkspaceMessage::Settled(answers)));
         }
+    }
+
+    fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let Some(slot) = shared.workspaces.slot(workspace) else { return };
+        let workspace = Workspace::new(shared, slot);
+        drop(tokio::spawn(async move {
+            let news = TellNews { number, news };
+            for _ in 0..NEWS_TRIES {
+                match workspace.perform(news.clone()).await {
+                    Err(why) if why.reason != UnavailableReason::Draining => {
+                        tokio::time::sleep(why.retry_after).await;
+                    }
+                    _ => return,
+                }
+            }
+            tracing::error!(%number, news = ?news.news, "news of a number could not be written");
+        }));
     }
 
     fn queue_lost(&self, _number: NumberId) {

@@ -1,18 +1,21 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use dashmap::DashMap;
 use hashbrown::HashMap;
 use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::channel::sandbox::{Sandbox, SandboxChannel};
+use crate::channel::sandbox::Sandbox;
 use crate::domain::WorkspaceId;
 use crate::number::Numbers;
+use crate::number::info::Stored;
+use crate::number::providers::Providers;
 use crate::snapshots::{self, Replay, Snapshots};
 use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
@@ -40,6 +43,7 @@ struct Opened {
     /// Those whose events cannot be read: their actors find that out, and say so.
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
+    numbers: Vec<Stored>,
     clock_offset: Duration,
 }
 
@@ -51,7 +55,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    let channel = Arc::new(SandboxChannel(Arc::clone(&sandbox)));
+    let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
     let workspaces = Workspaces::default();
     for id in opened.workspaces {
@@ -69,7 +73,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let shared = Arc::new(Shared {
         store: opened.store,
         writer: opened.writer,
-        clock: options.clock.clone(),
+        clock: options.clock,
         master_keys: options.master_keys,
         limits: options.limits,
         prices: options.prices,
@@ -82,7 +86,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
             admission.in_flight_total,
         )),
         workspaces,
-        numbers: Arc::new(Numbers::new(channel, options.clock)),
+        numbers: Arc::new(numbers),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
     });
     let access = Access::load(Arc::clone(&shared)).await?;
@@ -99,6 +103,22 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+/// The numbers that are connected.
+fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -> Numbers {
+    let providers = Providers {
+        sandbox: Arc::clone(sandbox),
+        custom: options.channel.clone(),
+        cloud_api: options.cloud_api.clone(),
+        master_keys: options.master_keys.clone(),
+        messages_per_second: options.number_messages_per_second,
+        pauses: DashMap::new(),
+        client: OnceLock::new(),
+    };
+    let numbers = Numbers::new(providers, options.clock.clone());
+    stored.iter().for_each(|stored| numbers.connect(stored));
+    numbers
 }
 
 fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, StartError> {
@@ -124,8 +144,9 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let offset = offset.map(|bytes| bytes.try_into().map(u64::from_be_bytes)).transpose();
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
+    let numbers = records::all_numbers(store.as_ref())?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
-    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, clock_offset })
+    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, numbers, clock_offset })
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

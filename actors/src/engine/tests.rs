@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod channels;
 mod clock;
 mod crashes;
 mod drain;

@@ -1,31 +1,26 @@
 //! A number's actor.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use hashbrown::HashSet;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
-use crate::channel::{Channel, Failure, Origin, Outbound, Outcome};
+use crate::channel::{Failure, Origin, Outbound, Outcome};
 use crate::clock::Clock;
 use crate::domain::{Timestamp, WorkspaceId};
-use crate::random;
 use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
+use super::lanes::{Attempt, Lanes};
+use super::pacer::Pacer;
+use super::pause::Pause;
+use super::providers::Connected;
+use super::recipients::Recipients;
+use super::window::Window;
 use super::{NumberSlot, Numbers};
-
-/// Most messages that are with the channel at once.
-const IN_FLIGHT_MAX: usize = 1000;
-/// How long a message waits that the channel did not take, the first time; doubles each time.
-const RETRY_MIN: Duration = Duration::from_secs(1);
-/// A message never waits longer.
-const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// What a number's actor is told.
 #[derive(Debug)]
@@ -44,53 +39,64 @@ pub(crate) enum NumberMessage {
     Drain(oneshot::Sender<()>),
 }
 
-/// A message and how often the channel has not taken it.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    message: Outbound,
-    refusals: u32,
-}
-
 pub(crate) struct NumberActor {
+    pub(super) number: crate::domain::NumberId,
     pub(super) slot: Arc<NumberSlot>,
-    pub(super) channel: Arc<dyn Channel>,
+    pub(super) connected: Arc<Connected>,
     pub(super) clock: Clock,
     pub(super) numbers: Arc<Numbers>,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// To be sent, oldest first. Every one is a pending request of a workspace, and those are
-    /// bounded.
-    ready: VecDeque<Attempt>,
-    /// To be sent from a moment on; the number tells those of one moment apart.
-    delayed: BTreeMap<(Timestamp, u64), Attempt>,
-    delayed_count: u64,
+    /// To be sent. Every one is a pending request of a workspace, and those are bounded.
+    pub(super) lanes: Lanes,
+    /// To be tried again from a moment on, by that and their place in the order.
+    pub(super) delayed: BTreeMap<(Timestamp, u64), Attempt>,
+    /// Those whose recipient waits.
+    pub(super) recipients: Recipients,
     /// What the messages that are with the channel belong to, once for each message.
-    in_flight: Vec<Origin>,
-    breaker: Breaker,
-    /// The generation of the running wait, and what it waits for. Older waits are ignored.
-    wait: (u64, Option<Timestamp>),
+    pub(super) in_flight: Vec<Origin>,
+    pub(super) breaker: Breaker,
+    pub(super) pacer: Option<Pacer>,
+    pub(super) window: Window,
+    /// Throttles of this number alone.
+    pub(super) pause: Pause,
+    /// When the first of the waiting messages may not be worth sending any more.
+    pub(super) expiry: Option<Timestamp>,
+    pub(super) wait: Wait,
     /// Answers not handed back yet.
     answers: Vec<(Origin, Settled)>,
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
-    draining: Option<oneshot::Sender<()>>,
+    pub(super) draining: Option<oneshot::Sender<()>>,
     closed: bool,
 }
 
+/// What wakes the actor.
+#[derive(Default)]
+pub(super) struct Wait {
+    /// Of the running wait. Older ones are ignored.
+    pub(super) generation: u64,
+    /// What it waits for.
+    pub(super) until: Option<Timestamp>,
+    pub(super) task: Option<AbortHandle>,
+}
+
 impl State {
-    /// Has a message sent at `at`. When it is over before that, the waiting ends there, and the
-    /// message with it.
-    fn delay(&mut self, at: Timestamp, attempt: Attempt) {
-        let at = at.min(attempt.message.give_up_at);
-        self.delayed_count += 1;
-        self.delayed.insert((at, self.delayed_count), attempt);
+    fn push(&mut self, message: Outbound) {
+        self.expect_end(message.give_up_at);
+        self.lanes.push(message);
+    }
+
+    /// Has it looked at what waits when it may be over.
+    pub(super) fn expect_end(&mut self, at: Timestamp) {
+        self.expiry = Some(self.expiry.map_or(at, |expiry| expiry.min(at)));
     }
 
     /// What it has messages of.
     fn origins(&self) -> HashSet<Origin> {
-        let waiting = self.ready.iter().chain(self.delayed.values());
+        let waiting = self.lanes.iter().chain(self.delayed.values()).chain(self.recipients.iter());
         let waiting = waiting.map(|attempt| attempt.message.origin);
         waiting.chain(self.in_flight.iter().copied()).collect()
     }
@@ -106,7 +112,8 @@ impl Actor for NumberActor {
         _myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<State, ActorProcessingErr> {
-        Ok(State::default())
+        let pacer = Pacer::new(self.connected.messages_per_second);
+        Ok(State { pacer, ..State::default() })
     }
 
     async fn handle(
@@ -117,23 +124,17 @@ impl Actor for NumberActor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             NumberMessage::Dispatch(messages) => {
-                state.ready.extend(messages.into_iter().map(Attempt::first));
+                messages.into_iter().for_each(|message| state.push(message));
             }
             NumberMessage::Recover(messages) => {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
-                state.ready.extend(missing.map(Attempt::first));
+                missing.for_each(|message| state.push(message));
             }
-            NumberMessage::Done(attempt, outcome) => {
-                let of = attempt.message.origin;
-                if let Some(place) = state.in_flight.iter().position(|origin| *origin == of) {
-                    state.in_flight.swap_remove(place);
-                }
-                self.concluded(*attempt, outcome, state);
-            }
+            NumberMessage::Done(attempt, outcome) => self.done(*attempt, outcome, state),
             NumberMessage::Wake(generation) => {
-                if generation == state.wait.0 {
-                    state.wait.1 = None;
+                if generation == state.wait.generation {
+                    state.wait.until = None;
                 }
             }
             NumberMessage::Close => state.closed = true,
@@ -159,82 +160,40 @@ impl Actor for NumberActor {
 }
 
 impl NumberActor {
-    fn send_what_may_go(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
-        if state.draining.is_some() {
-            return;
+    fn done(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
+        let under_way = state.in_flight.len();
+        let of = attempt.message.origin;
+        if let Some(place) = state.in_flight.iter().position(|origin| *origin == of) {
+            state.in_flight.swap_remove(place);
         }
-        let now = self.clock.now();
-        while let Some(entry) = state.delayed.first_entry()
-            && entry.key().0 <= now
-        {
-            state.ready.push_back(entry.remove());
-        }
-        while state.in_flight.len() < IN_FLIGHT_MAX
-            && let Some(attempt) = state.ready.pop_front()
-        {
-            if attempt.message.give_up_at <= now {
-                self.conclude(&attempt.message, Settled::NotSentInTime, state);
-            } else if state.breaker.admit(now) {
-                self.send(myself, attempt, state);
-            } else if let Some(until) = state.breaker.open_until().filter(|until| *until > now) {
-                state.delay(until, attempt);
-            } else {
-                // The trial that decides is under way, and its answer comes.
-                state.ready.push_front(attempt);
-                break;
+        if let Some(watch) = attempt.watch.take() {
+            match outcome {
+                Outcome::Unknown => state.window.throttled(),
+                Outcome::Sent | Outcome::Failed(_) => {
+                    state.window.answered(watch.elapsed(), under_way);
+                }
+                // What they say is taken below.
+                Outcome::Throttled { .. } | Outcome::Retry { .. } => {}
             }
         }
-        self.publish_breaker(state);
-        self.wait_for_next(myself, state);
+        self.concluded(attempt, outcome, state);
     }
 
     /// The number is gone: what waits for it has nowhere to go.
     fn fail_everything(&self, state: &mut State) {
         let delayed = std::mem::take(&mut state.delayed).into_values();
-        let waiting: Vec<_> = state.ready.drain(..).chain(delayed).collect();
-        for attempt in waiting {
-            self.conclude(&attempt.message, Settled::Failed(Failure::permanent(None)), state);
+        let waiting = state.lanes.drain().chain(delayed).chain(state.recipients.drain());
+        for attempt in waiting.collect::<Vec<_>>() {
+            self.conclude(&attempt, Settled::Failed(Failure::permanent(None)), state);
         }
     }
 
-    /// Hands one message over. A channel that answers at once costs no task.
-    fn send(&self, myself: &ActorRef<NumberMessage>, attempt: Attempt, state: &mut State) {
-        let mut sending = self.channel.send(attempt.message.clone());
-        let mut context = Context::from_waker(Waker::noop());
-        match Pin::as_mut(&mut sending).poll(&mut context) {
-            Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
-            Poll::Pending => {
-                state.in_flight.push(attempt.message.origin);
-                let myself = myself.clone();
-                drop(tokio::spawn(async move {
-                    let outcome = sending.await;
-                    // An actor that is gone has everything handed over again by its successor.
-                    drop(myself.cast(NumberMessage::Done(Box::new(attempt), outcome)));
-                }));
-            }
+    /// Gives a message its final answer.
+    pub(super) fn conclude(&self, attempt: &Attempt, settled: Settled, state: &mut State) {
+        let message = &attempt.message;
+        for released in state.recipients.settled(message.to, attempt.sequence) {
+            state.lanes.put_back(released);
         }
-    }
-
-    /// Takes what the channel said of a message.
-    fn concluded(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
-        let settled = match outcome {
-            Outcome::Sent => Settled::Sent,
-            Outcome::Failed(failure) => Settled::Failed(failure),
-            Outcome::Unknown => Settled::Unknown,
-            Outcome::Throttled { after, .. } | Outcome::Retry { after } => {
-                let now = self.clock.now();
-                state.breaker.failed(now);
-                let wait = after.unwrap_or_else(|| backoff(attempt.refusals, random::fraction()));
-                attempt.refusals += 1;
-                state.delay(now.plus(wait), attempt);
-                return;
-            }
-        };
-        state.breaker.answered();
-        self.conclude(&attempt.message, settled, state);
-    }
-
-    fn conclude(&self, message: &Outbound, settled: Settled, state: &mut State) {
         if state.workspace.as_ref() != Some(&message.workspace) {
             self.hand_back(state);
             state.workspace = Some(message.workspace.clone());
@@ -254,39 +213,4 @@ impl NumberActor {
             }
         }
     }
-
-    fn publish_breaker(&self, state: &State) {
-        let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
-        self.slot.down_until_ms.store(until_ms, Ordering::Release);
-    }
-
-    /// Has the actor woken when the next message may go.
-    fn wait_for_next(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
-        let now = self.clock.now();
-        let delayed = state.delayed.first_key_value().map(|((at, _), _)| *at);
-        // What is ready waits for an answer that is under way, not for time.
-        let Some(next) = delayed.filter(|next| *next > now) else { return };
-        if state.wait.1.is_some_and(|waited_for| waited_for <= next) {
-            return;
-        }
-        state.wait = (state.wait.0 + 1, Some(next));
-        let (myself, clock, generation) = (myself.clone(), self.clock.clone(), state.wait.0);
-        drop(tokio::spawn(async move {
-            clock.sleep_until(next).await;
-            // The actor may be gone, and its successor waits for itself.
-            drop(myself.cast(NumberMessage::Wake(generation)));
-        }));
-    }
-}
-
-impl Attempt {
-    const fn first(message: Outbound) -> Self {
-        Self { message, refusals: 0 }
-    }
-}
-
-/// Exponential, with up to a quarter more or less by `jitter`, a fraction from 0 to 1.
-fn backoff(refusals: u32, jitter: f64) -> Duration {
-    let wait = RETRY_MIN.saturating_mul(1 << refusals.min(16)).min(RETRY_MAX);
-    wait.mul_f64(0.75 + jitter / 2.0)
 }

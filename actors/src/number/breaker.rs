@@ -1,5 +1,5 @@
-//! The breaker: a channel that cannot be reached again and again is left alone for a while, then
-//! tried with one message.
+//! The breaker: a channel that cannot be reached again and again, or whose account cannot send, is
+//! left alone for a while, then tried with one message.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use crate::domain::Timestamp;
 
 /// Failures in a row that open it.
 const FAILURES_MAX: u32 = 5;
-/// How long it stays open the first time; each time the trial fails too this doubles.
-const OPEN_MIN: Duration = Duration::from_secs(5);
-/// It never stays open longer.
-const OPEN_MAX: Duration = Duration::from_secs(60);
+/// How long it stays open the first time, and at the most; each time the trial fails too it stays
+/// twice as long.
+const FAILING: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
+/// The same for an account that cannot send.
+const STOPPED: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(900)];
 
 /// Counts failures in a row. Pure: the caller tells the time.
 #[derive(Debug, Default)]
@@ -20,20 +21,37 @@ pub(super) struct Breaker {
     open_until: Option<Timestamp>,
     /// A message is under way that decides whether it closes.
     trying: bool,
+    /// It is open because of the account.
+    stopped: bool,
+}
+
+/// What a breaker lets through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// Every message.
+    Open,
+    /// One message, which is to be noted by [`Breaker::begin_trial`].
+    Trial,
+    /// None before this.
+    NotBefore(Timestamp),
+    /// None until the trial that is under way is answered.
+    AfterTrial,
 }
 
 impl Breaker {
-    /// Whether one more message may be handed over now. If it is open no longer, one message is
-    /// let through, and no other until that one is answered.
-    pub(super) fn admit(&mut self, now: Timestamp) -> bool {
+    /// What may be handed over now.
+    pub(super) fn passage(&self, now: Timestamp) -> Passage {
         match self.open_until {
-            None => true,
-            Some(until) if now < until || self.trying => false,
-            Some(_) => {
-                self.trying = true;
-                true
-            }
+            None => Passage::Open,
+            Some(until) if now < until => Passage::NotBefore(until),
+            Some(_) if self.trying => Passage::AfterTrial,
+            Some(_) => Passage::Trial,
         }
+    }
+
+    /// A trial was handed over.
+    pub(super) fn begin_trial(&mut self) {
+        self.trying = true;
     }
 
     /// Until when it is open.
@@ -41,20 +59,51 @@ impl Breaker {
         self.open_until
     }
 
-    /// The channel answered, whatever it said.
-    pub(super) fn answered(&mut self) {
-        *self = Self::default();
+    /// The channel answered, whatever it said; `trial` for the message that was tried. Gives whether
+    /// the account can send again that could not.
+    pub(super) fn answered(&mut self, trial: bool) -> bool {
+        if self.stopped && !trial {
+            // It was under way when the account was stopped.
+            return false;
+        }
+        std::mem::take(self).stopped
+    }
+
+    /// The trial had no answer that says whether it may close: the next one decides.
+    pub(super) fn undecided(&mut self, trial: bool) {
+        if self.stopped {
+            self.trying &= !trial;
+        } else {
+            self.answered(trial);
+        }
     }
 
     /// The channel could not be reached.
-    pub(super) fn failed(&mut self, now: Timestamp) {
+    pub(super) fn failed(&mut self, now: Timestamp, trial: bool) {
         self.failures += 1;
-        let trial_failed = std::mem::take(&mut self.trying);
-        if trial_failed || (self.open_until.is_none() && self.failures >= FAILURES_MAX) {
-            let open = OPEN_MIN.saturating_mul(1 << self.openings.min(8)).min(OPEN_MAX);
-            self.openings += 1;
-            self.open_until = Some(now.plus(open));
+        if trial || (self.open_until.is_none() && self.failures >= FAILURES_MAX) {
+            self.open(now);
         }
+    }
+
+    /// The account cannot send. Gives whether that is new.
+    pub(super) fn stop(&mut self, now: Timestamp, trial: bool) -> bool {
+        let new = !self.stopped;
+        if new {
+            *self = Self { stopped: true, ..Self::default() };
+        }
+        if new || trial {
+            self.open(now);
+        }
+        new
+    }
+
+    fn open(&mut self, now: Timestamp) {
+        let [min, max] = if self.stopped { STOPPED } else { FAILING };
+        let open = min.saturating_mul(1 << self.openings.min(8)).min(max);
+        self.openings += 1;
+        self.trying = false;
+        self.open_until = Some(now.plus(open));
     }
 }
 
@@ -70,34 +119,65 @@ mod tests {
     fn five_failures_in_a_row_open_it_and_a_good_trial_closes_it() {
         let mut breaker = Breaker::default();
         for _ in 0..4 {
-            breaker.failed(at(0));
+            breaker.failed(at(0), false);
         }
-        breaker.answered();
+        breaker.answered(false);
         for _ in 0..4 {
-            breaker.failed(at(0));
+            breaker.failed(at(0), false);
         }
-        assert!(breaker.admit(at(0)));
-        breaker.failed(at(0));
+        assert_eq!(breaker.passage(at(0)), Passage::Open);
+        breaker.failed(at(0), false);
         assert_eq!(breaker.open_until(), Some(at(5)));
-        assert!(!breaker.admit(at(4)));
-        assert!(breaker.admit(at(5)), "one is tried");
-        assert!(!breaker.admit(at(5)), "and only one");
-        breaker.answered();
-        assert!(breaker.admit(at(5)) && breaker.admit(at(5)));
+        assert_eq!(breaker.passage(at(4)), Passage::NotBefore(at(5)));
+        assert_eq!(breaker.passage(at(5)), Passage::Trial);
+        breaker.begin_trial();
+        assert_eq!(breaker.passage(at(5)), Passage::AfterTrial, "only one is tried");
+        assert!(!breaker.answered(true));
+        assert_eq!(breaker.passage(at(5)), Passage::Open);
     }
 
     #[test]
     fn each_failed_trial_doubles_the_wait_up_to_a_minute() {
         let mut breaker = Breaker::default();
         for _ in 0..5 {
-            breaker.failed(at(0));
+            breaker.failed(at(0), false);
         }
         let mut now = 5;
         for wait in [10, 20, 40, 60, 60] {
-            assert!(breaker.admit(at(now)));
-            breaker.failed(at(now));
+            assert_eq!(breaker.passage(at(now)), Passage::Trial);
+            breaker.begin_trial();
+            // One that was under way before changes nothing.
+            breaker.failed(at(now), false);
+            breaker.failed(at(now), true);
             assert_eq!(breaker.open_until(), Some(at(now + wait)));
             now += wait;
         }
+    }
+
+    #[test]
+    fn a_stopped_account_is_tried_after_a_minute_and_then_less_and_less_often() {
+        let mut breaker = Breaker::default();
+        breaker.failed(at(0), false);
+        assert!(breaker.stop(at(0), false));
+        assert!(!breaker.stop(at(1), false), "it is known");
+        let mut now = 60;
+        for (trial, wait) in [120, 240, 480, 900, 900].into_iter().enumerate() {
+            assert_eq!(breaker.passage(at(now - 1)), Passage::NotBefore(at(now)));
+            breaker.begin_trial();
+            assert!(!breaker.answered(false), "what was under way decides nothing");
+            match trial {
+                1 => breaker.failed(at(now), true),
+                _ => assert!(!breaker.stop(at(now), true)),
+            }
+            assert_eq!(breaker.open_until(), Some(at(now + wait)));
+            now += wait;
+        }
+        breaker.begin_trial();
+        breaker.undecided(true);
+        assert_eq!(breaker.passage(at(now)), Passage::Trial, "another one is tried");
+        breaker.begin_trial();
+        assert!(breaker.answered(true));
+        assert_eq!(breaker.passage(at(now)), Passage::Open);
+        assert!(!breaker.answered(false));
     }
 }

@@ -3,6 +3,15 @@
 
 pub(crate) mod actor;
 mod breaker;
+pub(crate) mod info;
+mod lanes;
+pub(crate) mod news;
+mod pacer;
+mod pause;
+pub(crate) mod providers;
+mod recipients;
+mod sending;
+mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,27 +22,34 @@ use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use std::sync::OnceLock;
 
-use crate::channel::{Channel, Origin, Outbound};
+use crate::channel::{Origin, Outbound};
 use crate::clock::Clock;
 use crate::domain::{NumberId, Timestamp, WorkspaceId};
 use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
 pub(crate) use actor::NumberMessage;
+use info::Stored;
+use news::News;
+use providers::{Connected, Providers};
 
 /// Takes a number's final answers.
 pub(crate) trait Settle: Send + Sync + 'static {
     /// The channel's final answers for messages of a workspace.
     fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>);
 
+    /// Something happened to a number of a workspace.
+    fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News);
+
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);
 }
 
-/// The numbers that have something to send, and the way to them.
+/// The connected numbers, the actors of those that have something to send, and the way to them.
 pub(crate) struct Numbers {
     directory: DashMap<NumberId, Arc<NumberSlot>>,
-    channel: Arc<dyn Channel>,
+    connected: DashMap<NumberId, Arc<Connected>>,
+    providers: Providers,
     clock: Clock,
     /// The supervisor and the receiver of answers, set right after they exist.
     wiring: OnceLock<Wiring>,
@@ -55,8 +71,24 @@ pub(crate) struct NumberSlot {
 }
 
 impl Numbers {
-    pub(crate) fn new(channel: Arc<dyn Channel>, clock: Clock) -> Self {
-        Self { directory: DashMap::new(), channel, clock, wiring: OnceLock::new() }
+    pub(crate) fn new(providers: Providers, clock: Clock) -> Self {
+        Self {
+            directory: DashMap::new(),
+            connected: DashMap::new(),
+            providers,
+            clock,
+            wiring: OnceLock::new(),
+        }
+    }
+
+    /// Takes a number in, before anything is sent through it.
+    pub(crate) fn connect(&self, stored: &Stored) {
+        self.connected.insert(stored.1.info.id, Arc::new(self.providers.connect(stored)));
+    }
+
+    /// What a number sends through, if it is connected.
+    pub(crate) fn connected(&self, number: NumberId) -> Option<Arc<Connected>> {
+        self.connected.get(&number).map(|connected| Arc::clone(&connected))
     }
 
     /// Connects the supervisor and the receiver of answers; only the first call counts.
@@ -113,6 +145,7 @@ impl Numbers {
 
     /// A number was disconnected: what it has not handed over fails, and it goes.
     pub(crate) fn close(&self, number: NumberId) {
+        self.connected.remove(&number);
         let Some((_, slot)) = self.directory.remove(&number) else { return };
         if let Residence::Live(actor) = &*slot.residence.read() {
             // One that has died took its messages with it; a tick settles them when they expire.
@@ -168,9 +201,14 @@ impl Family for NumberFamily {
         number: &NumberId,
         supervisor: ActorCell,
     ) -> Result<ActorRef<NumberMessage>, SpawnErr> {
+        let Some(connected) = self.0.connected(*number) else {
+            let error = format!("{number} is not connected");
+            return Err(SpawnErr::StartupFailed(error.into()));
+        };
         let actor = actor::NumberActor {
+            number: *number,
             slot: self.0.slot(*number),
-            channel: Arc::clone(&self.0.channel),
+            connected,
             clock: self.0.clock.clone(),
             numbers: Arc::clone(&self.0),
         };

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::channel::{Failure, Origin, Outbound, TemplateName};
 use crate::domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
+use crate::number::info::NumberRecord;
 use crate::random;
 use crate::store::writer::{CommitError, Group};
 
@@ -22,7 +23,6 @@ use super::messages::{
     ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
-use super::records::NumberInfo;
 use super::slot::{ReplyTo, Slot};
 use super::{WorkspaceSettings, load, message};
 
@@ -69,7 +69,7 @@ pub(crate) enum Configure {
     /// Changes the balance.
     Credits(CreditsChange),
     /// Connects a number.
-    Connect(NumberInfo),
+    Connect(Box<NumberRecord>),
     /// Disconnects a number.
     Disconnect(NumberId),
 }

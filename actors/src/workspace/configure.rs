@@ -73,8 +73,8 @@ impl WorkspaceActor {
             }
             Configure::Connect(number) => {
                 let record = records::encode(&number);
-                let key = records::number_key(id, number.id);
-                state.numbers.push(number);
+                let key = records::number_key(id, number.info.id);
+                state.numbers.push(number.info);
                 Some((key, Some(record)))
             }
             Configure::Disconnect(number) => {

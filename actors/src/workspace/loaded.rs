@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::channel::Origin;
 use crate::number::NumberSlot;
+use crate::number::info::NumberInfo;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
@@ -14,7 +15,7 @@ use super::core::{Core, Settled};
 use super::effects::Effects;
 use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
-use super::records::{self, NumberInfo, Profile};
+use super::records::{self, Profile};
 use super::view::{Pending, Records};
 use super::{idempotency, inbound, message};
 

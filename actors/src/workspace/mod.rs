@@ -20,6 +20,7 @@ mod loaded;
 mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
+pub(crate) mod number_news;
 mod otps;
 mod prefixes;
 mod receive;
@@ -37,10 +38,10 @@ mod tests;
 
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use records::{NumberInfo, NumberKind};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 
 use crate::domain::{Destinations, Limits};
+use crate::number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]

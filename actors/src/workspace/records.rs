@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::TemplateName;
 use crate::domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use crate::number::info::{NumberInfo, Stored};
 use crate::store::{Direction, Store, StoreError, Table};
 
 /// A workspace's name and settings.
@@ -40,35 +41,6 @@ impl Profile {
     pub(crate) fn otp_template(&self) -> TemplateName {
         let default = || TemplateName { name: "otp_code".into(), language: "en".into() };
         self.otp_template.clone().unwrap_or_else(default)
-    }
-}
-
-/// A messaging number connected to a workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NumberInfo {
-    /// The number's id.
-    pub id: NumberId,
-    /// What is behind it.
-    pub kind: NumberKind,
-    /// When it was connected.
-    pub created_at: Timestamp,
-}
-
-/// What is behind a messaging number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NumberKind {
-    /// The sandbox, which keeps messages to itself.
-    Sandbox,
-}
-
-impl NumberKind {
-    /// The kind's name: `sandbox`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sandbox => "sandbox",
-        }
     }
 }
 
@@ -159,4 +131,20 @@ pub(crate) fn all_ids(store: &dyn Store) -> Result<Vec<WorkspaceId>, StoreError>
         std::ops::ControlFlow::Continue(())
     })?;
     Ok(ids)
+}
+
+/// The numbers of all workspaces. One that cannot be read is left out: its workspace says so.
+pub(crate) fn all_numbers(store: &dyn Store) -> Result<Vec<Stored>, StoreError> {
+    let mut numbers = Vec::new();
+    store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, value| {
+        let mut parts = key.splitn(2, |byte| *byte == 0);
+        if let (Some(id), Some(name)) = (parts.next(), parts.next())
+            && name.starts_with(NUMBER)
+        {
+            let workspace = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok());
+            numbers.extend(workspace.zip(decode(value).ok()));
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(numbers)
 }

@@ -1,26 +1,64 @@
 //! A workspace's messaging numbers.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use axum::http::StatusCode;
-use postrider_actors::NumberInfo;
 use postrider_actors::domain::NumberId;
+use postrider_actors::{
+    CloudApiAccount, CloudApiSecrets, NewNumber, NewProvider, NumberInfo, NumberKind, Secret,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::workspace;
+use crate::http::body::Whole;
 use crate::http::error::ApiError;
 use crate::http::list::Page;
 use crate::http::pipeline::{Answer, Call};
 use crate::http::reply::Reply;
 
-/// A number to be connected.
-#[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct NewNumber<'a> {
-    /// `sandbox`: delivers nowhere, and remembers what it was given.
+/// Most messages in a second that a number may be set to.
+const RATE_MAX: u32 = 100_000;
+/// Most characters of a token or secret.
+const SECRET_CHARS_MAX: usize = 1024;
+
+/// A number to be connected; without `Debug`, as it has secrets.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct NumberInput<'a> {
+    /// `sandbox`: delivers nowhere, and remembers what it was given. `cloud_api`: a number of the
+    /// chat-app channel; it needs everything below but the rate.
     #[serde(borrow)]
-    #[schema(example = "sandbox")]
+    #[schema(example = "cloud_api")]
     kind: Cow<'a, str>,
+    /// Most messages in a second, 0 for no limit; left out: the settings', or 80 for `cloud_api`
+    /// and no limit for `sandbox`.
+    #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
+    messages_per_second: Option<Whole>,
+    /// The phone number itself.
+    #[serde(borrow)]
+    #[schema(example = "+15550001111")]
+    phone: Option<Cow<'a, str>>,
+    /// The number's id at the provider.
+    #[serde(borrow)]
+    #[schema(example = "106540352242922")]
+    phone_number_id: Option<Cow<'a, str>>,
+    /// The id of its business account at the provider; templates are listed with it.
+    #[serde(borrow)]
+    #[schema(example = "102290129340398")]
+    account_id: Option<Cow<'a, str>>,
+    /// The bearer token of the provider's interface.
+    #[serde(borrow)]
+    #[schema(format = Password)]
+    token: Option<Cow<'a, str>>,
+    /// What the provider signs callbacks with.
+    #[serde(borrow)]
+    #[schema(format = Password)]
+    app_secret: Option<Cow<'a, str>>,
+    /// What the provider shows when it verifies the callback's address; of your choice.
+    #[serde(borrow)]
+    #[schema(format = Password)]
+    verify_token: Option<Cow<'a, str>>,
 }
 
 /// A connected number.
@@ -30,10 +68,20 @@ pub(crate) struct NumberRow {
     #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     id: String,
     /// What is behind it.
-    #[schema(example = "sandbox")]
+    #[schema(example = "cloud_api")]
     kind: &'static str,
     /// Where the provider calls back; null for a number that has no provider.
+    #[schema(example = "/channels/cloud-api/num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     callback_path: Option<String>,
+    /// The phone number itself, if it has one.
+    #[schema(example = "+15550001111")]
+    phone: Option<String>,
+    /// Its id at the provider.
+    phone_number_id: Option<String>,
+    /// The id of its account at the provider.
+    account_id: Option<String>,
+    /// Most messages in a second, 0 for no limit; null when it is not the number's own.
+    messages_per_second: Option<u32>,
     /// When it was connected.
     #[schema(format = DateTime)]
     created_at: String,
@@ -41,12 +89,66 @@ pub(crate) struct NumberRow {
 
 impl From<NumberInfo> for NumberRow {
     fn from(info: NumberInfo) -> Self {
+        let called = info.kind == NumberKind::CloudApi;
+        let account = info.account.as_ref();
         Self {
             id: info.id.to_string(),
             kind: info.kind.as_str(),
-            callback_path: None,
+            callback_path: called.then(|| format!("/channels/cloud-api/{}", info.id)),
+            phone: account.map(|account| account.phone.to_string()),
+            phone_number_id: account.map(|account| account.phone_number_id.as_str().to_owned()),
+            account_id: account.map(|account| account.account_id.as_str().to_owned()),
+            messages_per_second: info.messages_per_second,
             created_at: info.created_at.to_string(),
         }
+    }
+}
+
+impl NumberInput<'_> {
+    fn check(&self) -> Result<NewNumber, ApiError> {
+        let rate = self.messages_per_second;
+        let rate = rate.map(|rate| rate.within("messages_per_second", 0, RATE_MAX)).transpose()?;
+        let provider = match &*self.kind {
+            "sandbox" => NewProvider::Sandbox,
+            "cloud_api" => {
+                let account = CloudApiAccount {
+                    phone: parsed("phone", self.phone.as_deref())?,
+                    phone_number_id: parsed("phone_number_id", self.phone_number_id.as_deref())?,
+                    account_id: parsed("account_id", self.account_id.as_deref())?,
+                };
+                let secrets = CloudApiSecrets {
+                    token: secret("token", self.token.as_deref())?,
+                    app_secret: secret("app_secret", self.app_secret.as_deref())?,
+                    verify_token: secret("verify_token", self.verify_token.as_deref())?,
+                };
+                NewProvider::CloudApi(account, secrets)
+            }
+            _ => return Err(ApiError::field("kind", "must be `sandbox` or `cloud_api`")),
+        };
+        Ok(NewNumber { provider, messages_per_second: rate })
+    }
+}
+
+fn given<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, ApiError> {
+    value.ok_or_else(|| ApiError::field(field, "must be given for the kind `cloud_api`"))
+}
+
+fn parsed<T>(field: &str, value: Option<&str>) -> Result<T, ApiError>
+where
+    T: std::str::FromStr<Err: Display>,
+{
+    given(field, value)?.parse().map_err(|rule| ApiError::field(field, rule))
+}
+
+fn secret(field: &str, value: Option<&str>) -> Result<Secret, ApiError> {
+    let value = given(field, value)?;
+    let good = (1..=SECRET_CHARS_MAX).contains(&value.len())
+        && value.bytes().all(|byte| byte.is_ascii_graphic());
+    if good {
+        Ok(Secret::new(value))
+    } else {
+        let rule = format_args!("must have 1 to {SECRET_CHARS_MAX} visible ASCII characters");
+        Err(ApiError::field(field, rule))
     }
 }
 
@@ -69,15 +171,13 @@ pub(crate) struct NumbersAnswer {
     tag = "Administration",
     summary = "Connect a number",
     params(("workspace" = String, Path, description = "The workspace's id")),
-    request_body = NewNumber,
+    request_body = NumberInput,
     responses((status = 201, description = "Connected", body = NumberRow))
 )]
 pub(crate) async fn connect(mut call: Call<()>) -> Answer {
-    if call.json::<NewNumber<'_>>()?.kind != "sandbox" {
-        return Err(ApiError::field("kind", "must be `sandbox`"));
-    }
+    let new = call.json::<NumberInput<'_>>()?.check()?;
     let id = workspace(&mut call).await?;
-    let number = call.edge.engine.admin().connect_sandbox_number(&id).await?;
+    let number = call.edge.engine.admin().connect_number(&id, new).await?;
     Ok(Reply::json(StatusCode::CREATED, &NumberRow::from(number)))
 }
 

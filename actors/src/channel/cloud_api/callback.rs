@@ -1,0 +1,345 @@
+//! Callbacks: whether they are the provider's, and what they tell.
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use crate::channel::callback::{
+    Callback, Inbound, Progress, Referral, StatusUpdate, TemplateUpdate,
+};
+use crate::channel::{Failure, TemplateName};
+use crate::domain::{Phone, Timestamp};
+
+use super::answer::{ErrorBody, failure};
+use super::{CloudApiNumber, body};
+
+impl CloudApiNumber {
+    /// Whether the provider shows the token that was agreed on.
+    pub(crate) fn knows(&self, verify_token: &str) -> bool {
+        let expected = self.secrets.verify_token.reveal().as_bytes();
+        expected.ct_eq(verify_token.as_bytes()).into()
+    }
+
+    /// Whether `signature`, the header's value, is the provider's for these bytes.
+    pub(crate) fn signed(&self, signature: &str, raw: &[u8]) -> bool {
+        let secret = self.secrets.app_secret.reveal().as_bytes();
+        let mac = Hmac::<Sha256>::new_from_slice(secret).ok();
+        let given = signature.strip_prefix("sha256=").and_then(digest);
+        match (mac, given) {
+            (Some(mac), Some(given)) => mac.chain_update(raw).verify_slice(&given).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// What a callback tells of this number; nothing if it is not JSON. What cannot be read of it is
+    /// passed over, item by item.
+    pub(crate) fn read(&self, raw: &[u8]) -> Option<Callback> {
+        let value: Value = serde_json::from_slice(raw).ok()?;
+        let mut callback = Callback::default();
+        for change in items(&value["entry"]).flat_map(|entry| items(&entry["changes"])) {
+            let told = &change["value"];
+            match change["field"].as_str() {
+                Some("messages") if self.is_about(told) => {
+                    callback.statuses.extend(items(&told["statuses"]).filter_map(status));
+                    let messages = items(&told["messages"]);
+                    callback.inbound.extend(messages.filter_map(|it| inbound(it, told)));
+                }
+                Some("message_template_status_update") => {
+                    callback.templates.extend(template(told));
+                }
+                _ => {}
+            }
+        }
+        Some(callback)
+    }
+
+    /// An app's numbers may share one callback address.
+    fn is_about(&self, told: &Value) -> bool {
+        let of = told["metadata"]["phone_number_id"].as_str();
+        of.is_none_or(|of| of == self.phone_number_id.as_str())
+    }
+}
+
+/// The 32 bytes that 64 hexadecimal digits spell.
+fn digest(hex: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if hex.len() != 64 {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        *byte = u8::try_from(digit(pair[0])? * 16 + digit(pair[1])?).ok()?;
+    }
+    Some(bytes)
+}
+
+/// The elements of what should be a list.
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Unix seconds, written as text.
+fn moment(value: &Value) -> Option<Timestamp> {
+    let seconds: u64 = match value {
+        Value::String(text) => text.parse().ok()?,
+        value => value.as_u64()?,
+    };
+    seconds.checked_mul(1000).map(Timestamp::from_millis)
+}
+
+fn text(value: &Value) -> Option<Box<str>> {
+    value.as_str().map(Box::from)
+}
+
+fn status(value: &Value) -> Option<StatusUpdate> {
+    let progress = match value["status"].as_str()? {
+        "sent" => Progress::Sent,
+        "delivered" => Progress::Delivered,
+        "read" => Progress::Read,
+        "failed" => Progress::Failed(failure_of(&value["errors"])),
+        _ => return None,
+    };
+    Some(StatusUpdate {
+        origin: body::origin(value["biz_opaque_callback_data"].as_str()?)?,
+        provider_id: text(&value["id"])?,
+        status: progress,
+        at: moment(&value["timestamp"])?,
+    })
+}
+
+fn failure_of(errors: &Value) -> Failure {
+    let first = items(errors).next().map(ErrorBody::deserialize);
+    failure(&first.and_then(Result::ok).unwrap_or_default())
+}
+
+fn inbound(value: &Value, told: &Value) -> Option<Inbound> {
+    let from = value["from"].as_str()?;
+    let writer = items(&told["contacts"]).find(|contact| contact["wa_id"].as_str() == Some(from));
+    let referral = &value["referral"];
+    let referral = text(&referral["source_type"]).zip(text(&referral["source_id"]));
+    Some(Inbound {
+        provider_id: text(&value["id"])?,
+        from: from.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())?,
+        name: writer.and_then(|writer| text(&writer["profile"]["name"])),
+        kind: text(&value["type"])?,
+        text: said(value).unwrap_or_default(),
+        at: moment(&value["timestamp"])?,
+        referral: referral.map(|(source_type, source_id)| Referral { source_type, source_id }),
+    })
+}
+
+/// The text of a message, wherever its type has it.
+fn said(message: &Value) -> Option<Box<str>> {
+    let kind = message["type"].as_str()?;
+    let part = &message[kind];
+    let text_of = |value: &Value| value.as_str().map(Box::<str>::from);
+    match kind {
+        "text" => text_of(&part["body"]),
+        "button" => text_of(&part["text"]),
+        "reaction" => text_of(&part["emoji"]),
+        "interactive" => text_of(&part["button_reply"]["title"])
+            .or_else(|| text_of(&part["list_reply"]["title"])),
+        "location" => text_of(&part["name"]).or_else(|| text_of(&part["address"])),
+        _ => text_of(&part["caption"]),
+    }
+}
+
+fn template(value: &Value) -> Option<TemplateUpdate> {
+    Some(TemplateUpdate {
+        template: TemplateName {
+            name: text(&value["message_template_name"])?,
+            language: text(&value["message_template_language"])?,
+        },
+        status: text(&value["event"])?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::access::Secret;
+    use crate::channel::cloud_api::{CloudApi, CloudApiAccount, CloudApiOptions, CloudApiSecrets};
+    use crate::channel::{FailureClass, Origin};
+
+    const OTP: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
+    const MESSAGE: &str = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y";
+
+    fn number() -> CloudApiNumber {
+        let account = CloudApiAccount {
+            phone: "+15550001111".parse().unwrap(),
+            phone_number_id: "106".parse().unwrap(),
+            account_id: "107".parse().unwrap(),
+        };
+        let secrets = CloudApiSecrets {
+            token: Secret::new("t"),
+            app_secret: Secret::new("key"),
+            verify_token: Secret::new("v"),
+        };
+        let options = CloudApiOptions { base_url: "http://h".to_owned(), ..Default::default() };
+        CloudApi::new(options).unwrap().number(&account, secrets).unwrap()
+    }
+
+    fn read(field: &str, value: Value) -> Callback {
+        let body = json!({"object": "whatsapp_business_account", "entry": [
+            {"id": "107", "changes": [{"field": field, "value": value}]},
+        ]});
+        number().read(body.to_string().as_bytes()).unwrap()
+    }
+
+    fn messages(mut value: Value) -> Callback {
+        value["metadata"] = json!({"phone_number_id": "106"});
+        read("messages", value)
+    }
+
+    #[test]
+    fn only_the_providers_signature_is_good() {
+        let number = number();
+        let text = b"The quick brown fox jumps over the lazy dog";
+        // A well-known example of HMAC-SHA256 under "key".
+        let digest = "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8";
+        assert!(number.signed(&format!("sha256={digest}"), text));
+        assert!(number.signed(&format!("sha256={}", digest.to_uppercase()), text));
+        assert!(!number.signed(&format!("sha256={digest}"), b"The quick brown fox"));
+        for bad in [
+            String::new(),
+            digest.to_owned(),
+            format!("sha1={digest}"),
+            format!("sha256={}", &digest[..62]),
+            format!("sha256={digest}00"),
+            format!("sha256={}", digest.replace('f', "0")),
+            format!("sha256={}", digest.replace('f', "g")),
+            format!("sha256={}", "é".repeat(32)),
+        ] {
+            assert!(!number.signed(&bad, text), "{bad}");
+        }
+        assert!(number.knows("v") && !number.knows("") && !number.knows("vv"));
+    }
+
+    #[test]
+    fn a_report_is_read() {
+        let report = |status: &str, opaque: &str| {
+            json!({
+                "id": "wamid.x", "status": status, "timestamp": "1750857384",
+                "recipient_id": "5516", "biz_opaque_callback_data": opaque,
+                "errors": [{"code": 131_049, "title": "t", "error_data": {"details": "why"}}],
+            })
+        };
+        let callback = messages(json!({"statuses": [
+            report("sent", OTP), report("delivered", MESSAGE), report("read", MESSAGE),
+            report("failed", MESSAGE),
+        ]}));
+        let [sent, delivered, read, failed] = &callback.statuses[..] else { panic!("four") };
+        assert_eq!(sent.origin, Origin::Otp(OTP.parse().unwrap()));
+        assert_eq!(delivered.origin, Origin::Message(MESSAGE.parse().unwrap()));
+        assert_eq!((&*sent.provider_id, sent.at.as_millis()), ("wamid.x", 1_750_857_384_000));
+        let progress = [&sent.status, &delivered.status, &read.status];
+        assert_eq!(progress, [&Progress::Sent, &Progress::Delivered, &Progress::Read]);
+        let class = FailureClass::MarketingHeldBack;
+        let failure = Failure { class, code: Some(131_049), details: "why".into() };
+        assert_eq!(failed.status, Progress::Failed(failure));
+    }
+
+    #[test]
+    fn what_a_contact_writes_is_read() {
+        let contacts = json!([{"profile": {"name": "Sheena"}, "wa_id": "16505551234"}]);
+        let part = |kind: &str, part: Value| {
+            let mut message = json!({
+                "from": "16505551234", "id": "wamid.i", "timestamp": "1749416383", "type": kind,
+            });
+            message[kind] = part;
+            message
+        };
+        let mut ad = part("text", json!({"body": "Hi"}));
+        ad["referral"] = json!({"source_type": "ad", "source_id": "7", "headline": "x"});
+        let callback = messages(json!({"contacts": contacts, "messages": [
+            ad,
+            part("image", json!({"caption": "Look", "id": "1"})),
+            part("audio", json!({"id": "1"})),
+            part("button", json!({"text": "Yes", "payload": "y"})),
+            part("interactive", json!({"type": "button_reply", "button_reply": {"title": "No"}})),
+            part("interactive", json!({"type": "list_reply", "list_reply": {"title": "One"}})),
+            part("reaction", json!({"emoji": "👍", "message_id": "x"})),
+            part("unsupported", json!(null)),
+        ]}));
+        let said: Vec<_> = callback.inbound.iter().map(|it| (&*it.kind, &*it.text)).collect();
+        let expected = [
+            ("text", "Hi"),
+            ("image", "Look"),
+            ("audio", ""),
+            ("button", "Yes"),
+            ("interactive", "No"),
+            ("interactive", "One"),
+            ("reaction", "👍"),
+            ("unsupported", ""),
+        ];
+        assert_eq!(said, expected);
+        let first = &callback.inbound[0];
+        assert_eq!(first.from.to_string(), "+16505551234");
+        assert_eq!(first.name.as_deref(), Some("Sheena"));
+        assert_eq!(first.at.as_millis(), 1_749_416_383_000);
+        let referral = Referral { source_type: "ad".into(), source_id: "7".into() };
+        assert_eq!(first.referral, Some(referral));
+        assert_eq!(callback.inbound[1].referral, None);
+    }
+
+    #[test]
+    fn a_templates_status_is_read() {
+        let callback = read(
+            "message_template_status_update",
+            json!({
+                "event": "PAUSED", "message_template_id": 1, "reason": "NONE",
+                "message_template_name": "spring_sale", "message_template_language": "en_US",
+            }),
+        );
+        let [update] = &callback.templates[..] else { panic!("one") };
+        assert_eq!((&*update.template.name, &*update.template.language), ("spring_sale", "en_US"));
+        assert_eq!(&*update.status, "PAUSED");
+    }
+
+    #[test]
+    fn one_broken_item_does_not_fail_the_rest() {
+        let good = json!({
+            "id": "w", "status": "sent", "timestamp": 1, "biz_opaque_callback_data": OTP
+        });
+        let mut broken = Vec::new();
+        for (name, value) in [
+            ("id", json!(7)),
+            ("status", json!("warning")),
+            ("status", json!(null)),
+            ("timestamp", json!("soon")),
+            ("timestamp", json!(-1)),
+            ("biz_opaque_callback_data", json!("somebody else's")),
+            ("biz_opaque_callback_data", json!(null)),
+        ] {
+            let mut report = good.clone();
+            report[name] = value;
+            broken.push(report);
+        }
+        broken.extend([json!(null), json!("text"), json!([]), good.clone()]);
+        let callback = messages(json!({"statuses": broken, "messages": [{"from": "x"}, 7, null]}));
+        assert_eq!((callback.statuses.len(), callback.inbound.len()), (1, 0));
+        let odd = json!({"entry": [
+            null, {"changes": 7}, {"changes": [{"field": "security", "value": {}}, null]},
+            {"changes": [{"field": "messages"}]},
+            {"changes": [{"field": "messages", "value": {"statuses": [good]}}]},
+        ]});
+        assert_eq!(number().read(odd.to_string().as_bytes()).unwrap().statuses.len(), 1);
+        for odd in ["{}", "[]", "null", "7", r#"{"entry": {}}"#] {
+            assert!(number().read(odd.as_bytes()).is_some(), "{odd}");
+        }
+        assert!(number().read(b"{").is_none());
+    }
+
+    #[test]
+    fn what_is_about_another_number_is_passed_over() {
+        let report = json!({
+            "id": "w", "status": "sent", "timestamp": "1", "biz_opaque_callback_data": OTP
+        });
+        let other = json!({"metadata": {"phone_number_id": "999"}, "statuses": [report]});
+        assert!(read("messages", other).statuses.is_empty());
+    }
+}

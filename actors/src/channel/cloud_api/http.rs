@@ -1,0 +1,182 @@
+//! HTTP to the provider: one client with its connections for all numbers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::CloudApiOptions;
+
+/// How long a connection is kept that nobody uses: less than a provider's own patience, because a
+/// request on a connection that is being closed may get lost.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// A client.
+pub(super) struct Http {
+    client: Client<HttpsConnector<HttpConnector>, Payload>,
+    timeout: Duration,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// What `Retry-After` says.
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Bytes,
+}
+
+/// No whole answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoAnswer {
+    /// The request's body was not handed to a connection: the provider surely did nothing.
+    #[error("the provider cannot be reached")]
+    NotWritten,
+    /// It was, so the provider may have done what was asked.
+    #[error("the provider's answer was lost")]
+    Lost,
+}
+
+/// The trusted certificates cannot be read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("TLS cannot be set up: {0}")]
+pub(crate) struct TlsError(String);
+
+impl Http {
+    pub(super) fn new(options: &CloudApiOptions) -> Result<Self, TlsError> {
+        let tls = |error: rustls::Error| TlsError(error.to_string());
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(tls)?;
+        let config = if options.base_url.starts_with("https:") {
+            builder.try_with_platform_verifier().map_err(tls)?.with_no_client_auth()
+        } else {
+            builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+        };
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(options.connect_timeout));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_or_http()
+            .enable_http1()
+            .enable_http2()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(connector);
+        Ok(Self { client, timeout: options.timeout })
+    }
+
+    /// Sends JSON.
+    pub(super) async fn post(
+        &self,
+        uri: Uri,
+        authorization: HeaderValue,
+        body: Vec<u8>,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, NoAnswer> {
+        self.call(Method::POST, uri, authorization, Bytes::from(body), answer_bytes_max).await
+    }
+
+    /// Asks.
+    pub(super) async fn get(
+        &self,
+        uri: Uri,
+        authorization: HeaderValue,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, NoAnswer> {
+        self.call(Method::GET, uri, authorization, Bytes::new(), answer_bytes_max).await
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        uri: Uri,
+        authorization: HeaderValue,
+        body: Bytes,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, NoAnswer> {
+        let taken = Arc::new(AtomicBool::new(false));
+        let mut request = Request::new(Payload { bytes: Some(body), taken: Arc::clone(&taken) });
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.insert(header::AUTHORIZATION, authorization);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let answered = async {
+            let response = self.client.request(request).await.ok()?;
+            let (parts, body) = response.into_parts();
+            let body = read(body, answer_bytes_max).await?;
+            let retry_after = retry_after(&parts.headers);
+            Some(Answer { status: parts.status.as_u16(), retry_after, body })
+        };
+        // The time counts from here to the last byte of the answer.
+        match tokio::time::timeout(self.timeout, answered).await {
+            Ok(Some(answer)) => Ok(answer),
+            _ if taken.load(Ordering::Acquire) => Err(NoAnswer::Lost),
+            _ => Err(NoAnswer::NotWritten),
+        }
+    }
+}
+
+/// Reads a body of at most `max` bytes; what is longer is cut there.
+async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<Bytes> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.ok()?.into_data() else { continue };
+        let room = max - whole.len();
+        whole.extend_from_slice(&data[..data.len().min(room)]);
+        if data.len() > room {
+            break;
+        }
+    }
+    Some(whole.freeze())
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// A request's body. It notes when a connection takes it: before that nothing can have been done.
+struct Payload {
+    bytes: Option<Bytes>,
+    taken: Arc<AtomicBool>,
+}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.taken.store(true, Ordering::Release);
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.as_ref().is_none_or(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}

@@ -1,0 +1,147 @@
+//! What waits to be sent: two lanes, each in the order in which its messages came.
+
+use std::collections::VecDeque;
+
+use crate::channel::{Lane, Outbound};
+use crate::clock::Stopwatch;
+use crate::domain::Timestamp;
+
+/// A message and what has happened to it so far.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(super) message: Outbound,
+    /// Its place in the order.
+    pub(super) sequence: u64,
+    /// How often the channel could not be reached for it.
+    pub(super) refusals: u32,
+    /// It decides whether the breaker closes.
+    pub(super) trial: bool,
+    /// Runs while it is with a channel that takes its time.
+    pub(super) watch: Option<Stopwatch>,
+}
+
+/// The lanes.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    first: VecDeque<Attempt>,
+    bulk: VecDeque<Attempt>,
+    /// Messages that came, ever.
+    count: u64,
+}
+
+impl Lanes {
+    /// Takes a new message in, behind those of its lane.
+    pub(super) fn push(&mut self, message: Outbound) {
+        self.count += 1;
+        let sequence = self.count;
+        let lane = self.of(message.origin.lane());
+        lane.push_back(Attempt { message, sequence, refusals: 0, trial: false, watch: None });
+    }
+
+    /// Takes a message back to the place that it had.
+    pub(super) fn put_back(&mut self, attempt: Attempt) {
+        let lane = self.of(attempt.message.origin.lane());
+        let place = lane.partition_point(|other| other.sequence < attempt.sequence);
+        lane.insert(place, attempt);
+    }
+
+    /// The message that goes next.
+    pub(super) fn pop(&mut self) -> Option<Attempt> {
+        self.first.pop_front().or_else(|| self.bulk.pop_front())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.bulk.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Attempt> {
+        self.first.iter().chain(&self.bulk)
+    }
+
+    /// Takes everything out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
+        self.first.drain(..).chain(self.bulk.drain(..))
+    }
+
+    /// Takes out what is not worth sending any more. Gives when the next one will not be.
+    pub(super) fn expire(&mut self, now: Timestamp, out: &mut Vec<Attempt>) -> Option<Timestamp> {
+        let (mut kept, mut next) = (Self { count: self.count, ..Self::default() }, None);
+        for attempt in self.drain() {
+            let end = attempt.message.give_up_at;
+            if end <= now {
+                out.push(attempt);
+            } else {
+                next = Some(next.map_or(end, |next: Timestamp| next.min(end)));
+                kept.of(attempt.message.origin.lane()).push_back(attempt);
+            }
+        }
+        *self = kept;
+        next
+    }
+
+    const fn of(&mut self, lane: Lane) -> &mut VecDeque<Attempt> {
+        match lane {
+            Lane::First => &mut self.first,
+            Lane::Bulk => &mut self.bulk,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::channel::{Content, Origin};
+    use crate::domain::{MessageId, NumberId};
+
+    pub(in crate::number) fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    /// A text to this phone that is worth sending until this second.
+    pub(in crate::number) fn message(phone: u64, until: u64) -> Outbound {
+        let id = MessageId::from_parts(at(0), u128::from(phone));
+        Outbound {
+            message_id: id,
+            origin: Origin::Message(id),
+            number: NumberId::from_parts(at(0), 1),
+            workspace: "acme".parse().unwrap(),
+            to: format!("+1555{phone:07}").parse().unwrap(),
+            give_up_at: at(until),
+            content: Content::Text("hello".into()),
+        }
+    }
+
+    fn popped(lanes: &mut Lanes) -> Vec<u64> {
+        std::iter::from_fn(|| lanes.pop()).map(|attempt| attempt.sequence).collect()
+    }
+
+    #[test]
+    fn what_is_put_back_has_its_old_place() {
+        let mut lanes = Lanes::default();
+        (0..5).for_each(|phone| lanes.push(message(phone, 9)));
+        let taken: Vec<_> = (0..3).filter_map(|_| lanes.pop()).collect();
+        lanes.push(message(5, 9));
+        let [one, two, three] = <[Attempt; 3]>::try_from(taken).unwrap();
+        lanes.put_back(two);
+        lanes.put_back(three);
+        lanes.put_back(one);
+        assert_eq!(popped(&mut lanes), [1, 2, 3, 4, 5, 6]);
+        assert!(lanes.is_empty());
+    }
+
+    #[test]
+    fn what_is_over_is_taken_out_and_the_order_stays() {
+        let mut lanes = Lanes::default();
+        for (phone, until) in [(1, 30), (2, 10), (3, 20), (4, 10), (5, 40)] {
+            lanes.push(message(phone, until));
+        }
+        let mut out = Vec::new();
+        assert_eq!(lanes.expire(at(9), &mut out), Some(at(10)));
+        assert_eq!((out.len(), lanes.iter().count()), (0, 5));
+        assert_eq!(lanes.expire(at(10), &mut out), Some(at(20)));
+        assert_eq!(out.iter().map(|it| it.sequence).collect::<Vec<_>>(), [2, 4]);
+        lanes.push(message(6, 50));
+        assert_eq!(popped(&mut lanes), [1, 3, 5, 6]);
+        assert_eq!(lanes.expire(at(99), &mut out), None);
+    }
+}

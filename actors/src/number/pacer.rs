@@ -1,0 +1,101 @@
+//! The pacer: so many messages in a second, with one second's worth at once. It delays and drops
+//! nothing.
+
+use crate::domain::Timestamp;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A token bucket, full at first, kept as GCRA keeps it: by the moment at which it is full again.
+/// Pure: the caller tells the time.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    /// Time for one token.
+    token_ns: u64,
+    /// Nanoseconds since the epoch.
+    full_at_ns: u64,
+}
+
+impl Pacer {
+    /// One of this many messages in a second; `None` for 0, which is no limit.
+    pub(super) fn new(messages_per_second: u32) -> Option<Self> {
+        let token_ns = SECOND_NS.checked_div(u64::from(messages_per_second))?.max(1);
+        Some(Self { token_ns, full_at_ns: 0 })
+    }
+
+    /// When the next message may go: `now` or before it if it may at once.
+    pub(super) fn ready_at(&self) -> Timestamp {
+        let ready_ns = (self.full_at_ns + self.token_ns).saturating_sub(SECOND_NS);
+        Timestamp::from_millis(ready_ns.div_ceil(1_000_000))
+    }
+
+    /// Takes a token for a message that goes now.
+    pub(super) fn take(&mut self, now: Timestamp) {
+        let now_ns = now.as_millis().saturating_mul(1_000_000);
+        self.full_at_ns = self.full_at_ns.max(now_ns).saturating_add(self.token_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000 + ms)
+    }
+
+    /// Sends as fast as it may for this long; gives the moments.
+    fn sent(rate: u32, for_ms: u64) -> Vec<u64> {
+        let mut pacer = Pacer::new(rate).unwrap();
+        let mut sent = Vec::new();
+        for ms in 0..for_ms {
+            while pacer.ready_at() <= at(ms) {
+                pacer.take(at(ms));
+                sent.push(ms);
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn a_seconds_worth_goes_at_once_and_then_one_by_one() {
+        for rate in [1, 7, 80, 1000] {
+            let sent = sent(rate, 10_000);
+            let burst = sent.iter().filter(|ms| **ms == 0).count();
+            assert_eq!(burst, rate as usize);
+            // The tenth second ends just before its last token.
+            assert_eq!(sent.len(), 11 * rate as usize - 1, "{rate}");
+        }
+        assert!(Pacer::new(0).is_none());
+    }
+
+    #[test]
+    fn a_pause_fills_it_up_to_one_second() {
+        let mut pacer = Pacer::new(10).unwrap();
+        for now in [0, 60_000, 3_600_000] {
+            for _ in 0..10 {
+                assert!(pacer.ready_at() <= at(now));
+                pacer.take(at(now));
+            }
+            assert_eq!(pacer.ready_at(), at(now + 100));
+        }
+    }
+
+    proptest! {
+        /// In no second more than twice the rate, in no longer time more than the rate and a burst.
+        #[test]
+        fn it_never_lets_more_through(rate in 1_u32..2000, gaps in prop::collection::vec(0_u64..400, 1..200)) {
+            let mut pacer = Pacer::new(rate).unwrap();
+            let (mut now, mut count) = (0, 0_u64);
+            for gap in gaps {
+                now += gap;
+                while pacer.ready_at() <= at(now) {
+                    pacer.take(at(now));
+                    count += 1;
+                }
+                prop_assert!(count <= u64::from(rate) + now * u64::from(rate) / 1000 + 1);
+            }
+        }
+    }
+}

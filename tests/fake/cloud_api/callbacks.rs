@@ -1,0 +1,97 @@
+//! Reports on messages, signed as the channel does.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{Accepted, FakeCloudApi, Shared};
+
+/// How messages are reported on.
+#[derive(Debug, Clone)]
+pub struct Callbacks {
+    /// Where the server listens.
+    pub server: SocketAddr,
+    /// The number's callback path.
+    pub path: String,
+    /// What is signed with.
+    pub app_secret: String,
+    /// What is reported, in this order, a callback for each: `sent`, `delivered`, `read`.
+    pub statuses: Vec<String>,
+    /// How long after the message each comes; this long again for the next.
+    pub delay: Duration,
+    /// How often each comes.
+    pub times: u32,
+}
+
+/// The value of `X-Hub-Signature-256`.
+pub fn sign(app_secret: &str, body: &[u8]) -> String {
+    let mac = Hmac::<Sha256>::new_from_slice(app_secret.as_bytes()).unwrap().chain_update(body);
+    let hex: Vec<_> =
+        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={}", hex.concat())
+}
+
+/// A callback about one number.
+pub fn callback(phone_number_id: &str, mut value: Value) -> Value {
+    value["messaging_product"] = "whatsapp".into();
+    value["metadata"] =
+        json!({"display_phone_number": "15550001111", "phone_number_id": phone_number_id});
+    json!({"object": "whatsapp_business_account", "entry": [{
+        "id": "account", "changes": [{"field": "messages", "value": value}],
+    }]})
+}
+
+pub(super) fn report(shared: &Arc<Shared>, accepted: &Accepted, phone_number_id: &str) {
+    let Some(callbacks) = shared.state.lock().unwrap().callbacks.clone() else { return };
+    let bodies = callbacks.statuses.iter().map(|status| {
+        let mut report = json!({
+            "id": accepted.id, "status": status, "timestamp": "1750857384",
+            "recipient_id": accepted.to, "biz_opaque_callback_data": accepted.opaque,
+        });
+        if status == "failed" {
+            report["errors"] = json!([{"code": 131_026, "title": "Message undeliverable"}]);
+        }
+        callback(phone_number_id, json!({"statuses": [report]})).to_string()
+    });
+    let bodies = bodies.collect::<Vec<_>>();
+    let shared = Arc::clone(shared);
+    drop(tokio::spawn(async move {
+        for body in bodies {
+            tokio::time::sleep(callbacks.delay).await;
+            for _ in 0..callbacks.times {
+                let status = post(&callbacks, &body).await.unwrap_or(0);
+                shared.state.lock().unwrap().callback_answers.push(status);
+            }
+        }
+    }));
+}
+
+/// Posts a callback on a connection of its own; gives the status of the answer.
+async fn post(callbacks: &Callbacks, body: &str) -> Option<u16> {
+    let Callbacks { server, path, app_secret, .. } = callbacks;
+    let signature = sign(app_secret, body.as_bytes());
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {server}\r\nContent-Type: application/json\r\n\
+         X-Hub-Signature-256: {signature}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(server).await.ok()?;
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok()?;
+    std::str::from_utf8(&answer).ok()?.split(' ').nth(1)?.parse().ok()
+}
+
+impl FakeCloudApi {
+    /// Posts a callback of the caller's own making, signed; gives the status of the answer.
+    pub async fn post(&self, callbacks: &Callbacks, body: &Value) -> Option<u16> {
+        let (callbacks, body) = (callbacks.clone(), body.to_string());
+        self.runtime.spawn(async move { post(&callbacks, &body).await }).await.unwrap()
+    }
+}

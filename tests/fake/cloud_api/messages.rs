@@ -1,0 +1,104 @@
+//! Requests for messages.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::server::Answer;
+use super::{Accepted, KEPT, Request, Scripted, Shared, callbacks};
+
+/// A refusal in the form of the channel.
+pub(super) fn error(status: u16, code: u32) -> Answer {
+    let body = json!({"error": {
+        "message": format!("(#{code}) scripted"),
+        "type": "OAuthException",
+        "code": code,
+        "error_data": {"messaging_product": "whatsapp", "details": format!("details of {code}")},
+        "fbtrace_id": "fake",
+    }});
+    Answer(status, body.to_string())
+}
+
+/// Takes a message or refuses it; `None` when the answer is lost.
+pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Option<Answer> {
+    let Some((to, body)) = read(body) else { return Some(error(400, 100)) };
+    let scripted = shared.next_script(&to);
+    match scripted {
+        Some(Scripted::Error { status, code }) => return Some(error(status, code)),
+        Some(Scripted::Raw { status, body }) => return Some(Answer(status, body)),
+        _ => {}
+    }
+    if let Some(code) = shared.buckets.refuse(&to) {
+        return Some(error(400, code));
+    }
+    let accepted = shared.accept(to, body);
+    let phone_number_id = path.split('/').nth(2).unwrap_or_default();
+    callbacks::report(shared, &accepted, phone_number_id);
+    match scripted {
+        Some(Scripted::Lost) => return None,
+        Some(Scripted::Slow(wait)) => tokio::time::sleep(wait).await,
+        _ => {}
+    }
+    let answer = json!({
+        "messaging_product": "whatsapp",
+        "contacts": [{"input": accepted.to, "wa_id": accepted.to}],
+        "messages": [{"id": accepted.id, "message_status": "accepted"}],
+    });
+    Some(Answer(200, answer.to_string()))
+}
+
+/// The recipient and the whole body, if it has what every message must.
+fn read(body: &[u8]) -> Option<(String, Value)> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let to = body["to"].as_str()?.to_owned();
+    let digits = to.bytes().all(|byte| byte.is_ascii_digit());
+    let content = &body[body["type"].as_str()?];
+    let whole = body["messaging_product"] == "whatsapp" && content.is_object();
+    (digits && whole).then_some((to, body))
+}
+
+impl Shared {
+    pub(super) fn note(&self, path: &str, authorization: &str, body: &[u8]) {
+        let state = &mut *self.state.lock().unwrap();
+        keep(&mut state.requests);
+        state.requests.push(Request {
+            path: path.to_owned(),
+            authorization: authorization.to_owned(),
+            body: body.to_vec(),
+        });
+    }
+
+    fn next_script(&self, to: &str) -> Option<Scripted> {
+        let state = &mut *self.state.lock().unwrap();
+        let of = if state.scripts.contains_key(to) { to } else { "" };
+        let (scripted, times) = state.scripts.get_mut(of)?;
+        let scripted = scripted.clone();
+        if let Some(times) = times {
+            *times -= 1;
+            if *times == 0 {
+                state.scripts.remove(of);
+            }
+        }
+        Some(scripted)
+    }
+
+    fn accept(&self, to: String, body: Value) -> Accepted {
+        let state = &mut *self.state.lock().unwrap();
+        state.accepted_count += 1;
+        let opaque = body["biz_opaque_callback_data"].as_str().unwrap_or_default().to_owned();
+        *state.by_recipient.entry(to.clone()).or_default() += 1;
+        *state.by_opaque.entry(opaque.clone()).or_default() += 1;
+        let id = format!("wamid.fake{}", state.accepted_count);
+        let accepted = Accepted { id, to, opaque, body };
+        keep(&mut state.accepted);
+        state.accepted.push(accepted.clone());
+        accepted
+    }
+}
+
+/// Makes room for one more; half goes at a time, so that it is seldom.
+fn keep<T>(kept: &mut Vec<T>) {
+    if kept.len() >= KEPT {
+        kept.drain(..KEPT / 2);
+    }
+}

@@ -1,0 +1,226 @@
+//! A fake of the chat-app channel's Cloud API on loopback, for tests, benches and trying things out.
+//! It runs on a thread of its own and goes when it is dropped.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    clippy::unwrap_used,
+    reason = "shared by several programs, none of which uses all of it; a fake that cannot go on \
+              should fail where it stands"
+)]
+
+mod callbacks;
+mod limits;
+mod messages;
+mod server;
+mod templates;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+pub use callbacks::{Callbacks, callback, sign};
+pub use limits::Limit;
+pub use templates::template;
+
+use limits::Buckets;
+
+/// What becomes of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scripted {
+    /// It is refused with this error code and HTTP status.
+    Error { status: u16, code: u32 },
+    /// It is answered with this status and body, whatever they are.
+    Raw { status: u16, body: String },
+    /// It is taken, and the connection is dropped without an answer.
+    Lost,
+    /// It is taken, and the answer comes this much later.
+    Slow(Duration),
+}
+
+/// A message that was taken.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    /// What the fake calls it.
+    pub id: String,
+    /// Who gets it: digits only.
+    pub to: String,
+    /// The sender's own id.
+    pub opaque: String,
+    /// The whole request.
+    pub body: Value,
+}
+
+/// A request for a message.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub path: String,
+    pub authorization: String,
+    pub body: Vec<u8>,
+}
+
+/// The fake.
+pub struct FakeCloudApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    runtime: Handle,
+    /// Dropped, it ends the thread.
+    _stop: oneshot::Sender<()>,
+}
+
+/// What its connections share.
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    buckets: Buckets,
+}
+
+#[derive(Default)]
+struct State {
+    /// The only bearer token that is taken; everyone's without one.
+    token: Option<String>,
+    /// By recipient; for all of them under the empty name. Each holds for a number of messages.
+    scripts: HashMap<String, (Scripted, Option<u32>)>,
+    /// The newest requests for messages.
+    requests: Vec<Request>,
+    /// The newest messages that were taken.
+    accepted: Vec<Accepted>,
+    accepted_count: u64,
+    by_recipient: HashMap<String, u32>,
+    by_opaque: HashMap<String, u32>,
+    templates: Vec<Value>,
+    callbacks: Option<Callbacks>,
+    /// HTTP statuses that callbacks were answered with; 0 for none.
+    callback_answers: Vec<u16>,
+}
+
+/// Requests and messages that are kept whole.
+const KEPT: usize = 10_000;
+
+impl FakeCloudApi {
+    /// One on a free port.
+    pub fn start() -> Self {
+        Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    /// One on this address.
+    pub fn listen(address: SocketAddr) -> Self {
+        let shared = Arc::new(Shared::default());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (started, start) = std::sync::mpsc::channel();
+        let serving = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("fake-cloud-api".to_owned());
+        let run = move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+                started.send((listener.local_addr().unwrap(), Handle::current())).unwrap();
+                tokio::select! {
+                    () = server::serve(listener, serving) => {}
+                    _ = stopped => {}
+                }
+            });
+        };
+        drop(thread.spawn(run).unwrap());
+        let (address, runtime) = start.recv().unwrap();
+        Self { address, shared, runtime, _stop: stop }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What stands before every path of it.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Takes this bearer token only; every other one is answered 190.
+    pub fn set_token(&self, token: &str) {
+        self.state(|state| state.token = Some(token.to_owned()));
+    }
+
+    /// Scripts what becomes of messages to a phone (digits only), or to all: until the next script
+    /// for the same, or for the next `times`.
+    pub fn script(&self, to: Option<&str>, scripted: Scripted, times: Option<u32>) {
+        let to = to.unwrap_or_default().to_owned();
+        self.state(|state| state.scripts.insert(to, (scripted, times)));
+    }
+
+    /// Answers with this error code and HTTP status from now on.
+    pub fn fail(&self, status: u16, code: u32) {
+        self.script(None, Scripted::Error { status, code }, None);
+    }
+
+    /// Forgets all scripts.
+    pub fn heal(&self) {
+        self.state(|state| state.scripts.clear());
+    }
+
+    /// Answers 130429 to what is over this rate.
+    pub fn limit_number(&self, limit: Option<Limit>) {
+        self.shared.buckets.limit_number(limit);
+    }
+
+    /// Answers 131056 to what is over this rate to one recipient.
+    pub fn limit_pairs(&self, limit: Option<Limit>) {
+        self.shared.buckets.limit_pairs(limit);
+    }
+
+    /// The newest requests for messages, oldest first.
+    pub fn requests(&self) -> Vec<Request> {
+        self.state(|state| state.requests.clone())
+    }
+
+    /// The newest messages that were taken, oldest first.
+    pub fn accepted(&self) -> Vec<Accepted> {
+        self.state(|state| state.accepted.clone())
+    }
+
+    /// Messages that were taken, ever.
+    pub fn accepted_count(&self) -> u64 {
+        self.state(|state| state.accepted_count)
+    }
+
+    /// Messages to a recipient (digits only) that were taken.
+    pub fn accepted_to(&self, to: &str) -> u32 {
+        self.state(|state| state.by_recipient.get(to).copied().unwrap_or_default())
+    }
+
+    /// Messages with the sender's own id that were taken: more than one is one too many.
+    pub fn accepted_of(&self, opaque: &str) -> u32 {
+        self.state(|state| state.by_opaque.get(opaque).copied().unwrap_or_default())
+    }
+
+    /// The most that were taken with one id of the sender's.
+    pub fn most_of_one(&self) -> u32 {
+        self.state(|state| state.by_opaque.values().copied().max().unwrap_or_default())
+    }
+
+    /// The account's templates, in the form of [`template`].
+    pub fn set_templates(&self, templates: Vec<Value>) {
+        self.state(|state| state.templates = templates);
+    }
+
+    /// Reports on messages that are taken from now on.
+    pub fn call_back(&self, callbacks: Option<Callbacks>) {
+        self.state(|state| state.callbacks = callbacks);
+    }
+
+    /// HTTP statuses that its callbacks were answered with, in that order; 0 is no answer.
+    pub fn callback_answers(&self) -> Vec<u16> {
+        self.state(|state| state.callback_answers.clone())
+    }
+
+    fn state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.shared.state.lock().unwrap())
+    }
+}

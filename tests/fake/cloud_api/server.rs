@@ -1,0 +1,69 @@
+//! Connections and paths.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Response, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use super::{Shared, messages, templates};
+
+/// Status and body.
+pub(super) struct Answer(pub(super) u16, pub(super) String);
+
+/// Accepts connections for ever.
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let shared = Arc::clone(&shared);
+        let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+        drop(tokio::spawn(async move {
+            let connection = hyper::server::conn::http1::Builder::new();
+            // It ends with an error when the client goes, or is dropped on purpose.
+            connection.serve_connection(TokioIo::new(stream), service).await.ok();
+        }));
+    }
+}
+
+/// Answers a request; an error drops the connection.
+async fn answer(
+    shared: Arc<Shared>,
+    request: hyper::Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, io::Error> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let path = parts.uri.path().to_owned();
+    let authorization = parts.headers.get(header::AUTHORIZATION);
+    let authorization = authorization.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let segments: Vec<_> = path.trim_start_matches('/').split('/').collect();
+    let known = shared.state.lock().unwrap().token.as_deref().is_none_or(|token| {
+        authorization.strip_prefix("Bearer ").is_some_and(|given| given == token)
+    });
+    let is_message = matches!(segments[..], [_, _, "messages"]);
+    if is_message {
+        shared.note(&path, authorization, &body);
+    }
+    let Answer(status, json) = match (parts.method, &segments[..]) {
+        _ if !known => messages::error(401, 190),
+        (Method::POST, _) if is_message => match messages::take(&shared, &path, &body).await {
+            Some(answer) => answer,
+            None => return Err(io::Error::other("the answer is lost")),
+        },
+        (Method::GET, [_, _, "message_templates"]) => {
+            templates::page(&shared, parts.uri.query().unwrap_or_default())
+        }
+        (Method::GET, [_, id]) => Answer(200, serde_json::json!({ "id": id }).to_string()),
+        _ => messages::error(400, 100),
+    };
+    let response = Response::builder()
+        .status(status)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::from(json));
+    response.map_err(io::Error::other)
+}

@@ -1,0 +1,119 @@
+//! What the chat-app channel calls back.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cloud_api::{APP_SECRET, Rig, VERIFY_TOKEN};
+use crate::fake::{Callbacks, callback, sign};
+use crate::world::{Reply, eventually};
+
+fn path(rig: &Rig) -> String {
+    rig.number["callback_path"].as_str().unwrap().to_owned()
+}
+
+async fn post_signed(rig: &Rig, signature: &str, body: &[u8]) -> Reply {
+    let headers = [("X-Hub-Signature-256", signature), ("Content-Type", "application/json")];
+    rig.server.stranger().call("POST", &path(rig), &headers, body).await
+}
+
+async fn post(rig: &Rig, body: &Value) -> Reply {
+    let body = body.to_string();
+    post_signed(rig, &sign(APP_SECRET, body.as_bytes()), body.as_bytes()).await
+}
+
+fn report(id: &str, status: &str) -> Value {
+    let errors = json!([{"code": 131_026, "title": "Message undeliverable"}]);
+    let errors = if status == "failed" { errors } else { Value::Null };
+    callback(
+        "106",
+        json!({"statuses": [{
+            "id": "wamid.1", "status": status, "timestamp": "1750857384", "recipient_id": "1",
+            "biz_opaque_callback_data": id, "errors": errors,
+        }]}),
+    )
+}
+
+#[tokio::test]
+async fn the_address_is_verified_by_its_token() {
+    let rig = Rig::new().await;
+    let stranger = rig.server.stranger();
+    let ask = async |mode: &str, token: &str| {
+        let query = format!("hub.mode={mode}&hub.verify_token={token}&hub.challenge=1158201444");
+        stranger.get(&format!("{}?{query}", path(&rig))).await
+    };
+    let verified = ask("subscribe", VERIFY_TOKEN).await;
+    assert_eq!((verified.status, verified.text().as_str()), (200, "1158201444"));
+    assert!(verified.header("content-type").unwrap().starts_with("text/plain"));
+    ask("subscribe", "another").await.check(403, "FORBIDDEN");
+    ask("subscribe", "").await.check(403, "FORBIDDEN");
+    ask("unsubscribe", VERIFY_TOKEN).await.check(403, "FORBIDDEN");
+    stranger.get(&path(&rig)).await.check(403, "FORBIDDEN");
+}
+
+#[tokio::test]
+async fn what_is_not_signed_changes_nothing() {
+    let rig = Rig::new().await;
+    let id = rig.send("+15551234567").await;
+    rig.becomes(&id, "sent").await;
+    let body = report(&id, "failed").to_string();
+    let good = sign(APP_SECRET, body.as_bytes());
+    for bad in ["", "sha256=", &good[7..], &good.replace("sha256", "sha1"), &sign("x", b"y")] {
+        post_signed(&rig, bad, body.as_bytes()).await.check(401, "UNAUTHORIZED");
+    }
+    // The very bytes are signed, not what they mean.
+    let spaced = format!("{body} ");
+    post_signed(&rig, &good, spaced.as_bytes()).await.check(401, "UNAUTHORIZED");
+    rig.becomes(&id, "sent").await;
+    assert_eq!(post_signed(&rig, &good, body.as_bytes()).await.status, 200);
+}
+
+#[tokio::test]
+async fn only_numbers_of_a_provider_have_an_address() {
+    let rig = Rig::new().await;
+    let admin = rig.server.admin();
+    let numbers = "/admin/v1/workspaces/acme/numbers";
+    let sandbox = admin.post(numbers, json!({"kind": "sandbox"})).await.ok();
+    let stranger = rig.server.stranger();
+    let unknown = ["num_01jd3v0x5n8m7k2q4r6s8t0w2y", "x", sandbox["id"].as_str().unwrap()];
+    for number in unknown {
+        let path = format!("/channels/cloud-api/{number}");
+        stranger.get(&path).await.check(404, "NOT_FOUND");
+        stranger.post(&path, json!({})).await.check(404, "NOT_FOUND");
+    }
+    let id = rig.number["id"].as_str().unwrap();
+    admin.delete(&format!("{numbers}/{id}")).await.ok();
+    post(&rig, &json!({})).await.check(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_callback_may_be_large_and_odd_but_not_without_end() {
+    let rig = Rig::new().await;
+    let large = json!({"entry": [], "filler": "x".repeat(2 << 20)});
+    assert_eq!(post(&rig, &large).await.status, 200);
+    let larger = json!({"entry": [], "filler": "x".repeat(3 << 20)});
+    post(&rig, &larger).await.check(413, "PAYLOAD_TOO_LARGE");
+    for odd in [json!([]), json!({"entry": 7}), report("otp_01jd3v0x5n8m7k2q4r6s8t0w2y", "read")] {
+        assert_eq!(post(&rig, &odd).await.status, 200, "{odd}");
+    }
+    post_signed(&rig, &sign(APP_SECRET, b"{"), b"{").await.check(400, "VALIDATION_ERROR");
+}
+
+#[tokio::test]
+async fn the_fake_reports_on_what_it_took() {
+    let rig = Rig::new().await;
+    rig.fake.call_back(Some(Callbacks {
+        server: rig.server.address(),
+        path: path(&rig),
+        app_secret: APP_SECRET.to_owned(),
+        // Out of order and twice, as the channel does.
+        statuses: ["delivered", "sent", "read"].map(str::to_owned).to_vec(),
+        delay: Duration::from_millis(1),
+        times: 2,
+    }));
+    let id = rig.send("+15551234567").await;
+    let answered = async || (rig.fake.callback_answers().len() == 6).then_some(());
+    eventually("six answers", answered).await;
+    assert_eq!(rig.fake.callback_answers(), [200; 6]);
+    assert_eq!(rig.fake.accepted_of(&id), 1);
+}
