@@ -10,7 +10,7 @@ use dashmap::DashMap;
 use metrics::Recorder;
 use ractor::ActorRef;
 
-use crate::access::Access;
+use crate::access::{Access, Creations};
 use crate::admin::Admin;
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
@@ -21,6 +21,7 @@ use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
+use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::guard::GuardOptions;
@@ -30,6 +31,7 @@ use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
 
 mod callbacks;
+mod health;
 mod prices;
 mod root;
 mod start;
@@ -38,6 +40,7 @@ mod stop;
 mod tests;
 
 pub use callbacks::{CallbackError, CallbackReceiver};
+pub use health::Health;
 pub use prices::Prices;
 pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use stop::ShutdownError;
@@ -105,6 +108,8 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// How webhooks are delivered.
+    pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
     pub cloud_api: CloudApiOptions,
     /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
@@ -148,6 +153,7 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             channel: None,
             number_messages_per_second: None,
@@ -194,15 +200,6 @@ impl From<StoreError> for StartError {
     }
 }
 
-/// Whether the engine takes work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// Whether it does.
-    pub ready: bool,
-    /// What stands in the way, for an operator.
-    pub reasons: Vec<String>,
-}
-
 /// What all parts of one engine share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -219,7 +216,10 @@ pub(crate) struct Shared {
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
+    pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) recovered: Recovered,
+    /// What limits the making of contacts.
+    pub(crate) creations: Arc<Creations>,
 }
 
 /// The directory of workspaces and the way to their supervisor.
@@ -353,23 +353,6 @@ impl Engine {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.inner.shared.clock
-    }
-
-    /// Whether the engine takes work.
-    #[must_use]
-    pub fn health(&self) -> Health {
-        let shared = &self.inner.shared;
-        let mut reasons = Vec::new();
-        if !shared.admission.is_open() {
-            reasons.push("shutting down".to_owned());
-        }
-        if !shared.writer.is_healthy() {
-            reasons.push("storage is failing".to_owned());
-        }
-        if self.inner.root.get_status() != ractor::ActorStatus::Running {
-            reasons.push("the engine's supervisor has stopped".to_owned());
-        }
-        Health { ready: reasons.is_empty(), reasons }
     }
 
     /// Moves engine time forward and has its consequences seen to: when this returns, what has

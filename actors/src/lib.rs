@@ -47,6 +47,7 @@
 //! |---|---|
 //! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
 //! | send, verify, resend, read events | [`Workspace`] |
+//! | make, find and group contacts; keep opt-outs | [`Workspace`] |
 //! | send messages, take what a provider calls back | [`Workspace::send_message`], [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
@@ -76,6 +77,7 @@ mod sealed;
 mod snapshots;
 pub mod store;
 mod supervise;
+mod webhook;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
@@ -95,6 +97,13 @@ pub use engine::{
 pub use keys::MasterKeys;
 pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
 pub use number::providers::CustomChannel;
+pub use webhook::WebhookOptions;
+pub use webhook::delivery::DisabledReason;
+pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
+pub use webhook::guard::{AddressRules, WebhookUrlError};
+pub use webhook::records::Delivery as WebhookDelivery;
+pub use webhook::replay::{Replay, ReplayError};
+pub use webhook::signature::WebhookSecret;
 pub use workspace::guard::{GuardMode, GuardOptions};
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
@@ -105,6 +114,11 @@ pub use workspace::messages::{
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
+    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
+    NewContact, ReadContactError, Segment, SegmentError, Suppression, SuppressionsPage,
+    UnsuppressError, UpdateContactError,
+};
+pub use workspace::{
     EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, Workspace,
+    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

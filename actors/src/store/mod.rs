@@ -60,6 +60,14 @@ pub enum Table {
     Events,
     /// Answers that are given again under an idempotency key.
     Idempotency,
+    /// Contacts, and who has a phone.
+    Contacts,
+    /// What contacts are listed and searched by.
+    ContactIndex,
+    /// Saved filters of contacts.
+    Segments,
+    /// Webhook endpoints, and what follows their deliveries.
+    Webhooks,
     /// Single messages: where each stands, and what it says.
     Messages,
     /// When a contact last wrote to a number.
@@ -81,6 +89,10 @@ impl Table {
         Self::Buckets,
         Self::Events,
         Self::Idempotency,
+        Self::Contacts,
+        Self::ContactIndex,
+        Self::Segments,
+        Self::Webhooks,
         Self::Messages,
         Self::Windows,
         Self::Received,
@@ -98,6 +110,10 @@ impl Table {
             Self::Buckets => "buckets",
             Self::Events => "events",
             Self::Idempotency => "idempotency",
+            Self::Contacts => "contacts",
+            Self::ContactIndex => "contact_index",
+            Self::Segments => "segments",
+            Self::Webhooks => "webhooks",
             Self::Messages => "messages",
             Self::Windows => "windows",
             Self::Received => "received",

@@ -108,6 +108,8 @@ impl Actor for WorkspaceActor {
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
         loaded.number = loaded.core.number.map(|number| self.shared.numbers.slot(number));
+        // Of what a predecessor had written, nobody may have been told.
+        self.slot.audience.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
         drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(())
@@ -184,6 +186,9 @@ impl WorkspaceActor {
             WorkspaceMessage::Committed(group, result) => {
                 result?;
                 state.pending.committed(group);
+                if state.untold.committed(group) {
+                    self.slot.audience.log_has_grown(&self.shared.webhooks);
+                }
                 self.shared.numbers.dispatch(state.gate.open(group));
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }

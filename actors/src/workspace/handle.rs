@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::domain::{EventId, PublicEvent, RequestId, Timestamp, WorkspaceId};
+use crate::domain::{EventId, LogEntry, PublicEvent, RequestId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::random;
 use crate::store::{Store, StoreError};
@@ -29,8 +29,8 @@ const STARTS_MAX: usize = 3;
 /// been carried out.
 #[derive(Clone)]
 pub struct Workspace {
-    shared: Arc<Shared>,
-    slot: Arc<Slot>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) slot: Arc<Slot>,
 }
 
 /// Entries of a workspace's event log.
@@ -53,6 +53,14 @@ pub struct EventEntry {
     pub at: Timestamp,
     /// What happened.
     pub event: PublicEvent,
+}
+
+impl EventEntry {
+    /// The entry at `sequence` of a workspace's log.
+    pub(crate) fn of(workspace: &WorkspaceId, sequence: u64, entry: LogEntry) -> Self {
+        let id = entry.id(workspace, sequence);
+        Self { id, sequence, at: entry.at, event: entry.event }
+    }
 }
 
 impl std::fmt::Debug for Workspace {
@@ -136,9 +144,8 @@ impl Workspace {
         limit: usize,
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
-        let shared = Arc::clone(&self.shared);
         let kind = kind.map(str::to_owned);
-        self.read(move |_, id| read_events(&shared, id, after, limit, kind.as_deref())).await
+        self.read(move |store, id| read_events(store, id, after, limit, kind.as_deref())).await
     }
 
     /// Reads what is committed, without asking the actor.
@@ -228,18 +235,17 @@ impl From<Unavailable> for ResendOtpError {
 }
 
 fn read_events(
-    shared: &Shared,
+    store: &dyn Store,
     id: &WorkspaceId,
     after: u64,
     limit: usize,
     kind: Option<&str>,
 ) -> Result<EventsPage, StoreError> {
     let mut page = EventsPage { entries: Vec::new(), next_after: after };
-    super::log::read(shared.store.as_ref(), id, after, &mut |sequence, entry| {
+    super::log::read(store, id, after, &mut |sequence, entry| {
         page.next_after = sequence;
         if kind.is_none_or(|kind| entry.event.kind() == kind) {
-            let id = entry.id(id, sequence);
-            page.entries.push(EventEntry { id, sequence, at: entry.at, event: entry.event });
+            page.entries.push(EventEntry::of(id, sequence, entry));
         }
         page.entries.len() < limit && sequence - after < EVENTS_LOOKED_AT_MAX
     })?;

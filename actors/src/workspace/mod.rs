@@ -4,8 +4,10 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+pub(crate) mod audience;
 pub(crate) mod command;
 mod configure;
+mod contacts;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
@@ -17,7 +19,7 @@ mod inbound;
 mod index;
 pub(crate) mod load;
 mod loaded;
-mod log;
+pub(crate) mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
 pub(crate) mod number_news;
@@ -28,17 +30,26 @@ pub(crate) mod records;
 mod reported;
 mod sends;
 pub(crate) mod slot;
+mod suppressions;
 mod templates;
 mod unsent;
 pub(crate) mod view;
+mod webhooks;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
+pub use contacts::{
+    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
+    NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+};
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
+pub(crate) use webhooks::disable_webhook;
+pub use webhooks::{WebhookChange, WebhookError};
 
 use crate::domain::{Destinations, Limits};
 use crate::number::info::NumberInfo;
