@@ -77,10 +77,14 @@ struct Rig {
 
 impl Rig {
     async fn new(messages_per_second: u32) -> Self {
+        Self::on(CrashingStore::new(), messages_per_second).await
+    }
+
+    async fn on(store: impl Store, messages_per_second: u32) -> Self {
         let script = Arc::new(Script::default());
         let options = EngineOptions {
             channel: Some(CustomChannel(Arc::new(Scripted(Arc::clone(&script))))),
-            ..options(CrashingStore::new(), START)
+            ..options(store, START)
         };
         *script.clock.lock() = Some(options.clock.clone());
         let engine = Engine::start(options).await.unwrap();
@@ -109,10 +113,14 @@ impl Rig {
         requests
     }
 
-    async fn settle(&self) {
+    async fn settle_actors(&self) {
         for _ in 0..30 {
             tokio::task::yield_now().await;
         }
+    }
+
+    async fn settle(&self) {
+        self.settle_actors().await;
         self.engine.shared().writer.barrier().await.ok();
         self.engine.beat().await;
     }
@@ -290,4 +298,29 @@ async fn a_lost_answer_is_not_repeated_and_stops_nothing() {
     for request in requests {
         assert_eq!(rig.delivery(request).await, Delivery::Unknown);
     }
+}
+
+/// One group makes a message durable and takes its number away: the message must not be left.
+#[tokio::test(start_paused = true)]
+async fn what_becomes_durable_with_the_disconnection_fails() {
+    let store = super::gated::Gated::default();
+    let rig = Rig::on(store.clone(), 0).await;
+    let numbers = rig.engine.admin().numbers(&id("acme")).await.unwrap();
+    let (engine, acme, number) = (rig.engine.clone(), rig.acme.clone(), numbers[0].id);
+    // While this commit waits, the next group fills.
+    store.shut();
+    let first = tokio::spawn(async move { engine.admin().add_credits(&id("acme"), 1).await });
+    rig.settle_actors().await;
+    let sending = tokio::spawn(async move { acme.send_otp(SendOtp::to(phone(1))).await });
+    rig.settle_actors().await;
+    let engine = rig.engine.clone();
+    let disconnecting =
+        tokio::spawn(async move { engine.admin().disconnect_number(&id("acme"), number).await });
+    rig.settle_actors().await;
+    store.open();
+    first.await.unwrap().unwrap();
+    disconnecting.await.unwrap().unwrap();
+    let request = sending.await.unwrap().unwrap().request_id;
+    until("it has failed", async || rig.delivery(request).await == Delivery::Failed).await;
+    assert_eq!((rig.calls(), credits(&rig.engine, "acme").await), (0, 1_001));
 }
