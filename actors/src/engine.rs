@@ -9,7 +9,7 @@ use dashmap::DashMap;
 use metrics::Recorder;
 use ractor::ActorRef;
 
-use crate::access::Access;
+use crate::access::{Access, Creations};
 use crate::admin::Admin;
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
@@ -212,6 +212,8 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) recovered: Recovered,
+    /// What limits the making of contacts.
+    pub(crate) creations: Arc<Creations>,
 }
 
 /// The directory of workspaces and the way to their supervisor.

@@ -47,6 +47,7 @@
 //! |---|---|
 //! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
 //! | send, verify, resend, read events | [`Workspace`] |
+//! | make, find and group contacts; keep opt-outs | [`Workspace`] |
 //! | send messages, take what a provider calls back | [`Workspace::send_message`], [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
@@ -102,6 +103,11 @@ pub use workspace::message::{
 pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
+};
+pub use workspace::{
+    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
+    NewContact, ReadContactError, Segment, SegmentError, Suppression, SuppressionsPage,
+    UnsuppressError, UpdateContactError,
 };
 pub use workspace::{
     EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,

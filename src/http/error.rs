@@ -212,7 +212,6 @@ impl ApiError {
         self.code
     }
 
-    #[cfg(test)]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

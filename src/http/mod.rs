@@ -4,6 +4,7 @@ mod admin;
 mod auth;
 mod body;
 mod channels;
+mod contacts;
 mod docs;
 mod drain;
 mod error;
@@ -20,6 +21,8 @@ mod reply;
 mod request_id;
 mod route;
 mod sandbox;
+mod segments;
+mod suppressions;
 mod templates;
 
 use std::sync::Arc;
@@ -54,6 +57,8 @@ pub struct AppOptions {
     pub sandbox: bool,
     /// Most bytes of a request's body.
     pub max_body_bytes: usize,
+    /// Most bytes of the body of a request that makes many contacts.
+    pub max_contacts_batch_body_bytes: usize,
     /// Longest wait for a request's body.
     pub body_timeout: Duration,
     /// Longest wait for a handler.
@@ -71,6 +76,7 @@ impl AppOptions {
             metrics,
             sandbox: settings.sandbox.enabled,
             max_body_bytes: settings.server.max_body_bytes,
+            max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
             drain: Drain::default(),
@@ -84,6 +90,7 @@ pub(crate) struct Edge {
     admin_token: AdminToken,
     metrics: Metrics,
     max_body_bytes: usize,
+    max_contacts_batch_body_bytes: usize,
     body_timeout: Duration,
     handler_timeout: Duration,
     drain: Drain,
@@ -101,6 +108,7 @@ pub fn app(engine: Engine, options: AppOptions) -> Router {
         admin_token: options.admin_token,
         metrics: options.metrics,
         max_body_bytes: options.max_body_bytes,
+        max_contacts_batch_body_bytes: options.max_contacts_batch_body_bytes,
         body_timeout: options.body_timeout,
         handler_timeout: options.handler_timeout,
         drain: options.drain,
@@ -129,6 +137,12 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
+        .and(contacts::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(contacts::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(segments::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(segments::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(admin::routes(Routes::guarded(Administrator)));
     if sandbox {
         routes.and(sandbox::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

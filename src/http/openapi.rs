@@ -11,7 +11,10 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
-use super::{admin, channels, docs, events, health, messages, otp, sandbox, templates};
+use super::{
+    admin, channels, contacts, docs, events, health, messages, otp, sandbox, segments,
+    suppressions, templates,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,6 +37,10 @@ use super::{admin, channels, docs, events, health, messages, otp, sandbox, templ
     ),
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
+        contacts::create, contacts::list, contacts::read, contacts::update, contacts::delete,
+        contacts::batch::create,
+        segments::create, segments::list, segments::read, segments::delete, segments::members,
+        suppressions::create, suppressions::list, suppressions::delete,
         messages::send, messages::read,
         templates::list,
         events::list,
@@ -52,6 +59,9 @@ use super::{admin, channels, docs, events, health, messages, otp, sandbox, templ
     components(schemas(ErrorAnswer)),
     tags(
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
+        (name = "Contacts", description = "Contacts; scopes `contacts:read` and `contacts:write`"),
+        (name = "Segments", description = "Saved filters of contacts; the scopes of contacts"),
+        (name = "Suppressions", description = "Phones that have opted out; the scopes of contacts"),
         (name = "Messaging", description = "Messages and templates; scope `messaging:send`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
@@ -194,6 +204,9 @@ impl Area {
         // These take a query.
         let lists = [
             "/v1/events",
+            "/contacts",
+            "/v1/segments",
+            "/v1/suppressions",
             "/v1/sandbox/messages",
             "/workspaces",
             "/keys",
@@ -214,6 +227,8 @@ impl Area {
         }
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
+            "/v1/contacts" if has_body => refusals.extend([409, 422]),
+            "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             "/readyz" => refusals.push(503),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),

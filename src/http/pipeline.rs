@@ -41,13 +41,32 @@ pub(crate) type Answer = Result<Reply, ApiError>;
 pub(crate) enum Takes {
     /// Nothing.
     NoBody,
-    /// Reads it whole, as JSON.
-    Json,
+    /// Reads it whole, as JSON of at most this size.
+    Json(BodySize),
     /// Reads it whole, whatever it is.
     Raw {
         /// Most bytes of it.
         max_bytes: usize,
     },
+}
+
+/// How large a body may be, by what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodySize {
+    /// Most of them.
+    Usual,
+    /// Many contacts.
+    ContactsBatch,
+}
+
+impl BodySize {
+    /// Most bytes.
+    fn max(self, edge: &Edge) -> usize {
+        match self {
+            Self::Usual => edge.max_body_bytes,
+            Self::ContactsBatch => edge.max_contacts_batch_body_bytes,
+        }
+    }
 }
 
 /// A request that may be handled.
@@ -200,8 +219,8 @@ async fn receive<C>(
             body::discard(&parts.headers, body, patience).await;
             Ok((caller, Bytes::new()))
         }
-        (Ok(caller), Takes::Json) => {
-            body::read(&parts.headers, body, edge.max_body_bytes, patience)
+        (Ok(caller), Takes::Json(size)) => {
+            body::read(&parts.headers, body, size.max(edge), patience)
                 .await
                 .map(|bytes| (caller, bytes))
         }

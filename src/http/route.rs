@@ -10,7 +10,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::Edge;
 use super::auth::Guard;
-use super::pipeline::{Answer, Call, Stage, Takes};
+use super::pipeline::{Answer, BodySize, Call, Stage, Takes};
 
 /// A route before there is an engine to serve it.
 struct Entry {
@@ -47,7 +47,16 @@ impl<G: Guard> Routes<G> {
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Answer> + Send + 'static,
     {
-        self.add(Method::POST, MethodFilter::POST, path, Takes::Json, handler)
+        self.add(Method::POST, MethodFilter::POST, path, Takes::Json(BodySize::Usual), handler)
+    }
+
+    /// One that takes bodies of another size than most.
+    pub(crate) fn post_sized<H, F>(self, path: &'static str, size: BodySize, handler: H) -> Self
+    where
+        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        self.add(Method::POST, MethodFilter::POST, path, Takes::Json(size), handler)
     }
 
     /// A `POST` whose body is taken as it comes, whatever its type.
@@ -64,7 +73,7 @@ impl<G: Guard> Routes<G> {
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Answer> + Send + 'static,
     {
-        self.add(Method::PUT, MethodFilter::PUT, path, Takes::Json, handler)
+        self.add(Method::PUT, MethodFilter::PUT, path, Takes::Json(BodySize::Usual), handler)
     }
 
     pub(crate) fn patch<H, F>(self, path: &'static str, handler: H) -> Self
@@ -72,7 +81,7 @@ impl<G: Guard> Routes<G> {
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Answer> + Send + 'static,
     {
-        self.add(Method::PATCH, MethodFilter::PATCH, path, Takes::Json, handler)
+        self.add(Method::PATCH, MethodFilter::PATCH, path, Takes::Json(BodySize::Usual), handler)
     }
 
     pub(crate) fn delete<H, F>(self, path: &'static str, handler: H) -> Self

@@ -87,6 +87,9 @@ section! {
     data_dir: PathBuf = value::path, "a path that is not empty";
     /// Most bytes of a request's body.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
+    /// Most bytes of the body of a request that makes many contacts.
+    max_contacts_batch_body_bytes: usize = value::whole(1024..=1 << 30),
+        "a whole number from 1024 to 1073741824";
     /// Longest wait for a request's head.
     head_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for a request's body.

@@ -101,6 +101,11 @@ impl Bucket {
         self.token_ns.saturating_mul(self.limit.get() as u64)
     }
 
+    /// Tokens of a full bucket.
+    pub(super) const fn limit(&self) -> u32 {
+        self.limit.get()
+    }
+
     /// Seconds in which an empty bucket fills.
     pub(super) const fn window_s(&self) -> u32 {
         self.window.as_secs() as u32

@@ -114,6 +114,11 @@ impl Saved {
         Ok(Self(Mutex::new(saved)))
     }
 
+    /// Every name, and the moment at which its bucket is full.
+    pub(super) fn each(&self, mut visit: impl FnMut(&[u8], u64)) {
+        self.0.lock().iter().for_each(|(name, full_at_ns)| visit(name, *full_at_ns));
+    }
+
     /// When a key's bucket is full, as saved.
     pub(super) fn key(&self, key: KeyId, window_s: u32) -> Option<u64> {
         self.0.lock().get(&key_name(key, window_s)).copied()

@@ -5,6 +5,7 @@
 
 mod bucket;
 mod buckets;
+mod creations;
 mod keys;
 
 use std::net::IpAddr;
@@ -24,6 +25,7 @@ use crate::workspace::Workspace;
 
 use bucket::Bucket;
 use buckets::{Addresses, Saved};
+pub(crate) use creations::Creations;
 pub use keys::{CreatedKey, KeyInfo, NewKey, Secret};
 use keys::{KeyHash, KeyRecord};
 
@@ -103,6 +105,7 @@ impl Access {
         let (records, saved) = read?;
         let addresses = Addresses::new(shared.limits.unauthenticated_per_minute);
         addresses.restore(&saved, &shared.clock);
+        shared.creations.restore(&saved, &shared.clock);
         let inner = Inner {
             shared,
             by_hash: DashMap::new(),
@@ -300,6 +303,7 @@ impl Access {
             }
         }
         self.inner.addresses.collect(&mut all, self.clock().now());
+        self.inner.shared.creations.collect(&mut all, self.clock().now());
         all
     }
 }

@@ -204,6 +204,9 @@ macro_rules! event_kinds {
 
 event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
+    ContactCreated = "contact.created", "a contact was made";
+    ContactUpdated = "contact.updated", "a contact was changed";
+    ContactDeleted = "contact.deleted", "a contact was deleted";
     MessageQueued = "message.queued", "a message was accepted for sending";
     MessageSent = "message.sent", "the channel took the message";
     MessageDelivered = "message.delivered", "the message is on the recipient's device";

@@ -136,6 +136,10 @@ identifiers! {
     NumberId = "num_";
     /// An entry of a workspace's event log.
     EventId = "evt_";
+    /// A contact.
+    ContactId = "con_";
+    /// A saved filter of contacts.
+    SegmentId = "seg_";
     /// What the channel calls a message that it took.
     MessageId = "msg_";
 }

@@ -57,6 +57,8 @@ limits! {
     otp_per_phone_hour = 0;
     /// One-time passwords of the workspace in any hour.
     otp_per_workspace_hour = 1000;
+    /// Requests that make contacts in a minute, in the workspace; a token bucket, full at first.
+    contacts_per_minute = 500;
     /// Requests without a good key, for each client address in a minute; a token bucket.
     unauthenticated_per_minute = 60;
 }

@@ -2,7 +2,9 @@
 //! disk. Time and randomness arrive as arguments.
 
 pub mod code;
+pub mod contact;
 pub mod event;
+pub mod fold;
 pub mod id;
 pub mod limits;
 pub mod phone;
@@ -13,8 +15,9 @@ pub mod time;
 pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
+pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
-pub use id::{EventId, IdError, KeyId, MessageId, NumberId, RequestId};
+pub use id::{ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId};
 pub use limits::{Limits, LimitsOverride};
 pub use phone::{Phone, PhoneError};
 pub use scope::{Scope, Scopes};

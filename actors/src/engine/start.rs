@@ -85,6 +85,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         workspaces,
         numbers: Arc::new(numbers),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
+        creations: Arc::default(),
     });
     let access = Access::load(Arc::clone(&shared)).await?;
     let admin = Admin::new(Arc::clone(&shared), access.clone());

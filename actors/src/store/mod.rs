@@ -60,6 +60,12 @@ pub enum Table {
     Events,
     /// Answers that are given again under an idempotency key.
     Idempotency,
+    /// Contacts, and who has a phone.
+    Contacts,
+    /// What contacts are listed and searched by.
+    ContactIndex,
+    /// Saved filters of contacts.
+    Segments,
     /// Single messages: where each stands, and what it says.
     Messages,
     /// When a contact last wrote to a number.
@@ -81,6 +87,9 @@ impl Table {
         Self::Buckets,
         Self::Events,
         Self::Idempotency,
+        Self::Contacts,
+        Self::ContactIndex,
+        Self::Segments,
         Self::Messages,
         Self::Windows,
         Self::Received,
@@ -98,6 +107,9 @@ impl Table {
             Self::Buckets => "buckets",
             Self::Events => "events",
             Self::Idempotency => "idempotency",
+            Self::Contacts => "contacts",
+            Self::ContactIndex => "contact_index",
+            Self::Segments => "segments",
             Self::Messages => "messages",
             Self::Windows => "windows",
             Self::Received => "received",

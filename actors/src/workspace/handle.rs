@@ -29,8 +29,8 @@ const STARTS_MAX: usize = 3;
 /// been carried out.
 #[derive(Clone)]
 pub struct Workspace {
-    shared: Arc<Shared>,
-    slot: Arc<Slot>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) slot: Arc<Slot>,
 }
 
 /// Entries of a workspace's event log.
@@ -136,9 +136,8 @@ impl Workspace {
         limit: usize,
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
-        let shared = Arc::clone(&self.shared);
         let kind = kind.map(str::to_owned);
-        self.read(move |_, id| read_events(&shared, id, after, limit, kind.as_deref())).await
+        self.read(move |store, id| read_events(store, id, after, limit, kind.as_deref())).await
     }
 
     /// Reads what is committed, without asking the actor.
@@ -228,14 +227,14 @@ impl From<Unavailable> for ResendOtpError {
 }
 
 fn read_events(
-    shared: &Shared,
+    store: &dyn Store,
     id: &WorkspaceId,
     after: u64,
     limit: usize,
     kind: Option<&str>,
 ) -> Result<EventsPage, StoreError> {
     let mut page = EventsPage { entries: Vec::new(), next_after: after };
-    super::log::read(shared.store.as_ref(), id, after, &mut |sequence, entry| {
+    super::log::read(store, id, after, &mut |sequence, entry| {
         page.next_after = sequence;
         if kind.is_none_or(|kind| entry.event.kind() == kind) {
             let id = entry.id(id, sequence);

@@ -6,6 +6,7 @@
 pub(crate) mod actor;
 pub(crate) mod command;
 mod configure;
+mod contacts;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
@@ -26,6 +27,7 @@ pub(crate) mod records;
 mod reported;
 mod sends;
 pub(crate) mod slot;
+mod suppressions;
 mod templates;
 mod unsent;
 pub(crate) mod view;
@@ -34,8 +36,13 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use contacts::{
+    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
+    NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+};
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 
 use crate::domain::Limits;

@@ -1,0 +1,89 @@
+//! The buckets of workspaces: how many contacts each may make.
+
+use std::time::Duration;
+
+use dashmap::DashMap;
+
+use crate::clock::Clock;
+use crate::domain::{Timestamp, WorkspaceId};
+
+use super::MINUTE;
+use super::bucket::{Bucket, nanos};
+use super::buckets::Saved;
+
+const OF_WORKSPACE: u8 = b'w';
+
+/// A bucket for each workspace that has made contacts lately.
+#[derive(Debug, Default)]
+pub(crate) struct Creations(DashMap<WorkspaceId, Bucket>);
+
+impl Creations {
+    /// Takes up the buckets as they were saved. Their sizes are seen to when they are used.
+    pub(super) fn restore(&self, saved: &Saved, clock: &Clock) {
+        saved.each(|name, full_at_ns| {
+            if let Some((&OF_WORKSPACE, id)) = name.split_first()
+                && let Some(id) = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok())
+                && let Some(bucket) = Bucket::new(1, MINUTE, Some(full_at_ns), clock)
+            {
+                self.0.insert(id, bucket);
+            }
+        });
+    }
+
+    /// Takes one from a workspace's bucket of `limit` a minute; 0 is no limit.
+    ///
+    /// # Errors
+    /// How long until there is one.
+    pub(crate) fn take(
+        &self,
+        workspace: &WorkspaceId,
+        limit: u32,
+        clock: &Clock,
+    ) -> Result<(), Duration> {
+        let full_at_ns = match self.0.get(workspace) {
+            Some(bucket) if bucket.limit() == limit => return bucket.take(clock),
+            Some(bucket) => Some(bucket.full_at_ns()),
+            None => None,
+        };
+        // Only the workspace's actor takes, so nobody else makes the bucket meanwhile.
+        let Some(bucket) = Bucket::new(limit, MINUTE, full_at_ns, clock) else { return Ok(()) };
+        let taken = bucket.take(clock);
+        self.0.insert(workspace.clone(), bucket);
+        taken
+    }
+
+    /// Forgets the full ones and lists the others.
+    pub(super) fn collect(&self, all: &mut Vec<(Vec<u8>, u64)>, now: Timestamp) {
+        let now_ns = nanos(now);
+        self.0.retain(|id, bucket| {
+            let full_at_ns = bucket.full_at_ns();
+            all.push(([&[OF_WORKSPACE], id.as_str().as_bytes()].concat(), full_at_ns));
+            full_at_ns > now_ns
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_outlives_a_change_of_its_size_and_is_forgotten_when_full() {
+        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let creations = Creations::default();
+        let [acme, other] = ["acme", "other"].map(|id| id.parse::<WorkspaceId>().unwrap());
+        let take = |limit| creations.take(&acme, limit, &clock);
+        assert_eq!(take(2), Ok(()));
+        assert_eq!(take(2), Ok(()));
+        assert_eq!(take(2), Err(Duration::from_secs(30)));
+        assert_eq!(take(0), Ok(()), "no limit");
+        assert_eq!(creations.take(&other, 2, &clock), Ok(()));
+        assert_eq!(take(60), Err(Duration::from_secs(1)), "a larger one is not full at once");
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(take(60), Ok(()));
+        clock.advance(Duration::from_secs(60));
+        let mut all = Vec::new();
+        creations.collect(&mut all, clock.now());
+        assert_eq!((all.len(), creations.0.len()), (2, 0));
+    }
+}

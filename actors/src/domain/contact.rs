@@ -1,0 +1,279 @@
+//! The fields of a contact, each with its rule. A value of one of these types keeps its rule.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Most characters of a name.
+pub const NAME_CHARS_MAX: usize = 200;
+/// Most bytes of an e-mail address (RFC 5321, section 4.5.3.1.3, without the angle brackets).
+pub const EMAIL_BYTES_MAX: usize = 254;
+/// Most bytes of what stands before the `@` (RFC 5321, section 4.5.3.1.1).
+const EMAIL_LOCAL_BYTES_MAX: usize = 64;
+/// Most tags of a contact.
+pub const TAGS_MAX: usize = 50;
+/// Most characters of a tag.
+pub const TAG_CHARS_MAX: usize = 64;
+/// Most bytes of the custom fields, written as JSON without spaces.
+pub const CUSTOM_FIELDS_BYTES_MAX: usize = 16 * 1024;
+/// Deepest nesting of the custom fields; the object itself is the first level.
+pub const CUSTOM_FIELDS_DEPTH_MAX: usize = 8;
+
+/// Why a value is not what a contact's field must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ContactError {
+    /// A name that is empty, blank or too long.
+    #[error("must have 1 to 200 characters that are not all spaces")]
+    Name,
+    /// Not an address.
+    #[error("must be an e-mail address, such as ana@example.com")]
+    Email,
+    /// Too many tags, or one that is empty, blank or too long.
+    #[error("must be at most 50 texts of 1 to 64 characters")]
+    Tags,
+    /// The custom fields are no object.
+    #[error("must be a JSON object")]
+    FieldsShape,
+    /// The custom fields take too much room.
+    #[error("must take at most 16384 bytes as JSON")]
+    FieldsSize,
+    /// The custom fields are nested too deep.
+    #[error("must be nested at most 8 levels deep")]
+    FieldsDepth,
+}
+
+/// What a contact is called: 1 to 200 characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContactName(Box<str>);
+
+impl ContactName {
+    /// This name.
+    ///
+    /// # Errors
+    /// [`ContactError::Name`]
+    pub fn new(text: &str) -> Result<Self, ContactError> {
+        let good = !text.trim().is_empty() && text.chars().count() <= NAME_CHARS_MAX;
+        if good { Ok(Self(text.into())) } else { Err(ContactError::Name) }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// An e-mail address in the plain sense: something, one `@`, and a domain with a dot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Email(Box<str>);
+
+impl Email {
+    /// This address.
+    ///
+    /// # Errors
+    /// [`ContactError::Email`]
+    pub fn new(text: &str) -> Result<Self, ContactError> {
+        if is_email(text) { Ok(Self(text.into())) } else { Err(ContactError::Email) }
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.split_once('@') else { return false };
+    let in_local = |char: char| {
+        !char.is_whitespace() && !char.is_control() && !"()<>[]\\,;:\"@".contains(char)
+    };
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|char| char.is_alphanumeric() || char == '-')
+    };
+    text.len() <= EMAIL_BYTES_MAX
+        && (1..=EMAIL_LOCAL_BYTES_MAX).contains(&local.len())
+        && !local.starts_with('.')
+        && !local.ends_with('.')
+        && !local.contains("..")
+        && local.chars().all(in_local)
+        && domain.contains('.')
+        && domain.split('.').all(label)
+}
+
+/// At most 50 tags, each once, in the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tags(Vec<Box<str>>);
+
+impl Tags {
+    /// These tags; one that is given again is left out.
+    ///
+    /// # Errors
+    /// [`ContactError::Tags`]
+    pub fn new<T: AsRef<str>>(
+        texts: impl ExactSizeIterator<Item = T>,
+    ) -> Result<Self, ContactError> {
+        if texts.len() > TAGS_MAX {
+            return Err(ContactError::Tags);
+        }
+        let mut tags: Vec<Box<str>> = Vec::new();
+        for text in texts {
+            let text = text.as_ref();
+            if text.trim().is_empty() || text.chars().count() > TAG_CHARS_MAX {
+                return Err(ContactError::Tags);
+            }
+            if !tags.iter().any(|tag| **tag == *text) {
+                tags.push(text.into());
+            }
+        }
+        Ok(Self(tags))
+    }
+
+    /// The tags.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(|tag| &**tag)
+    }
+}
+
+/// A JSON object of at most 16 KiB and 8 levels, as text without spaces.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomFields(Box<str>);
+
+impl Default for CustomFields {
+    /// None.
+    fn default() -> Self {
+        Self("{}".into())
+    }
+}
+
+impl CustomFields {
+    /// These fields.
+    ///
+    /// # Errors
+    /// [`ContactError::FieldsShape`], [`ContactError::FieldsSize`], [`ContactError::FieldsDepth`]
+    pub fn new(fields: &Value) -> Result<Self, ContactError> {
+        if !fields.is_object() {
+            return Err(ContactError::FieldsShape);
+        }
+        if depth(fields) > CUSTOM_FIELDS_DEPTH_MAX {
+            return Err(ContactError::FieldsDepth);
+        }
+        let text = fields.to_string();
+        if text.len() > CUSTOM_FIELDS_BYTES_MAX {
+            return Err(ContactError::FieldsSize);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The fields as JSON.
+    #[must_use]
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// The fields, a JSON object.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        // It was written from a value.
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+/// Levels of objects and arrays; a value that is neither has none.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_have_1_to_200_characters() {
+        for good in ["A", "名", &"é".repeat(200), " Ana "] {
+            assert_eq!(ContactName::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "   ", "\u{3000}", &"é".repeat(201)] {
+            assert_eq!(ContactName::new(bad), Err(ContactError::Name), "{bad}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_told_from_other_texts() {
+        for good in [
+            "ana@example.com",
+            "a.b+c_d-e'f@sub.example.co",
+            "Ana@EXAMPLE.com",
+            "用户@例子.公司",
+            "x@1.2",
+        ] {
+            assert!(Email::new(good).is_ok(), "{good}");
+        }
+        let long_local = format!("{}@example.com", "a".repeat(65));
+        let long = format!("a@{}.com", "b".repeat(249));
+        for bad in [
+            "",
+            "@",
+            "ana",
+            "ana@",
+            "@example.com",
+            "ana@example",
+            "ana@.com",
+            "ana@example.",
+            "ana@exa..mple.com",
+            "ana@@example.com",
+            "a@b@example.com",
+            "a na@example.com",
+            "ana@exam ple.com",
+            "ana@-example.com",
+            "ana@example-.com",
+            ".ana@example.com",
+            "a..na@example.com",
+            "ana.@example.com",
+            "ana@example.com\n",
+            "<ana@example.com>",
+            "ana@exa_mple.com",
+            &long_local,
+            &long,
+        ] {
+            assert_eq!(Email::new(bad), Err(ContactError::Email), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tags_are_few_short_and_told_once() {
+        let tags = Tags::new(["vip", "a b", "vip", "VIP"].iter()).unwrap();
+        assert_eq!(tags.iter().collect::<Vec<_>>(), ["vip", "a b", "VIP"]);
+        let many: Vec<_> = (0..50).map(|number| format!("t{number}")).collect();
+        assert!(Tags::new(many.iter()).is_ok());
+        assert_eq!(Tags::new(["x"; 51].iter()), Err(ContactError::Tags));
+        assert!(Tags::new(["é".repeat(64)].iter()).is_ok());
+        for bad in ["", " ", &"é".repeat(65)] {
+            assert_eq!(Tags::new([bad].iter()), Err(ContactError::Tags), "{bad}");
+        }
+    }
+
+    #[test]
+    fn custom_fields_are_a_small_flat_object() {
+        let good = json!({"plan": "gold", "n": [1, {"x": null}]});
+        assert_eq!(CustomFields::new(&good).unwrap().to_value(), good);
+        assert_eq!(CustomFields::default().to_value(), json!({}));
+        for bad in [json!([]), json!("x"), json!(1), json!(null)] {
+            assert_eq!(CustomFields::new(&bad), Err(ContactError::FieldsShape), "{bad}");
+        }
+        let nested = |levels: usize| (1..levels).fold(json!({}), |inner, _| json!({ "x": inner }));
+        assert!(CustomFields::new(&nested(8)).is_ok());
+        assert_eq!(CustomFields::new(&nested(9)), Err(ContactError::FieldsDepth));
+        // {"x":"…"} is 8 bytes and the text.
+        let sized = |bytes: usize| json!({"x": "y".repeat(bytes - 8)});
+        assert!(CustomFields::new(&sized(16_384)).is_ok());
+        assert_eq!(CustomFields::new(&sized(16_385)), Err(ContactError::FieldsSize));
+    }
+}

@@ -1,0 +1,240 @@
+//! Making contacts, one or many.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::access::Creations;
+use crate::clock::Clock;
+use crate::domain::{EventKind, Phone};
+use crate::random;
+use crate::store::Table;
+use crate::workspace::Workspace;
+use crate::workspace::command::{Command, Context};
+use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::workspace::messages::{Unavailable, UnavailableReason};
+
+use super::record::{self, Contact, NewContact};
+use super::{index, tell};
+
+/// Most contacts that one commit makes.
+const COMMIT_CONTACTS_MAX: usize = 64;
+/// Bytes of events beyond which a commit makes no more contacts: what a commit tells is bounded.
+const COMMIT_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a contact was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateContactError {
+    /// Another contact has the phone.
+    #[error("another contact has this phone")]
+    PhoneTaken,
+    /// The workspace has made as many contacts as it may in a minute.
+    #[error("too many contacts were made in this workspace")]
+    RateLimited {
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Workspace {
+    /// Makes a contact, once under an idempotency key if there is one.
+    ///
+    /// # Errors
+    /// [`CreateContactError`]: the phone is taken, a limit, or not now; [`IdempotentError`]: the
+    /// key was used otherwise.
+    pub async fn create_contact(
+        &self,
+        new: NewContact,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<Contact>, IdempotentError<CreateContactError>> {
+        let command = CreateContact { new, unique: random::unique(), limit: self.creation_limit() };
+        self.perform(Idempotent { key, command }).await
+    }
+
+    /// Makes contacts, each or not as [`create_contact`](Self::create_contact) would; together they
+    /// count as one against the limit. They are made in several commits: should one of them fail,
+    /// those that it and the ones after it were to make are answered so.
+    ///
+    /// # Errors
+    /// [`CreateContactError`]: a limit, or not now; none was made, unless the reason says that this
+    /// is not known.
+    pub async fn create_contacts(
+        &self,
+        new: Vec<NewContact>,
+    ) -> Result<Vec<Result<Contact, CreateContactError>>, CreateContactError> {
+        let mut made = Vec::with_capacity(new.len());
+        for part in parts(new) {
+            let count = part.len();
+            let limit = made.is_empty().then(|| self.creation_limit());
+            let part = part.into_iter().map(|new| (new, random::unique())).collect();
+            match self.perform(CreateContacts { part, limit }).await {
+                Ok(part) => made.extend(part),
+                Err(error) if made.is_empty() => return Err(error),
+                Err(error) => made.extend(std::iter::repeat_n(Err(error), count)),
+            }
+        }
+        Ok(made)
+    }
+
+    fn creation_limit(&self) -> Limit {
+        let shared = &self.shared;
+        Limit { creations: Arc::clone(&shared.creations), clock: shared.clock.clone() }
+    }
+}
+
+/// Parts that fit in a commit, in order.
+fn parts(all: Vec<NewContact>) -> Vec<Vec<NewContact>> {
+    let mut parts: Vec<Vec<NewContact>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for new in all {
+        bytes = bytes.saturating_add(new.told_bytes_max());
+        match parts.last_mut() {
+            Some(part) if bytes <= COMMIT_BYTES_MAX && part.len() < COMMIT_CONTACTS_MAX => {
+                part.push(new);
+            }
+            _ => {
+                bytes = new.told_bytes_max();
+                parts.push(vec![new]);
+            }
+        }
+    }
+    parts
+}
+
+/// What the making of contacts is counted with.
+struct Limit {
+    creations: Arc<Creations>,
+    clock: Clock,
+}
+
+impl Limit {
+    fn take(&self, context: &Context<'_>) -> Result<(), CreateContactError> {
+        let limit = context.core.rules.limits.contacts_per_minute;
+        let taken = self.creations.take(&context.core.id, limit, &self.clock);
+        taken.map_err(|retry_after| CreateContactError::RateLimited { retry_after })
+    }
+}
+
+/// Makes a contact.
+struct CreateContact {
+    new: NewContact,
+    unique: u128,
+    limit: Limit,
+}
+
+impl Command for CreateContact {
+    type Answer = Contact;
+    type Error = CreateContactError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, CreateContactError> {
+        if phone_holder(context, self.new.phone)?.is_some() {
+            return Err(CreateContactError::PhoneTaken);
+        }
+        self.limit.take(context)?;
+        Ok(create(context, self.new, self.unique)?)
+    }
+}
+
+/// Makes contacts, counted if there is a limit here.
+struct CreateContacts {
+    part: Vec<(NewContact, u128)>,
+    limit: Option<Limit>,
+}
+
+impl Command for CreateContacts {
+    type Answer = Vec<Result<Contact, CreateContactError>>;
+    type Error = CreateContactError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, CreateContactError> {
+        if let Some(limit) = self.limit {
+            limit.take(context)?;
+        }
+        let mut made = Vec::with_capacity(self.part.len());
+        for (new, unique) in self.part {
+            made.push(match phone_holder(context, new.phone)? {
+                Some(_) => Err(CreateContactError::PhoneTaken),
+                None => Ok(create(context, new, unique)?),
+            });
+        }
+        Ok(made)
+    }
+}
+
+/// The place of the contact that has a phone.
+pub(super) fn phone_holder(
+    context: &Context<'_>,
+    phone: Option<Phone>,
+) -> Result<Option<u64>, Unavailable> {
+    let Some(phone) = phone else { return Ok(None) };
+    number(context, &record::phone_key(&context.core.id, phone))
+}
+
+/// Makes a contact whose phone nobody has.
+pub(super) fn create(
+    context: &mut Context<'_>,
+    new: NewContact,
+    unique: u128,
+) -> Result<Contact, Unavailable> {
+    let now = context.now();
+    let next = record::next_key(&context.core.id);
+    let place = number(context, &next)?.unwrap_or(0);
+    let NewContact { name, phone, email, tags, custom_fields } = new;
+    let contact = Contact {
+        id: record::contact_id(now, place, unique),
+        name,
+        phone,
+        email,
+        tags,
+        custom_fields,
+        created_at: now,
+        updated_at: now,
+    };
+    index::update(context, place, Some(&contact))?;
+    context.put(Table::Contacts, next, (place + 1).to_be_bytes().to_vec());
+    if let Some(phone) = phone {
+        let key = record::phone_key(&context.core.id, phone);
+        context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
+    }
+    context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);
+    tell(context, EventKind::ContactCreated, &contact);
+    Ok(contact)
+}
+
+/// A record that is a number.
+fn number(context: &Context<'_>, key: &[u8]) -> Result<Option<u64>, Unavailable> {
+    let Some(value) = context.get(Table::Contacts, key)? else { return Ok(None) };
+    let number = value.try_into().map(u64::from_be_bytes);
+    number.map(Some).map_err(|_| {
+        tracing::error!("a number beside the contacts cannot be read");
+        Unavailable::because(UnavailableReason::Storage)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ContactName, CustomFields, Tags};
+    use serde_json::json;
+
+    #[test]
+    fn parts_are_bounded_in_number_and_bytes_and_keep_the_order() {
+        let new = |number: usize, bytes: usize| NewContact {
+            name: ContactName::new(&number.to_string()).unwrap(),
+            phone: None,
+            email: None,
+            tags: Tags::default(),
+            custom_fields: CustomFields::new(&json!({"x": "y".repeat(bytes)})).unwrap(),
+        };
+        let lengths = |bytes: usize, count| {
+            let parts = parts((0..count).map(|number| new(number, bytes)).collect());
+            let names = parts.iter().flatten().map(|new| new.name.as_str().to_owned());
+            assert!(names.eq((0..count).map(|number| number.to_string())));
+            parts.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert!(lengths(10, 0).is_empty());
+        assert_eq!(lengths(10, 65), [64, 1]);
+        assert_eq!(lengths(16_000, 7), [3, 3, 1]);
+    }
+}

@@ -1,0 +1,181 @@
+//! What contacts are looked for by, and finding them.
+
+use std::ops::ControlFlow;
+
+use memchr::memmem::Finder;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::domain::WorkspaceId;
+use crate::domain::fold::fold;
+use crate::store::{Direction, Store, StoreError, Table};
+
+use super::chunk::{CHUNK, Mask};
+use super::facets::{Facet, Hash, field_hash, name_hash, tag_hash};
+use super::record::{self, Contact};
+use super::{live, texts};
+
+/// What a contact must be like; the default is every contact.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContactFilter {
+    /// A part of its name, phone or e-mail; upper and lower case are the same.
+    pub search: Option<String>,
+    /// It has one of these tags, unless there are none here.
+    pub tags_any: Vec<String>,
+    /// It has all of these tags.
+    pub tags_all: Vec<String>,
+    /// It has none of these tags.
+    pub tags_none: Vec<String>,
+    /// It has these custom fields with these values, each as JSON.
+    pub fields: Vec<(String, String)>,
+    /// It has these custom fields, whatever their values.
+    pub fields_exist: Vec<String>,
+}
+
+/// A filter made ready for use.
+pub(super) struct Matcher<'a> {
+    filter: &'a ContactFilter,
+    needle: Option<Finder<'static>>,
+    tags_any: Vec<Hash>,
+    tags_all: Vec<Hash>,
+    tags_none: Vec<Hash>,
+    fields: Vec<Hash>,
+    names: Vec<Hash>,
+}
+
+/// Told a chunk's number and which of its contacts match; never told none.
+pub(super) type VisitMatches<'a> = &'a mut dyn FnMut(u64, Mask) -> ControlFlow<()>;
+
+impl<'a> Matcher<'a> {
+    pub(super) fn new(filter: &'a ContactFilter) -> Self {
+        let hashes = |tags: &[String]| tags.iter().map(|tag| tag_hash(tag)).collect();
+        let search = filter.search.as_deref().map(fold);
+        let search = search.filter(|search| !search.is_empty());
+        Self {
+            filter,
+            needle: search.map(|search| Finder::new(&search).into_owned()),
+            tags_any: hashes(&filter.tags_any),
+            tags_all: hashes(&filter.tags_all),
+            tags_none: hashes(&filter.tags_none),
+            fields: filter.values().map(|(name, value)| field_hash(name, &value)).collect(),
+            names: filter.fields_exist.iter().map(|name| name_hash(name)).collect(),
+        }
+    }
+
+    /// Visits what matches, newest chunks first.
+    pub(super) fn scan(
+        &self,
+        store: &dyn Store,
+        workspace: &WorkspaceId,
+        visit: VisitMatches<'_>,
+    ) -> Result<(), StoreError> {
+        let kind = match (&self.needle, self.asks_facets()) {
+            (Some(_), _) => b't',
+            (None, true) => b'f',
+            (None, false) => b'l',
+        };
+        let prefix = record::prefix(workspace, kind);
+        let mut outcome = Ok(());
+        store.scan(
+            Table::ContactIndex,
+            &prefix,
+            None,
+            Direction::Backward,
+            &mut |key, value| {
+                let visited = record::number_of(key).and_then(|number| match kind {
+                    b'l' => {
+                        let mut chunks = live::chunks(number, value);
+                        Ok(chunks.try_for_each(|(chunk, mask)| visit(chunk, mask)))
+                    }
+                    _ => {
+                        let mask = self.mask(store, workspace, number, value)?;
+                        Ok(if mask == 0 { ControlFlow::Continue(()) } else { visit(number, mask) })
+                    }
+                });
+                visited.unwrap_or_else(|error| {
+                    outcome = Err(error);
+                    ControlFlow::Break(())
+                })
+            },
+        )?;
+        outcome
+    }
+
+    /// Which of a chunk's contacts match; `value` is the record that is scanned.
+    fn mask(
+        &self,
+        store: &dyn Store,
+        workspace: &WorkspaceId,
+        chunk: u64,
+        value: &[u8],
+    ) -> Result<Mask, StoreError> {
+        let Some(needle) = &self.needle else {
+            return self.facets_mask(store, workspace, chunk, value);
+        };
+        let mask = texts::matching(value, needle);
+        if mask == 0 || !self.asks_facets() {
+            return Ok(mask);
+        }
+        let facets = store.get(Table::ContactIndex, &record::key(workspace, b'f', chunk))?;
+        Ok(mask & self.facets_mask(store, workspace, chunk, &facets.unwrap_or_default())?)
+    }
+
+    fn asks_facets(&self) -> bool {
+        let asked = [&self.tags_any, &self.tags_all, &self.tags_none, &self.fields, &self.names];
+        asked.iter().any(|hashes| !hashes.is_empty())
+    }
+
+    fn facets_mask(
+        &self,
+        store: &dyn Store,
+        workspace: &WorkspaceId,
+        chunk: u64,
+        facets: &[u8],
+    ) -> Result<Mask, StoreError> {
+        let mut mask = 0;
+        for facet in Facet::all(facets) {
+            if !self.tags_match(&facet) {
+                continue;
+            }
+            let told = self.fields.iter().all(|field| facet.has_field(field))
+                && self.names.iter().all(|name| facet.has_name(name));
+            let matches = told
+                || facet.has_more && {
+                    let place = chunk * CHUNK + u64::from(facet.slot);
+                    let contact = record::read_at(store, workspace, place)?;
+                    contact.is_some_and(|contact| self.filter.fields_match(&contact))
+                };
+            mask |= Mask::from(matches) << facet.slot;
+        }
+        Ok(mask)
+    }
+
+    fn tags_match(&self, facet: &Facet<'_>) -> bool {
+        let has = |tag: &Hash| facet.has_tag(tag);
+        (self.tags_any.is_empty() || self.tags_any.iter().any(has))
+            && self.tags_all.iter().all(has)
+            && !self.tags_none.iter().any(has)
+    }
+}
+
+impl ContactFilter {
+    /// Every contact in whose name, phone or e-mail this is.
+    #[must_use]
+    pub fn search(text: Option<&str>) -> Self {
+        Self { search: text.map(str::to_owned), ..Self::default() }
+    }
+
+    fn values(&self) -> impl Iterator<Item = (&str, Value)> {
+        // What is no JSON was not taken from a filter.
+        self.fields
+            .iter()
+            .map(|(name, json)| (name.as_str(), serde_json::from_str(json).unwrap_or_default()))
+    }
+
+    fn fields_match(&self, contact: &Contact) -> bool {
+        let fields = contact.custom_fields.to_value();
+        self.values().all(|(name, value)| fields.get(name) == Some(&value))
+            && self.fields_exist.iter().all(|name| fields.get(name).is_some())
+    }
+}

@@ -1,0 +1,33 @@
+//! Contacts: made, changed, deleted, listed, searched.
+//!
+//! A contact lives in the store and is read from there. What it is listed and searched by is written
+//! in its own commit, so the two are never apart.
+
+mod change;
+mod chunk;
+mod create;
+mod facets;
+mod filter;
+mod index;
+mod list;
+mod live;
+mod record;
+mod segments;
+mod texts;
+
+pub use change::{DeleteContactError, UpdateContactError};
+pub use create::CreateContactError;
+pub use filter::ContactFilter;
+pub use list::{ContactsPage, ReadContactError};
+pub use record::{Contact, ContactChange, NewContact};
+pub use segments::{Segment, SegmentError};
+
+use crate::domain::{EventKind, PublicEvent};
+
+use super::command::Context;
+
+/// Tells what happened to a contact.
+fn tell(context: &mut Context<'_>, kind: EventKind, contact: &Contact) {
+    let event = PublicEvent::Other { kind, data: contact.told().to_string().into() };
+    context.effects.tell(context.now(), event);
+}

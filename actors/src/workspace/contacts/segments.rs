@@ -1,0 +1,180 @@
+//! Segments: saved filters of contacts, in [`Table::Segments`] under `workspace ‖ 0 ‖ id` as JSON.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{Phone, SegmentId, Timestamp, WorkspaceId};
+use crate::random;
+use crate::store::{Direction, Store, StoreError, Table};
+use crate::workspace::command::{Command, Context};
+use crate::workspace::messages::Unavailable;
+use crate::workspace::{Workspace, records};
+
+use super::filter::ContactFilter;
+use super::list::{self, ContactsPage};
+
+/// A saved filter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Names it in every call.
+    pub id: SegmentId,
+    /// What it is called.
+    pub name: String,
+    /// What its contacts are like.
+    pub filter: ContactFilter,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Why a segment cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SegmentError {
+    /// The workspace has no such segment.
+    #[error("no such segment")]
+    NotFound,
+    /// It cannot be told or done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Workspace {
+    /// Saves a filter.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when it cannot be taken now.
+    pub async fn create_segment(
+        &self,
+        name: String,
+        filter: ContactFilter,
+    ) -> Result<Segment, Unavailable> {
+        self.perform(CreateSegment { name, filter, unique: random::unique() }).await
+    }
+
+    /// Deletes a segment; its contacts stay.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn delete_segment(&self, id: SegmentId) -> Result<(), SegmentError> {
+        self.perform(DeleteSegment { id }).await
+    }
+
+    /// Every segment, newest first.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn segments(&self) -> Result<Vec<Segment>, Unavailable> {
+        self.read(all).await
+    }
+
+    /// A segment, and how many contacts it has now.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn segment(&self, id: SegmentId) -> Result<(Segment, usize), SegmentError> {
+        self.of_segment(id, |store, workspace, segment| {
+            let count = list::page(store, workspace, &segment.filter, 0, 0)?.total;
+            Ok((segment, count))
+        })
+        .await
+    }
+
+    /// The contacts of a segment, newest first: `limit` of them after the first `skip`.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn segment_contacts(
+        &self,
+        id: SegmentId,
+        skip: usize,
+        limit: usize,
+    ) -> Result<ContactsPage, SegmentError> {
+        self.of_segment(id, move |store, workspace, segment| {
+            list::page(store, workspace, &segment.filter, skip, limit)
+        })
+        .await
+    }
+
+    /// The phones of a segment's contacts, each once, those of the newest first; eight bytes each.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn segment_phones(&self, id: SegmentId) -> Result<Vec<Phone>, SegmentError> {
+        self.of_segment(id, |store, workspace, segment| {
+            let mut phones = Vec::new();
+            list::phones(store, workspace, &segment.filter, &mut |phone| {
+                phones.push(phone);
+                ControlFlow::Continue(())
+            })?;
+            Ok(phones)
+        })
+        .await
+    }
+
+    /// Reads something of a segment.
+    async fn of_segment<T: Send + 'static>(
+        &self,
+        id: SegmentId,
+        read: impl FnOnce(&dyn Store, &WorkspaceId, Segment) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, SegmentError> {
+        let found = self.read(move |store, workspace| {
+            let found = store.get(Table::Segments, &key(workspace, id))?;
+            found.map(|json| read(store, workspace, records::decode(&json)?)).transpose()
+        });
+        found.await?.ok_or(SegmentError::NotFound)
+    }
+}
+
+struct CreateSegment {
+    name: String,
+    filter: ContactFilter,
+    unique: u128,
+}
+
+impl Command for CreateSegment {
+    type Answer = Segment;
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Segment, Unavailable> {
+        let Self { name, filter, unique } = self;
+        let now = context.now();
+        let id = SegmentId::from_parts(now, unique);
+        let segment = Segment { id, name, filter, created_at: now };
+        context.put_json(Table::Segments, key(&context.core.id, id), &segment);
+        Ok(segment)
+    }
+}
+
+struct DeleteSegment {
+    id: SegmentId,
+}
+
+impl Command for DeleteSegment {
+    type Answer = ();
+    type Error = SegmentError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), SegmentError> {
+        let key = key(&context.core.id, self.id);
+        context.get(Table::Segments, &key)?.ok_or(SegmentError::NotFound)?;
+        context.delete(Table::Segments, key);
+        Ok(())
+    }
+}
+
+fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0]].concat()
+}
+
+fn key(workspace: &WorkspaceId, id: SegmentId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), id.as_bytes()].concat()
+}
+
+fn all(store: &dyn Store, workspace: &WorkspaceId) -> Result<Vec<Segment>, StoreError> {
+    let mut segments = Vec::new();
+    let prefix = prefix(workspace);
+    store.scan(Table::Segments, &prefix, None, Direction::Backward, &mut |_, value| {
+        segments.push(records::decode(value));
+        ControlFlow::Continue(())
+    })?;
+    segments.into_iter().collect()
+}

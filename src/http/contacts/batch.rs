@@ -1,0 +1,121 @@
+//! Making many contacts with one call.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use postrider_actors::{Caller, Contact, NewContact};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::ContactRow;
+use super::body::ContactInput;
+use crate::http::body;
+use crate::http::error::ApiError;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+
+/// Most contacts of a call.
+const CONTACTS_MAX: usize = 1000;
+
+/// Contacts to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct BatchBody<'a> {
+    /// Each as for `POST /v1/contacts`.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<ContactInput>, min_items = 1, max_items = 1000,
+             example = json!([{"name": "Ana Souza", "phone": "+15550123456"}, {"name": "Bo"}]))]
+    contacts: Vec<&'a RawValue>,
+}
+
+/// What became of the contacts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BatchAnswer {
+    /// In the order of the call.
+    data: Vec<BatchRow>,
+}
+
+/// What became of one contact.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BatchRow {
+    /// 201; 400: it is not well formed; 409: the phone is taken; 503: whether it was made is not
+    /// known.
+    #[schema(example = 201)]
+    status: u16,
+    /// The contact, with 201.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contact: Option<ContactRow>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<BatchError>,
+}
+
+/// Why a contact was not made.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BatchError {
+    /// The status in words.
+    #[schema(example = "Conflict")]
+    error: String,
+    /// For a person; of a bad value it names the field.
+    message: String,
+    /// For a program.
+    #[schema(example = "CONFLICT")]
+    code: &'static str,
+}
+
+impl BatchRow {
+    fn made(contact: Contact) -> Self {
+        let contact = Some(contact.into());
+        Self { status: StatusCode::CREATED.as_u16(), contact, error: None }
+    }
+
+    fn refused(error: &ApiError) -> Self {
+        let code = error.code();
+        let error = BatchError {
+            error: code.title().to_owned(),
+            message: error.message().to_owned(),
+            code: code.as_str(),
+        };
+        Self { status: code.status().as_u16(), contact: None, error: Some(error) }
+    }
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/contacts/batch",
+    operation_id = "createContacts",
+    tag = "Contacts",
+    summary = "Make many contacts",
+    description = "Each is made or refused by itself. The call counts once against the limit of \
+                   contacts in a minute, however many it makes.",
+    request_body = BatchBody,
+    responses((status = 200, description = "What became of each", body = BatchAnswer))
+)]
+pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+    let checked = {
+        let body: BatchBody<'_> = call.json()?;
+        if !(1..=CONTACTS_MAX).contains(&body.contacts.len()) {
+            return Err(ApiError::field("contacts", "must be 1 to 1000 contacts"));
+        }
+        body.contacts.into_iter().map(check).collect::<Vec<_>>()
+    };
+    let new = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
+    let mut made = call.caller.workspace.create_contacts(new).await?.into_iter();
+    let rows = checked.iter().map(|checked| match checked {
+        Err(error) => BatchRow::refused(error),
+        Ok(_) => match made.next() {
+            Some(Ok(contact)) => BatchRow::made(contact),
+            Some(Err(error)) => BatchRow::refused(&error.into()),
+            // There is one answer for each.
+            None => BatchRow::refused(&ApiError::internal()),
+        },
+    });
+    Ok(Reply::ok(&BatchAnswer { data: rows.collect() }))
+}
+
+fn check(contact: &RawValue) -> Result<NewContact, ApiError> {
+    if !contact.get().starts_with('{') {
+        return Err(ApiError::invalid("a contact must be a JSON object"));
+    }
+    body::parse::<ContactInput>(contact.get().as_bytes())?.check()
+}

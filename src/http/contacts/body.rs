@@ -1,0 +1,98 @@
+//! Contacts as bodies give them.
+
+use postrider_actors::domain::{ContactName, CustomFields, Email, Phone, Tags};
+use postrider_actors::{ContactChange, NewContact};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::http::error::ApiError;
+
+/// What a contact is made of, or changed to.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct ContactInput {
+    /// What it is called; not only spaces.
+    #[schema(example = "Ana Souza", min_length = 1, max_length = 200)]
+    name: String,
+    /// Its phone, in E.164; no other contact may have the same.
+    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
+    phone: Option<String>,
+    /// Its e-mail address.
+    #[schema(example = "ana@example.com", max_length = 254)]
+    email: Option<String>,
+    /// Its tags, of 1 to 64 characters each.
+    #[schema(max_items = 50, example = json!(["vip"]))]
+    tags: Option<Vec<String>>,
+    /// Whatever else is known of it: at most 16 KiB of JSON, nested at most 8 levels deep.
+    #[schema(value_type = Option<Object>, example = json!({"plan": "gold"}))]
+    custom_fields: Option<Value>,
+}
+
+/// The same for a change: what is left out is told from what is null.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ContactUpdate {
+    name: String,
+    #[serde(default, deserialize_with = "given")]
+    phone: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    email: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    tags: Option<Option<Vec<String>>>,
+    #[serde(default, deserialize_with = "given")]
+    custom_fields: Option<Option<Value>>,
+}
+
+/// A field that is there, null or not.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+impl ContactInput {
+    pub(crate) fn check(self) -> Result<NewContact, ApiError> {
+        Ok(NewContact {
+            name: name(&self.name)?,
+            phone: self.phone.map(phone).transpose()?,
+            email: self.email.map(email).transpose()?,
+            tags: self.tags.map(tags).transpose()?.unwrap_or_default(),
+            custom_fields: self.custom_fields.map(custom_fields).transpose()?.unwrap_or_default(),
+        })
+    }
+}
+
+impl ContactUpdate {
+    pub(crate) fn check(self) -> Result<ContactChange, ApiError> {
+        // Null is what a new contact has.
+        let tags = |given: Option<_>| given.map(tags).transpose().map(Option::unwrap_or_default);
+        let fields =
+            |given: Option<_>| given.map(custom_fields).transpose().map(Option::unwrap_or_default);
+        Ok(ContactChange {
+            name: name(&self.name)?,
+            phone: self.phone.map(|given| given.map(phone).transpose()).transpose()?,
+            email: self.email.map(|given| given.map(email).transpose()).transpose()?,
+            tags: self.tags.map(tags).transpose()?,
+            custom_fields: self.custom_fields.map(fields).transpose()?,
+        })
+    }
+}
+
+fn name(text: &str) -> Result<ContactName, ApiError> {
+    ContactName::new(text).map_err(|error| ApiError::field("name", error))
+}
+
+fn phone(text: String) -> Result<Phone, ApiError> {
+    text.parse().map_err(|error| ApiError::field("phone", error))
+}
+
+fn email(text: String) -> Result<Email, ApiError> {
+    Email::new(&text).map_err(|error| ApiError::field("email", error))
+}
+
+fn tags(texts: Vec<String>) -> Result<Tags, ApiError> {
+    Tags::new(texts.iter()).map_err(|error| ApiError::field("tags", error))
+}
+
+fn custom_fields(fields: Value) -> Result<CustomFields, ApiError> {
+    CustomFields::new(&fields).map_err(|error| ApiError::field("custom_fields", error))
+}

@@ -1,0 +1,245 @@
+//! Contacts: make, read, change, delete, list and search.
+
+pub(crate) mod batch;
+mod body;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::ContactId;
+use postrider_actors::{
+    Caller, Contact, ContactFilter, CreateContactError, DeleteContactError, ReadContactError,
+    Replayable, Route, UpdateContactError,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::error::{ApiError, Code};
+use super::list::Page;
+use super::pipeline::{Answer, BodySize, Call};
+use super::reply::Reply;
+use super::route::Routes;
+use body::{ContactInput, ContactUpdate};
+
+/// Most characters that are searched for.
+const SEARCH_CHARS_MAX: usize = 200;
+
+const NO_SUCH_CONTACT: &str = "no such contact";
+
+pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
+    routes.get("/v1/contacts", list).get("/v1/contacts/{contact_id}", read)
+}
+
+pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
+    routes
+        .post("/v1/contacts", create)
+        .post_sized("/v1/contacts/batch", BodySize::ContactsBatch, batch::create)
+        .patch("/v1/contacts/{contact_id}", update)
+        .delete("/v1/contacts/{contact_id}", delete)
+}
+
+/// A contact.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Contact)]
+pub(crate) struct ContactRow {
+    /// Names it in every call.
+    #[schema(example = "con_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// What it is called.
+    #[schema(example = "Ana Souza")]
+    name: String,
+    /// Its phone, in E.164; no other contact has the same.
+    #[schema(example = "+15550123456")]
+    phone: Option<String>,
+    /// Its e-mail address.
+    #[schema(example = "ana@example.com")]
+    email: Option<String>,
+    /// Its tags.
+    #[schema(example = json!(["vip"]))]
+    tags: Vec<String>,
+    /// Whatever else is known of it.
+    #[schema(value_type = Object, example = json!({"plan": "gold"}))]
+    custom_fields: Box<RawValue>,
+    /// When it was made.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    created_at: String,
+    /// When it was last changed.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    updated_at: String,
+}
+
+impl From<Contact> for ContactRow {
+    fn from(contact: Contact) -> Self {
+        let custom_fields = RawValue::from_string(contact.custom_fields.as_json().to_owned());
+        Self {
+            id: contact.id.to_string(),
+            name: contact.name.as_str().to_owned(),
+            phone: contact.phone.map(|phone| phone.to_string()),
+            email: contact.email.map(|email| email.as_str().to_owned()),
+            tags: contact.tags.iter().map(str::to_owned).collect(),
+            // They were written as JSON.
+            custom_fields: custom_fields.unwrap_or_default(),
+            created_at: contact.created_at.to_string(),
+            updated_at: contact.updated_at.to_string(),
+        }
+    }
+}
+
+/// A page of contacts.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what `list` writes")]
+pub(crate) struct ContactsAnswer {
+    /// Newest first.
+    data: Vec<ContactRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/contacts",
+    operation_id = "createContact",
+    tag = "Contacts",
+    summary = "Make a contact",
+    description = "A phone belongs to one contact of a workspace at the most (409). At most 500 \
+                   contacts in a minute unless the workspace's limits say otherwise (429). Answered \
+                   once it is durable. Honours `Idempotency-Key`.",
+    request_body = ContactInput,
+    responses((status = 201, description = "The contact", body = ContactRow))
+)]
+pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+    let new = call.json::<ContactInput>()?.check()?;
+    let key = call.idempotency_key(Route::CreateContact)?;
+    let Replayable { answer, replayed } = call.caller.workspace.create_contact(new, key).await?;
+    Ok(Reply::json(StatusCode::CREATED, &ContactRow::from(answer)).replayed(replayed))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/contacts",
+    operation_id = "listContacts",
+    tag = "Contacts",
+    summary = "List or search contacts",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most contacts of \
+         a page, 50 unless told"),
+        ("search" = Option<String>, Query, max_length = 200, description = "A part of the name, \
+         the phone or the e-mail address; upper and lower case are the same"),
+    ),
+    responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
+)]
+pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+    let query = call.query()?;
+    let page = Page::of(&query)?;
+    let filter = ContactFilter::search(searched("search", query.text("search")?)?);
+    let found = call.caller.workspace.contacts(filter, page.skip(), page.limit()).await?;
+    let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+/// What is searched for: without the spaces around it, and nothing if that is all.
+pub(crate) fn searched<'a>(
+    field: &str,
+    text: Option<&'a str>,
+) -> Result<Option<&'a str>, ApiError> {
+    match text.map(str::trim).filter(|text| !text.is_empty()) {
+        Some(text) if text.chars().count() > SEARCH_CHARS_MAX => {
+            Err(ApiError::field(field, "must have at most 200 characters"))
+        }
+        text => Ok(text),
+    }
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/contacts/{contact_id}",
+    operation_id = "readContact",
+    tag = "Contacts",
+    summary = "Read a contact",
+    params(("contact_id" = String, Path, description = "The contact's id")),
+    responses((status = 200, description = "The contact", body = ContactRow))
+)]
+pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
+    Ok(Reply::ok(&ContactRow::from(call.caller.workspace.contact(id).await?)))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/v1/contacts/{contact_id}",
+    operation_id = "updateContact",
+    tag = "Contacts",
+    summary = "Change a contact",
+    description = "`name` is required. Other fields that are left out stay as they are, `null` \
+                   clears them, and what is given replaces all that was there.",
+    params(("contact_id" = String, Path, description = "The contact's id")),
+    request_body = ContactInput,
+    responses((status = 200, description = "The contact", body = ContactRow))
+)]
+pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+    let change = call.json::<ContactUpdate>()?.check()?;
+    let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
+    let contact = call.caller.workspace.update_contact(id, change).await?;
+    Ok(Reply::ok(&ContactRow::from(contact)))
+}
+
+#[utoipa::path(
+    delete,
+    path = "/v1/contacts/{contact_id}",
+    operation_id = "deleteContact",
+    tag = "Contacts",
+    summary = "Delete a contact",
+    description = "Its phone is free again.",
+    params(("contact_id" = String, Path, description = "The contact's id")),
+    responses((status = 204, description = "Deleted"))
+)]
+pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
+    call.caller.workspace.delete_contact(id).await?;
+    Ok(Reply::no_content())
+}
+
+impl From<CreateContactError> for ApiError {
+    fn from(error: CreateContactError) -> Self {
+        match error {
+            CreateContactError::PhoneTaken => Self::new(Code::Conflict, error.to_string()),
+            CreateContactError::RateLimited { retry_after } => {
+                Self::rate_limited(retry_after, "too many contacts were made in a minute")
+            }
+            CreateContactError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<UpdateContactError> for ApiError {
+    fn from(error: UpdateContactError) -> Self {
+        match error {
+            UpdateContactError::NotFound => Self::not_found(NO_SUCH_CONTACT),
+            UpdateContactError::PhoneTaken => Self::new(Code::Conflict, error.to_string()),
+            UpdateContactError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<DeleteContactError> for ApiError {
+    fn from(error: DeleteContactError) -> Self {
+        match error {
+            DeleteContactError::NotFound => Self::not_found(NO_SUCH_CONTACT),
+            DeleteContactError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReadContactError> for ApiError {
+    fn from(error: ReadContactError) -> Self {
+        match error {
+            ReadContactError::NotFound => Self::not_found(NO_SUCH_CONTACT),
+            ReadContactError::Unavailable(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Segments: saved filters of contacts.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::{ContactName, CustomFields, SegmentId, Tags};
+use postrider_actors::{Caller, ContactFilter, Segment, SegmentError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::contacts::{self, ContactRow, ContactsAnswer};
+use super::error::ApiError;
+use super::list::Page;
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+
+const NO_SUCH_SEGMENT: &str = "no such segment";
+
+pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
+    routes
+        .get("/v1/segments", list)
+        .get("/v1/segments/{segment_id}", read)
+        .get("/v1/segments/{segment_id}/contacts", members)
+}
+
+pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
+    routes.post("/v1/segments", create).delete("/v1/segments/{segment_id}", delete)
+}
+
+/// A filter to be saved.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct SegmentBody {
+    /// What the segment is called.
+    #[schema(example = "Gold customers", min_length = 1, max_length = 200)]
+    name: String,
+    /// What its contacts are like.
+    filter: FilterBody,
+}
+
+/// What contacts are like; what is left out asks for nothing, so `{}` is every contact.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[schema(
+    as = ContactFilter,
+    example = json!({"tags_any": ["vip"], "custom_fields": {"plan": "gold"}})
+)]
+pub(crate) struct FilterBody {
+    /// They have one of these tags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 50, example = json!(["vip", "partner"]))]
+    tags_any: Option<Vec<String>>,
+    /// They have all of these tags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 50)]
+    tags_all: Option<Vec<String>>,
+    /// They have none of these tags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 50, example = json!(["churned"]))]
+    tags_none: Option<Vec<String>>,
+    /// This is a part of the name, the phone or the e-mail address, in upper or lower case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 200)]
+    search: Option<String>,
+    /// They have these custom fields with exactly these values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, example = json!({"plan": "gold"}))]
+    custom_fields: Option<Value>,
+    /// They have these custom fields, whatever their values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 50)]
+    custom_fields_exist: Option<Vec<String>>,
+}
+
+/// A segment.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Segment)]
+pub(crate) struct SegmentRow {
+    /// Names it in every call.
+    #[schema(example = "seg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// What it is called.
+    #[schema(example = "Gold customers")]
+    name: String,
+    /// What its contacts are like.
+    filter: FilterBody,
+    /// When it was made.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    created_at: String,
+    /// How many contacts it has now; when one segment is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contacts_count: Option<usize>,
+}
+
+/// A page of segments.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what `list` writes")]
+pub(crate) struct SegmentsAnswer {
+    /// Newest first.
+    data: Vec<SegmentRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
+
+impl FilterBody {
+    fn check(self) -> Result<ContactFilter, ApiError> {
+        let tags = |given: Option<Vec<String>>, field: &str| -> Result<Vec<String>, ApiError> {
+            let tags = Tags::new(given.unwrap_or_default().iter())
+                .map_err(|error| ApiError::field(field, error))?;
+            Ok(tags.iter().map(str::to_owned).collect())
+        };
+        let field = "filter.custom_fields";
+        let fields = self.custom_fields.as_ref().map(CustomFields::new).transpose();
+        fields.map_err(|error| ApiError::field(field, error))?;
+        let fields = self.custom_fields.as_ref().and_then(Value::as_object);
+        let fields = fields.into_iter().flatten();
+        let search = self.search.as_deref();
+        let search = contacts::searched("filter.search", search)?;
+        let fields_exist = self.custom_fields_exist.unwrap_or_default();
+        if fields_exist.len() > 50 {
+            let rule = "must be at most 50 names";
+            return Err(ApiError::field("filter.custom_fields_exist", rule));
+        }
+        Ok(ContactFilter {
+            search: search.map(str::to_owned),
+            tags_any: tags(self.tags_any, "filter.tags_any")?,
+            tags_all: tags(self.tags_all, "filter.tags_all")?,
+            tags_none: tags(self.tags_none, "filter.tags_none")?,
+            fields: fields.map(|(name, value)| (name.clone(), value.to_string())).collect(),
+            fields_exist,
+        })
+    }
+}
+
+impl From<ContactFilter> for FilterBody {
+    fn from(filter: ContactFilter) -> Self {
+        let some = |texts: Vec<String>| (!texts.is_empty()).then_some(texts);
+        let fields = filter.fields.into_iter().map(|(name, json)| {
+            // It was written as JSON.
+            (name, serde_json::from_str(&json).unwrap_or_default())
+        });
+        let fields: Map<_, _> = fields.collect();
+        Self {
+            tags_any: some(filter.tags_any),
+            tags_all: some(filter.tags_all),
+            tags_none: some(filter.tags_none),
+            search: filter.search,
+            custom_fields: (!fields.is_empty()).then_some(fields.into()),
+            custom_fields_exist: some(filter.fields_exist),
+        }
+    }
+}
+
+impl From<Segment> for SegmentRow {
+    fn from(segment: Segment) -> Self {
+        Self {
+            id: segment.id.to_string(),
+            name: segment.name,
+            filter: segment.filter.into(),
+            created_at: segment.created_at.to_string(),
+            contacts_count: None,
+        }
+    }
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/segments",
+    operation_id = "createSegment",
+    tag = "Segments",
+    summary = "Save a filter of contacts",
+    request_body = SegmentBody,
+    responses((status = 201, description = "The segment", body = SegmentRow))
+)]
+pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+    let SegmentBody { name, filter } = call.json()?;
+    // A segment's name has the rule of a contact's.
+    ContactName::new(&name).map_err(|error| ApiError::field("name", error))?;
+    let segment = call.caller.workspace.create_segment(name, filter.check()?).await?;
+    Ok(Reply::json(StatusCode::CREATED, &SegmentRow::from(segment)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/segments",
+    operation_id = "listSegments",
+    tag = "Segments",
+    summary = "List the segments",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most segments of \
+         a page, 50 unless told"),
+    ),
+    responses((status = 200, description = "Segments, newest first", body = SegmentsAnswer))
+)]
+pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let segments = call.caller.workspace.segments().await?;
+    Ok(Reply::ok(&page.cut(segments, SegmentRow::from)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/segments/{segment_id}",
+    operation_id = "readSegment",
+    tag = "Segments",
+    summary = "Read a segment, and how many contacts it has",
+    params(("segment_id" = String, Path, description = "The segment's id")),
+    responses((status = 200, description = "The segment", body = SegmentRow))
+)]
+pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
+    let (segment, count) = call.caller.workspace.segment(id).await?;
+    Ok(Reply::ok(&SegmentRow { contacts_count: Some(count), ..segment.into() }))
+}
+
+#[utoipa::path(
+    delete,
+    path = "/v1/segments/{segment_id}",
+    operation_id = "deleteSegment",
+    tag = "Segments",
+    summary = "Delete a segment",
+    description = "Its contacts stay.",
+    params(("segment_id" = String, Path, description = "The segment's id")),
+    responses((status = 204, description = "Deleted"))
+)]
+pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
+    call.caller.workspace.delete_segment(id).await?;
+    Ok(Reply::no_content())
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/segments/{segment_id}/contacts",
+    operation_id = "listSegmentContacts",
+    tag = "Segments",
+    summary = "List the contacts of a segment",
+    description = "Those that its filter matches now.",
+    params(
+        ("segment_id" = String, Path, description = "The segment's id"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most contacts of \
+         a page, 50 unless told"),
+    ),
+    responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
+)]
+pub(crate) async fn members(mut call: Call<Arc<Caller>>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
+    let found = call.caller.workspace.segment_contacts(id, page.skip(), page.limit()).await?;
+    let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+impl From<SegmentError> for ApiError {
+    fn from(error: SegmentError) -> Self {
+        match error {
+            SegmentError::NotFound => Self::not_found(NO_SUCH_SEGMENT),
+            SegmentError::Unavailable(error) => error.into(),
+        }
+    }
+}

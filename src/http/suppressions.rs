@@ -1,0 +1,142 @@
+//! Suppressions: phones that have opted out of messages.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::Phone;
+use postrider_actors::{Caller, Suppression, UnsuppressError};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::error::ApiError;
+use super::list::Page;
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+
+/// Most characters of a reason.
+const REASON_CHARS_MAX: usize = 200;
+
+const NOT_SUPPRESSED: &str = "the phone has not opted out";
+
+pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
+    routes.get("/v1/suppressions", list)
+}
+
+pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
+    routes.post("/v1/suppressions", create).delete("/v1/suppressions/{phone}", delete)
+}
+
+/// A phone that has opted out.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct SuppressionBody {
+    /// The phone, in E.164.
+    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
+    phone: String,
+    /// Why, for people.
+    #[schema(example = "asked by phone", max_length = 200)]
+    reason: Option<String>,
+}
+
+/// A phone that has opted out.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Suppression)]
+pub(crate) struct SuppressionRow {
+    /// The phone.
+    #[schema(example = "+15550123456")]
+    phone: String,
+    /// Why, if somebody said so.
+    #[schema(example = "asked by phone")]
+    reason: Option<String>,
+    /// Since when.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    created_at: String,
+}
+
+/// A page of phones that have opted out.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what `list` writes")]
+pub(crate) struct SuppressionsAnswer {
+    /// By phone.
+    data: Vec<SuppressionRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
+
+impl From<Suppression> for SuppressionRow {
+    fn from(suppression: Suppression) -> Self {
+        Self {
+            phone: suppression.phone.to_string(),
+            reason: suppression.reason,
+            created_at: suppression.created_at.to_string(),
+        }
+    }
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/suppressions",
+    operation_id = "createSuppression",
+    tag = "Suppressions",
+    summary = "Opt a phone out of messages",
+    description = "Marketing templates and broadcasts are not sent to it; one-time passwords are. A \
+                   phone that has opted out already keeps its moment.",
+    request_body = SuppressionBody,
+    responses((status = 201, description = "It has opted out", body = SuppressionRow))
+)]
+pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+    let body: SuppressionBody = call.json()?;
+    let phone: Phone = body.phone.parse().map_err(|error| ApiError::field("phone", error))?;
+    if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
+        return Err(ApiError::field("reason", "must have at most 200 characters"));
+    }
+    let suppression = call.caller.workspace.suppress(phone, body.reason).await?;
+    Ok(Reply::json(StatusCode::CREATED, &SuppressionRow::from(suppression)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/suppressions",
+    operation_id = "listSuppressions",
+    tag = "Suppressions",
+    summary = "List the phones that have opted out",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most phones of a \
+         page, 50 unless told"),
+    ),
+    responses((status = 200, description = "Phones, in their order", body = SuppressionsAnswer))
+)]
+pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let found = call.caller.workspace.suppressions(page.skip(), page.limit()).await?;
+    let rows: Vec<_> = found.suppressions.into_iter().map(SuppressionRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+#[utoipa::path(
+    delete,
+    path = "/v1/suppressions/{phone}",
+    operation_id = "deleteSuppression",
+    tag = "Suppressions",
+    summary = "Take an opt-out back",
+    params(("phone" = String, Path, description = "The phone, in E.164")),
+    responses((status = 204, description = "It has not opted out any more"))
+)]
+pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+    let phone: Phone = call.path("phone", NOT_SUPPRESSED).await?;
+    call.caller.workspace.unsuppress(phone).await?;
+    Ok(Reply::no_content())
+}
+
+impl From<UnsuppressError> for ApiError {
+    fn from(error: UnsuppressError) -> Self {
+        match error {
+            UnsuppressError::NotFound => Self::not_found(NOT_SUPPRESSED),
+            UnsuppressError::Unavailable(error) => error.into(),
+        }
+    }
+}
