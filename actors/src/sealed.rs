@@ -48,6 +48,11 @@ impl Sealed {
         Self { key_version, text: STANDARD_NO_PAD.encode([&nonce[..], &encrypted].concat()) }
     }
 
+    /// Whether it was encrypted under the current master key.
+    pub(crate) fn is_current(&self, keys: &MasterKeys) -> bool {
+        self.key_version == keys.current_for(PURPOSE).0
+    }
+
     /// Decrypts it.
     pub(crate) fn open(&self, keys: &MasterKeys, place: &[u8]) -> Result<Vec<u8>, OpenError> {
         let version = self.key_version;
@@ -77,6 +82,7 @@ mod tests {
         assert_eq!(sealed.open(&rotated, b"here").as_deref(), Ok(&b"hush"[..]));
         let again = Sealed::seal(&rotated, b"here", b"hush");
         assert_eq!(again.key_version, 2);
+        assert!(again.is_current(&rotated) && !sealed.is_current(&rotated));
         assert_eq!(again.open(&old, b"here"), Err(OpenError::NoKey(2)));
         let stored = serde_json::to_string(&sealed).unwrap();
         assert!(!stored.contains("hush") && !stored.contains(&STANDARD_NO_PAD.encode("hush")));

@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::admin::Admin;
 use crate::channel::sandbox::Sandbox;
 use crate::domain::WorkspaceId;
+use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::number::info::Stored;
 use crate::number::providers::Providers;
@@ -19,7 +20,7 @@ use crate::snapshots::{self, Replay, Snapshots};
 use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
-use crate::store::{Position, Store, StoreError, Table, Writer, WriterOptions};
+use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::records;
@@ -30,6 +31,9 @@ use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Worksp
 
 /// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
 pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
+
+/// Secrets that are encrypted anew in one commit.
+const RESEALED_AT_ONCE: usize = 500;
 
 /// What was read from the disk.
 struct Opened {
@@ -54,6 +58,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
+    reseal(&opened, &options.master_keys).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
     let workspaces = Workspaces::default();
@@ -101,6 +106,22 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+/// Encrypts what is under an earlier master key anew, so that the key can be dropped.
+async fn reseal(opened: &Opened, keys: &MasterKeys) -> Result<(), StartError> {
+    let changed = opened.numbers.iter().filter_map(|(workspace, record)| {
+        let record = record.resealed(keys)?;
+        let key = records::number_key(workspace, record.info.id);
+        Some(Change::put(Table::Workspaces, key, records::encode(&record)))
+    });
+    let changes: Vec<_> = changed.collect();
+    for some in changes.chunks(RESEALED_AT_ONCE) {
+        opened.writer.commit(some.to_vec()).await.map_err(|error| {
+            StartError::Directory(format!("secrets could not be encrypted anew: {error}"))
+        })?;
+    }
+    Ok(())
 }
 
 /// The numbers that are connected.

@@ -115,6 +115,14 @@ impl NumberRecord {
         Self { info, secrets: sealed }
     }
 
+    /// The record under the current master key, if it is under an earlier one and can be read.
+    pub(crate) fn resealed(&self, keys: &MasterKeys) -> Option<Self> {
+        let sealed = self.secrets.as_ref().filter(|sealed| !sealed.is_current(keys))?;
+        let texts = sealed.open(keys, self.info.id.as_bytes()).ok()?;
+        let secrets = Some(Sealed::seal(keys, self.info.id.as_bytes(), &texts));
+        Some(Self { info: self.info.clone(), secrets })
+    }
+
     /// The number's secrets.
     pub(crate) fn secrets(&self, keys: &MasterKeys) -> Result<CloudApiSecrets, OpenError> {
         let sealed = self.secrets.as_ref().ok_or(OpenError::Damaged)?;

@@ -7,7 +7,9 @@ use parking_lot::Mutex;
 
 use crate::channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending, Throttle};
 use crate::domain::event::Delivery;
-use crate::{CustomChannel, NewNumber, NewProvider, SendOtpError};
+use crate::{
+    CloudApiAccount, CloudApiSecrets, CustomChannel, NewNumber, NewProvider, SendOtpError,
+};
 
 use super::*;
 
@@ -323,4 +325,46 @@ async fn what_becomes_durable_with_the_disconnection_fails() {
     let request = sending.await.unwrap().unwrap().request_id;
     until("it has failed", async || rig.delivery(request).await == Delivery::Failed).await;
     assert_eq!((rig.calls(), credits(&rig.engine, "acme").await), (0, 1_001));
+}
+
+/// A start under a new master key encrypts the secrets anew, so that the old one can be dropped.
+#[tokio::test(start_paused = true)]
+async fn the_secrets_of_a_number_outlive_a_rotation() {
+    let store = CrashingStore::new();
+    let started = async |keys: &[(u8, [u8; 32])]| {
+        let master_keys = MasterKeys::new(keys.iter().copied()).unwrap();
+        let options = EngineOptions { master_keys, ..options(store.clone(), START) };
+        Engine::start(options).await.unwrap()
+    };
+    let (old, new) = ((1, [7; 32]), (2, [8; 32]));
+    let engine = started(&[old]).await;
+    engine.admin().create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
+    let account = CloudApiAccount {
+        phone: phone(1),
+        phone_number_id: "106".parse().unwrap(),
+        account_id: "107".parse().unwrap(),
+    };
+    let secret = |text: &str| crate::Secret::new(text);
+    let secrets = CloudApiSecrets {
+        token: secret("t"),
+        app_secret: secret("s"),
+        verify_token: secret("shown"),
+    };
+    let provider = NewProvider::CloudApi(account, secrets);
+    let number = NewNumber { provider, messages_per_second: None };
+    let number = engine.admin().connect_number(&id("acme"), number).await.unwrap();
+    engine.shutdown(LONG).await.unwrap();
+    for keys in [&[old][..], &[old, new], &[new]] {
+        let engine = started(keys).await;
+        let receiver = engine.callbacks(number.id).unwrap();
+        assert!(receiver.knows("shown") && !receiver.knows("other"), "{keys:?}");
+        assert_eq!(
+            engine.admin().numbers(&id("acme")).await.unwrap(),
+            std::slice::from_ref(&number)
+        );
+        engine.shutdown(LONG).await.unwrap();
+    }
+    let engine = started(&[old]).await;
+    assert!(engine.callbacks(number.id).is_none(), "the new key is not there");
+    engine.shutdown(LONG).await.unwrap();
 }
