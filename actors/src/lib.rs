@@ -77,6 +77,7 @@ mod sealed;
 mod snapshots;
 pub mod store;
 mod supervise;
+mod webhook;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
@@ -96,6 +97,13 @@ pub use engine::{
 pub use keys::MasterKeys;
 pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
 pub use number::providers::CustomChannel;
+pub use webhook::WebhookOptions;
+pub use webhook::delivery::DisabledReason;
+pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
+pub use webhook::guard::{AddressRules, WebhookUrlError};
+pub use webhook::records::Delivery as WebhookDelivery;
+pub use webhook::replay::{Replay, ReplayError};
+pub use webhook::signature::WebhookSecret;
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
     MessageStatus, SendMessage, SendMessageError, TemplateMessage,
@@ -111,5 +119,5 @@ pub use workspace::{
 };
 pub use workspace::{
     EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, Workspace,
+    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

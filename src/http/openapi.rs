@@ -13,7 +13,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
 use super::error::Code;
 use super::{
     admin, channels, contacts, docs, events, health, messages, otp, sandbox, segments,
-    suppressions, templates,
+    suppressions, templates, webhook_deliveries, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -44,6 +44,9 @@ use super::{
         messages::send, messages::read,
         templates::list,
         events::list,
+        webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
+        webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
+        webhook_deliveries::list,
         sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script, sandbox::receive,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
@@ -64,6 +67,7 @@ use super::{
         (name = "Suppressions", description = "Phones that have opted out; the scopes of contacts"),
         (name = "Messaging", description = "Messages and templates; scope `messaging:send`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
+        (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
@@ -213,6 +217,8 @@ impl Area {
             "/numbers",
             "/templates",
             "/sync",
+            "/webhooks",
+            "/deliveries",
         ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
@@ -230,6 +236,8 @@ impl Area {
             "/v1/contacts" if has_body => refusals.extend([409, 422]),
             "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
+            "/v1/webhooks" if has_body => refusals.push(422),
+            "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
             "/readyz" => refusals.push(503),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403]),

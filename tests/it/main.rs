@@ -36,4 +36,6 @@ mod start;
 mod suppressions;
 mod templates;
 mod tidy;
+mod webhook_faults;
+mod webhooks;
 mod window;

@@ -142,6 +142,8 @@ identifiers! {
     SegmentId = "seg_";
     /// What the channel calls a message that it took.
     MessageId = "msg_";
+    /// An endpoint that events are delivered to.
+    WebhookId = "whk_";
 }
 
 #[cfg(test)]

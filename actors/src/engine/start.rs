@@ -21,19 +21,18 @@ use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
+use crate::webhook::Webhooks;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::records;
 use crate::workspace::slot::Admission;
 
+use super::reseal;
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
 
 /// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
 pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
-
-/// Secrets that are encrypted anew in one commit.
-const RESEALED_AT_ONCE: usize = 500;
 
 /// What was read from the disk.
 struct Opened {
@@ -47,18 +46,22 @@ struct Opened {
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
+    /// Secrets under the current master key that were under an earlier one.
+    resealed: Vec<Change>,
     clock_offset: Duration,
 }
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
     let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
-    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max));
+    let keys = options.master_keys.clone();
+    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys));
     let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
+    let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    reseal(&opened, &options.master_keys).await?;
+    reseal::commit(&opened.writer, &opened.resealed).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
     let workspaces = Workspaces::default();
@@ -89,6 +92,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         )),
         workspaces,
         numbers: Arc::new(numbers),
+        webhooks,
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
         creations: Arc::default(),
     });
@@ -105,23 +109,26 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     for id in shared.recovered.ids().into_iter().chain(opened.damaged) {
         shared.workspaces.start(id).await;
     }
+    follow_webhooks(&shared).await?;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
 }
 
-/// Encrypts what is under an earlier master key anew, so that the key can be dropped.
-async fn reseal(opened: &Opened, keys: &MasterKeys) -> Result<(), StartError> {
-    let changed = opened.numbers.iter().filter_map(|(workspace, record)| {
-        let record = record.resealed(keys)?;
-        let key = records::number_key(workspace, record.info.id);
-        Some(Change::put(Table::Workspaces, key, records::encode(&record)))
-    });
-    let changes: Vec<_> = changed.collect();
-    for some in changes.chunks(RESEALED_AT_ONCE) {
-        opened.writer.commit(some.to_vec()).await.map_err(|error| {
-            StartError::Directory(format!("secrets could not be encrypted anew: {error}"))
-        })?;
-    }
-    Ok(())
+fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
+    Arc::new(Webhooks::new(
+        options.webhooks.clone(),
+        Arc::clone(&opened.store),
+        opened.writer.clone(),
+        options.clock.clone(),
+        options.master_keys.clone(),
+    ))
+}
+
+/// Has what was not delivered before the start go out.
+async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
+    let shared = Arc::clone(shared);
+    let following = move || shared.webhooks.follow_all(&shared.workspaces.all());
+    let followed = tokio::task::spawn_blocking(following).await;
+    Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
 }
 
 /// The numbers that are connected.
@@ -140,7 +147,11 @@ fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -
     numbers
 }
 
-fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, StartError> {
+fn open(
+    durability: &Durability,
+    queued_bytes_max: usize,
+    keys: &MasterKeys,
+) -> Result<Opened, StartError> {
     let (store, snapshots): (Arc<dyn Store>, _) = match durability {
         Durability::Memory => (Arc::new(MemoryStore::new()), None),
         Durability::Custom(store) => (Arc::clone(&store.0), None),
@@ -164,8 +175,19 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
+    let resealed = reseal::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
-    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, numbers, clock_offset })
+    Ok(Opened {
+        store,
+        snapshots,
+        writer,
+        hot,
+        damaged,
+        workspaces,
+        numbers,
+        resealed,
+        clock_offset,
+    })
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

@@ -59,8 +59,9 @@ async fn finish(inner: &Inner, grace: Duration) {
             drop(drained.await);
         }
     };
-    // A slow channel is not waited for to the end: what it has is durable.
-    drop(tokio::time::timeout(grace / CHANNEL_SHARE, numbers).await);
+    // A slow channel or endpoint is not waited for to the end: what it has is durable.
+    let both = async { tokio::join!(numbers, shared.webhooks.drain()) };
+    drop(tokio::time::timeout(grace / CHANNEL_SHARE, both).await);
     for slot in shared.workspaces.all() {
         if let Some(actor) = slot.live() {
             let (done, settled) = oneshot::channel();

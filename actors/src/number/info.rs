@@ -117,10 +117,8 @@ impl NumberRecord {
 
     /// The record under the current master key, if it is under an earlier one and can be read.
     pub(crate) fn resealed(&self, keys: &MasterKeys) -> Option<Self> {
-        let sealed = self.secrets.as_ref().filter(|sealed| !sealed.is_current(keys))?;
-        let texts = sealed.open(keys, self.info.id.as_bytes()).ok()?;
-        let secrets = Some(Sealed::seal(keys, self.info.id.as_bytes(), &texts));
-        Some(Self { info: self.info.clone(), secrets })
+        let secrets = self.secrets.as_ref()?.resealed(keys, self.info.id.as_bytes())?;
+        Some(Self { info: self.info.clone(), secrets: Some(secrets) })
     }
 
     /// The number's secrets.
