@@ -71,11 +71,10 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     for slot in opened.damaged.iter().filter_map(|id| workspaces.slot(id)) {
         slot.enter();
     }
-    let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| Snapshots {
-        dir: Arc::clone(dir),
-        store: Arc::clone(&opened.store),
-        journal_bytes_min: options.snapshot_journal_bytes,
-        newest: *newest,
+    let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| {
+        let journal_bytes_min = options.snapshot_journal_bytes;
+        let (dir, store) = (Arc::clone(dir), Arc::clone(&opened.store));
+        Snapshots { dir, store, journal_bytes_min, newest: *newest }
     });
     let shared = Arc::new(Shared {
         store: opened.store,

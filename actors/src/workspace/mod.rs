@@ -29,6 +29,7 @@ mod reported;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
+mod template_sync;
 mod templates;
 mod unsent;
 pub(crate) mod view;
