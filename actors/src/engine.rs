@@ -11,6 +11,7 @@ use ractor::ActorRef;
 
 use crate::access::{Access, Creations};
 use crate::admin::Admin;
+use crate::broadcast::{BroadcastOptions, Broadcasts};
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
@@ -95,6 +96,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// What things cost.
     pub prices: Prices,
+    /// How broadcasts are made and sent.
+    pub broadcasts: BroadcastOptions,
     /// How long single messages are worked at.
     pub messages: MessageOptions,
     /// What is done about codes that nobody submits.
@@ -142,6 +145,7 @@ impl EngineOptions {
             durability,
             master_keys,
             limits: Limits::default(),
+            broadcasts: BroadcastOptions::default(),
             prices: Prices::default(),
             messages: MessageOptions::default(),
             guard: GuardOptions::default(),
@@ -214,6 +218,7 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,

@@ -14,6 +14,7 @@ mod world;
 
 mod admin;
 mod bodies;
+mod broadcasts;
 mod checks;
 mod cloud_api;
 mod cloud_api_callbacks;

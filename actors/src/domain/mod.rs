@@ -20,7 +20,8 @@ pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId, WebhookId,
+    BroadcastId, ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId,
+    WebhookId,
 };
 pub use limits::{Limits, LimitsOverride};
 pub use phone::{Phone, PhoneError};

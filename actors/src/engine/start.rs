@@ -10,6 +10,7 @@ use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::broadcast::{Broadcasts, recover};
 use crate::channel::sandbox::Sandbox;
 use crate::domain::WorkspaceId;
 use crate::number::Numbers;
@@ -46,6 +47,7 @@ struct Opened {
     workspaces: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
     clock_offset: Duration,
+    broadcasts: recover::Found,
 }
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
@@ -89,6 +91,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         workspaces,
         numbers: Arc::new(numbers),
         webhooks,
+        broadcasts: Broadcasts::new(options.broadcasts),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
         creations: Arc::default(),
     });
@@ -106,6 +109,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     follow_webhooks(&shared).await?;
+    opened.broadcasts.resume(&shared).await;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
 }
 
@@ -167,8 +171,19 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
+    let broadcasts = recover::find(store.as_ref())?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
-    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, numbers, clock_offset })
+    Ok(Opened {
+        store,
+        snapshots,
+        writer,
+        hot,
+        damaged,
+        workspaces,
+        numbers,
+        clock_offset,
+        broadcasts,
+    })
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod broadcasts;
 mod channels;
 mod clock;
 mod crashes;

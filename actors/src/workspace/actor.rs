@@ -185,11 +185,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Committed(group, result) => {
                 result?;
-                state.pending.committed(group);
-                if state.untold.committed(group) {
-                    self.slot.audience.log_has_grown(&self.shared.webhooks);
-                }
-                self.shared.numbers.dispatch(state.gate.open(group));
+                self.committed(group, state);
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }
             WorkspaceMessage::Tick => {
@@ -211,6 +207,15 @@ impl WorkspaceActor {
         };
         self.warn_of_suspicion(state);
         state.finish(Some(held))
+    }
+
+    /// Lets out what waited for `group` to be durable.
+    fn committed(&self, group: Group, state: &mut Loaded) {
+        state.pending.committed(group);
+        if state.untold.committed(group) {
+            self.slot.audience.log_has_grown(&self.shared.webhooks);
+        }
+        self.shared.numbers.dispatch(state.gate.open(group));
     }
 
     /// Sees to what time has brought, a slice for each commit, so that commands get their turn and

@@ -201,6 +201,8 @@ impl Loaded {
                         self.unnoted.push((origin, settled));
                     }
                 }
+                // The broadcast takes it.
+                Origin::Broadcast { .. } => {}
             }
         }
         self.finish(None)

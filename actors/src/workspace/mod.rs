@@ -5,6 +5,7 @@
 
 pub(crate) mod actor;
 pub(crate) mod audience;
+pub(crate) mod broadcasts;
 pub(crate) mod command;
 mod configure;
 mod contacts;
@@ -31,7 +32,7 @@ mod reported;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
-mod templates;
+pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;
 mod webhooks;
