@@ -1,7 +1,6 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,6 +23,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
 use crate::webhook::Webhooks;
+use crate::workspace::guard::Guard;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::records;
@@ -87,8 +87,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         limits: options.limits,
         prices: options.prices,
         messages: options.messages,
-        guard: options.guard,
-        suspicions: AtomicU64::new(0),
+        guard: Guard::new(options.guard),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(Admission::new(
             admission.in_flight_per_workspace,
