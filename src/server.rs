@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions, MessageOptions,
-    Prices, SandboxOptions, ShutdownError,
+    AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
+    MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -203,6 +203,14 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        webhooks: WebhookOptions {
+            addresses: AddressRules {
+                allow_http: settings.webhooks.allow_http,
+                allowed_subnets: settings.webhooks.allowed_subnets.clone(),
+            },
+            requests_max: settings.webhooks.requests_max,
+            timeout: settings.webhooks.timeout_seconds,
+        },
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),

@@ -21,6 +21,7 @@ use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
+use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::load::Recovered;
@@ -104,6 +105,8 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// How webhooks are delivered.
+    pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
     pub cloud_api: CloudApiOptions,
     /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
@@ -147,6 +150,7 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             channel: None,
             number_messages_per_second: None,
@@ -216,6 +220,7 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) broadcasts: Broadcasts,
+    pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) recovered: Recovered,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,

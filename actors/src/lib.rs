@@ -78,6 +78,7 @@ mod sealed;
 mod snapshots;
 pub mod store;
 mod supervise;
+mod webhook;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
@@ -98,6 +99,13 @@ pub use engine::{
 pub use keys::MasterKeys;
 pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
 pub use number::providers::CustomChannel;
+pub use webhook::WebhookOptions;
+pub use webhook::delivery::DisabledReason;
+pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
+pub use webhook::guard::{AddressRules, WebhookUrlError};
+pub use webhook::records::Delivery as WebhookDelivery;
+pub use webhook::replay::{Replay, ReplayError};
+pub use webhook::signature::WebhookSecret;
 pub use workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
@@ -117,5 +125,5 @@ pub use workspace::{
 };
 pub use workspace::{
     EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, Workspace,
+    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

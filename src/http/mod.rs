@@ -25,6 +25,8 @@ mod sandbox;
 mod segments;
 mod suppressions;
 mod templates;
+mod webhook_deliveries;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,6 +152,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(segments::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
         .and(admin::routes(Routes::guarded(Administrator)));
     if sandbox {
         routes.and(sandbox::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

@@ -13,7 +13,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
 use super::error::Code;
 use super::{
     admin, broadcasts, channels, contacts, docs, events, health, messages, otp, sandbox, segments,
-    suppressions, templates,
+    suppressions, templates, webhook_deliveries, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -47,6 +47,9 @@ use super::{
         broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
         broadcasts::control::cancel, broadcasts::control::retry,
         events::list,
+        webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
+        webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
+        webhook_deliveries::list,
         sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script, sandbox::receive,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
@@ -70,6 +73,7 @@ use super::{
             description = "Messages, broadcasts and templates; scope `messaging:send`"
         ),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
+        (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
@@ -224,6 +228,8 @@ impl Area {
             "/sync",
             "/broadcasts",
             "/recipients",
+            "/webhooks",
+            "/deliveries",
         ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
@@ -243,6 +249,8 @@ impl Area {
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
+            "/v1/webhooks" if has_body => refusals.push(422),
+            "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
             "/readyz" => refusals.push(503),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403]),

@@ -41,13 +41,13 @@ pub(crate) type Answer = Result<Reply, ApiError>;
 pub(crate) enum Takes {
     /// Nothing.
     NoBody,
+    /// Reads it whole, as JSON of at most this size.
+    Json(BodySize),
     /// Reads it whole, whatever it is.
     Raw {
         /// Most bytes of it.
         max_bytes: usize,
     },
-    /// Reads it whole, as JSON of at most this size.
-    Json(BodySize),
 }
 
 /// How large a body may be, by what it is for.

@@ -16,7 +16,7 @@ use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
     Admin, AdmissionSettings, Broadcasts, CloudApi, Log, Messages, Prices, SandboxSettings,
-    Secrets, Server, Shutdown, Storage,
+    Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -48,6 +48,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[webhooks]`
+    pub webhooks: WebhooksSettings,
     /// `[cloud_api]`
     pub cloud_api: CloudApi,
     /// `[shutdown]`
@@ -115,6 +117,7 @@ impl Settings {
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            webhooks: WebhooksSettings::build(layers)?,
             cloud_api: CloudApi::build(layers)?,
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,

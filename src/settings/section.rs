@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use postrider_actors::domain::Limits;
 use tracing::level_filters::LevelFilter;
 
@@ -201,6 +202,20 @@ section! {
 }
 
 section! {
+    /// How events are delivered.
+    WebhooksSettings = "webhooks"
+    /// Whether `http` is allowed beside `https`.
+    allow_http: bool = value::flag, "true or false";
+    /// Subnets that are allowed although they are not public.
+    allowed_subnets: Vec<IpNet> = value::subnets,
+        "empty, or subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
+    /// Requests under way at once.
+    requests_max: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
+    /// Longest that a request may take.
+    timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+}
+
+section! {
     /// Where the chat-app channel is.
     CloudApi = "cloud_api"
     /// The beginning of every address.
@@ -291,7 +306,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 13] = [
+pub(super) static SECTIONS: [SectionSpec; 14] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -302,6 +317,7 @@ pub(super) static SECTIONS: [SectionSpec; 13] = [
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,
+    WebhooksSettings::SPEC,
     CloudApi::SPEC,
     Shutdown::SPEC,
     Log::SPEC,

@@ -140,6 +140,11 @@ pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }
 
+pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
+    let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().ok()).collect()
+}
+
 /// An address of HTTP that paths are put behind.
 pub(super) fn base_url(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
@@ -253,6 +258,15 @@ mod tests {
         assert_eq!(read(&format!("1={hex}, 2={hex}")), Some(2));
         for bad in [format!("1={hex},1={hex}"), format!("0={hex}"), hex.clone(), "1=".into()] {
             assert_eq!(read(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn subnets_stand_between_commas() {
+        let read = |text: &str| subnets(&Raw::Text(text.into())).map(|subnets| subnets.len());
+        assert_eq!((read(""), read("127.0.0.0/8, ::1/128")), (Some(0), Some(2)));
+        for bad in ["127.0.0.1", "127.0.0.0/33", "home/8"] {
+            assert_eq!(read(bad), None, "{bad}");
         }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cloud_api::{APP_SECRET, Rig, VERIFY_TOKEN};
-use crate::fake::{Callbacks, callback, sign};
-use crate::world::{Reply, eventually};
+use crate::fake::{Callbacks, Scripted, callback, sign};
+use crate::world::{Reply, eventually, millis};
 
 fn path(rig: &Rig) -> String {
     rig.number["callback_path"].as_str().unwrap().to_owned()
@@ -99,21 +99,96 @@ async fn a_callback_may_be_large_and_odd_but_not_without_end() {
     post_signed(&rig, &sign(APP_SECRET, b"{"), b"{").await.check(400, "VALIDATION_ERROR");
 }
 
-#[tokio::test]
-async fn the_fake_reports_on_what_it_took() {
-    let rig = Rig::new().await;
+/// Has the fake report so on every message.
+fn report_always(rig: &Rig, statuses: &[&str], times: u32) {
     rig.fake.call_back(Some(Callbacks {
         server: rig.server.address(),
-        path: path(&rig),
+        path: path(rig),
         app_secret: APP_SECRET.to_owned(),
-        // Out of order and twice, as the channel does.
-        statuses: ["delivered", "sent", "read"].map(str::to_owned).to_vec(),
+        statuses: statuses.iter().map(|&status| status.to_owned()).collect(),
         delay: Duration::from_millis(1),
-        times: 2,
+        times,
     }));
+}
+
+#[tokio::test]
+async fn reports_may_come_out_of_order_and_twice() {
+    let rig = Rig::new().await;
+    report_always(&rig, &["delivered", "sent", "read", "failed"], 2);
     let id = rig.send("+15551234567").await;
-    let answered = async || (rig.fake.callback_answers().len() == 6).then_some(());
-    eventually("six answers", answered).await;
-    assert_eq!(rig.fake.callback_answers(), [200; 6]);
+    let answered = async || (rig.fake.callback_answers().len() == 8).then_some(());
+    eventually("eight answers", answered).await;
+    assert_eq!(rig.fake.callback_answers(), [200; 8]);
+    rig.becomes(&id, "read").await;
     assert_eq!(rig.fake.accepted_of(&id), 1);
+    assert_eq!(rig.credits().await, 999);
+}
+
+#[tokio::test]
+async fn a_report_settles_what_was_unknown() {
+    let rig = Rig::new().await;
+    rig.fake.script(None, Scripted::Lost, Some(1));
+    let id = rig.send("+15551234567").await;
+    rig.becomes(&id, "unknown").await;
+    assert_eq!(post(&rig, &report(&id, "delivered")).await.status, 200);
+    rig.becomes(&id, "delivered").await;
+    assert_eq!(rig.fake.accepted_of(&id), 1);
+}
+
+#[tokio::test]
+async fn what_a_contact_writes_opens_the_window_to_them() {
+    let rig = Rig::new().await;
+    let text = json!({"to": "+16505551234", "type": "text", "text": "Hello \"you\""});
+    let refused = rig.api.post("/v1/messaging/send", &text).await;
+    refused.check(422, "UNPROCESSABLE");
+    let now = rig.server.demo().get("/v1/sandbox/clock").await.ok()["now"].clone();
+    let seconds = millis(now.as_str().unwrap()) / 1000;
+    let written = callback(
+        "106",
+        json!({
+            "contacts": [{"profile": {"name": "Sheena"}, "wa_id": "16505551234"}],
+            "messages": [{
+                "from": "16505551234", "id": "wamid.in", "timestamp": seconds.to_string(),
+                "type": "text", "text": {"body": "Hi"},
+            }],
+        }),
+    );
+    for _ in 0..2 {
+        assert_eq!(post(&rig, &written).await.status, 200);
+    }
+    let received = rig.api.get("/v1/events?type=message.received").await.ok();
+    assert_eq!(received["data"].as_array().unwrap().len(), 1, "it is told once");
+    report_always(&rig, &["sent", "delivered", "read"], 1);
+    let sent = rig.api.post("/v1/messaging/send", &text).await.ok();
+    let path = format!("/v1/messaging/messages/{}", sent["message_id"].as_str().unwrap());
+    let seen = async || (rig.api.get(&path).await.ok()["status"] == "read").then_some(());
+    eventually("read", seen).await;
+    let body = rig.fake.accepted().pop().unwrap().body;
+    let expected = json!({
+        "messaging_product": "whatsapp", "recipient_type": "individual", "to": "16505551234",
+        "type": "text", "text": {"preview_url": false, "body": "Hello \"you\""},
+        "biz_opaque_callback_data": sent["message_id"],
+    });
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn a_templates_status_follows_the_channel() {
+    let rig = Rig::new().await;
+    let admin = rig.server.admin();
+    let templates = "/admin/v1/workspaces/acme/templates";
+    let template = json!({
+        "name": "spring_sale", "language": "en", "category": "marketing",
+        "components": [{"type": "BODY", "text": "Hello"}],
+    });
+    admin.post(templates, template).await.ok();
+    let update = json!({"entry": [{"id": "107", "changes": [{
+        "field": "message_template_status_update",
+        "value": {
+            "event": "PAUSED", "message_template_name": "spring_sale",
+            "message_template_language": "en",
+        },
+    }]}]});
+    assert_eq!(post(&rig, &update).await.status, 200);
+    assert_eq!(admin.get(templates).await.ok()["data"][0]["status"], "paused");
 }

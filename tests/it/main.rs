@@ -37,4 +37,6 @@ mod start;
 mod suppressions;
 mod templates;
 mod tidy;
+mod webhook_faults;
+mod webhooks;
 mod window;

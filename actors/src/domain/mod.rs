@@ -19,6 +19,7 @@ pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{
     BroadcastId, ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId,
+    WebhookId,
 };
 pub use limits::{Limits, LimitsOverride};
 pub use phone::{Phone, PhoneError};

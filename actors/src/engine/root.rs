@@ -12,6 +12,7 @@ use crate::number::news::News;
 use crate::number::{NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
 use crate::supervise::{Family, Nursery, Residence};
+use crate::webhook::WebhookFamily;
 use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::core::Settled;
@@ -61,7 +62,7 @@ impl Actor for Root {
         let nursery = Nursery { family, clock: clock.clone() };
         let (workspaces, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
         let family = Arc::new(NumberFamily(Arc::clone(&self.shared.numbers)));
-        let nursery = Nursery { family, clock };
+        let nursery = Nursery { family, clock: clock.clone() };
         let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
         let family = Arc::new(BroadcastFamily(Arc::clone(&self.shared)));
         let nursery = Nursery { family, clock: self.shared.clock.clone() };
@@ -70,6 +71,10 @@ impl Actor for Root {
         self.shared.workspaces.set_supervisor(workspaces);
         let settle = Arc::new(SettleInWorkspace(Arc::downgrade(&self.shared)));
         self.shared.numbers.wire(Wiring { supervisor, settle });
+        let family = Arc::new(WebhookFamily(Arc::clone(&self.shared.webhooks)));
+        let nursery = Nursery { family, clock };
+        let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        self.shared.webhooks.wire(supervisor, Arc::downgrade(&self.shared));
         let snapshots = match &self.snapshots {
             None => None,
             Some(snapshots) => {

@@ -21,6 +21,7 @@ use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Position, Store, StoreError, Table, Writer, WriterOptions};
+use crate::webhook::Webhooks;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::records;
@@ -55,6 +56,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
+    let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
@@ -87,6 +89,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         workspaces,
         numbers: Arc::new(numbers),
         broadcasts: Broadcasts::new(options.broadcasts),
+        webhooks,
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
         creations: Arc::default(),
     });
@@ -104,7 +107,26 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     opened.broadcasts.resume(&shared).await;
+    follow_webhooks(&shared).await?;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
+    Arc::new(Webhooks::new(
+        options.webhooks.clone(),
+        Arc::clone(&opened.store),
+        opened.writer.clone(),
+        options.clock.clone(),
+        options.master_keys.clone(),
+    ))
+}
+
+/// Has what was not delivered before the start go out.
+async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
+    let shared = Arc::clone(shared);
+    let following = move || shared.webhooks.follow_all(&shared.workspaces.all());
+    let followed = tokio::task::spawn_blocking(following).await;
+    Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
 }
 
 /// The numbers that are connected.

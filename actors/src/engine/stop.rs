@@ -76,8 +76,12 @@ async fn finish(inner: &Inner, grace: Duration) {
             drop(drained.await);
         }
     };
-    // A slow channel is not waited for to the end: what it has is durable.
-    let drained = tokio::time::timeout(grace / CHANNEL_SHARE, numbers).await.is_ok();
+    // A slow channel or endpoint is not waited for to the end: what it has is durable.
+    let share = grace / CHANNEL_SHARE;
+    let numbers = tokio::time::timeout(share, numbers);
+    let webhooks = tokio::time::timeout(share, shared.webhooks.drain());
+    let (numbers, _) = tokio::join!(numbers, webhooks);
+    let drained = numbers.is_ok();
     all(shared, |done| FanoutMessage::Flush { drained, done }).await;
     for slot in shared.workspaces.all() {
         if let Some(actor) = slot.live() {

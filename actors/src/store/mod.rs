@@ -66,6 +66,8 @@ pub enum Table {
     ContactIndex,
     /// Saved filters of contacts.
     Segments,
+    /// Webhook endpoints, and what follows their deliveries.
+    Webhooks,
     /// Single messages: where each stands, and what it says.
     Messages,
     /// When a contact last wrote to a number.
@@ -98,6 +100,7 @@ impl Table {
         Self::Contacts,
         Self::ContactIndex,
         Self::Segments,
+        Self::Webhooks,
         Self::Messages,
         Self::Windows,
         Self::Received,
@@ -122,6 +125,7 @@ impl Table {
             Self::Contacts => "contacts",
             Self::ContactIndex => "contact_index",
             Self::Segments => "segments",
+            Self::Webhooks => "webhooks",
             Self::Messages => "messages",
             Self::Windows => "windows",
             Self::Received => "received",
