@@ -55,6 +55,7 @@ use super::{
         admin::keys::create, admin::keys::list, admin::keys::revoke,
         admin::credits::set, admin::credits::add,
         admin::limits::set,
+        admin::destinations::set, admin::destinations::read,
         admin::templates::create, admin::templates::list, admin::templates::change,
         admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::disconnect,
@@ -226,10 +227,10 @@ impl Area {
             "/numbers",
             "/templates",
             "/sync",
-            "/broadcasts",
-            "/recipients",
             "/webhooks",
             "/deliveries",
+            "/broadcasts",
+            "/recipients",
         ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
@@ -247,10 +248,10 @@ impl Area {
             "/v1/contacts" if has_body => refusals.extend([409, 422]),
             "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
-            path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
-            path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/v1/webhooks" if has_body => refusals.push(422),
             "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
+            path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
+            path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403]),

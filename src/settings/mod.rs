@@ -15,7 +15,7 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, CloudApi, Log, Messages, Prices, SandboxSettings,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, Guard, Log, Messages, Prices, SandboxSettings,
     Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
@@ -42,6 +42,8 @@ pub struct Settings {
     pub broadcasts: Broadcasts,
     /// `[messages]`
     pub messages: Messages,
+    /// `[guard]`
+    pub guard: Guard,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -114,6 +116,7 @@ impl Settings {
             prices: Prices::build(layers)?,
             broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,
+            guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,

@@ -25,6 +25,7 @@ mod contacts_limits;
 mod contacts_list;
 mod events;
 mod faults;
+mod guard;
 mod idempotency;
 mod limits;
 mod messages;

@@ -142,10 +142,10 @@ identifiers! {
     SegmentId = "seg_";
     /// What the channel calls a message that it took.
     MessageId = "msg_";
-    /// One template sent to many recipients.
-    BroadcastId = "brd_";
     /// An endpoint that events are delivered to.
     WebhookId = "whk_";
+    /// One template sent to many recipients.
+    BroadcastId = "brd_";
 }
 
 #[cfg(test)]

@@ -77,11 +77,10 @@ async fn finish(inner: &Inner, grace: Duration) {
         }
     };
     // A slow channel or endpoint is not waited for to the end: what it has is durable.
-    let share = grace / CHANNEL_SHARE;
-    let numbers = tokio::time::timeout(share, numbers);
-    let webhooks = tokio::time::timeout(share, shared.webhooks.drain());
-    let (numbers, _) = tokio::join!(numbers, webhooks);
-    let drained = numbers.is_ok();
+    let wait = grace / CHANNEL_SHARE;
+    let webhooks = tokio::time::timeout(wait, shared.webhooks.drain());
+    let (drained, _) = tokio::join!(tokio::time::timeout(wait, numbers), webhooks);
+    let drained = drained.is_ok();
     all(shared, |done| FanoutMessage::Flush { drained, done }).await;
     for slot in shared.workspaces.all() {
         if let Some(actor) = slot.live() {
