@@ -67,13 +67,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     reseal::commit(&opened.writer, &opened.resealed).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
-    let workspaces = Workspaces::default();
-    for id in opened.workspaces {
-        workspaces.add(id);
-    }
-    for slot in opened.damaged.iter().filter_map(|id| workspaces.slot(id)) {
-        slot.enter();
-    }
+    let workspaces = workspaces(opened.workspaces, &opened.damaged);
     let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| {
         let journal_bytes_min = options.snapshot_journal_bytes;
         let (dir, store) = (Arc::clone(dir), Arc::clone(&opened.store));
@@ -134,6 +128,18 @@ async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
     let following = move || shared.webhooks.follow_all(&shared.workspaces.all());
     let followed = tokio::task::spawn_blocking(following).await;
     Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
+}
+
+/// The directory of workspaces.
+fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
+    let workspaces = Workspaces::default();
+    for id in all {
+        workspaces.add(id);
+    }
+    for slot in damaged.iter().filter_map(|id| workspaces.slot(id)) {
+        slot.enter();
+    }
+    workspaces
 }
 
 /// The numbers that are connected.
