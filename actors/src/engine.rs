@@ -33,6 +33,7 @@ use crate::workspace::slot::{Admission, Slot};
 mod callbacks;
 mod health;
 mod prices;
+mod reseal;
 mod root;
 mod start;
 mod stop;
