@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
+use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AdmissionOptions, CloudApiOptions, Engine, EngineOptions, MessageOptions, Prices,
     SandboxOptions, ShutdownError,
@@ -183,6 +184,7 @@ fn engine_options(
             template_marketing: settings.prices.template_marketing,
             template_authentication: settings.prices.template_authentication,
         },
+        opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
         messages: MessageOptions {
             give_up: settings.messages.give_up_seconds,
             unknown_after: settings.messages.unknown_after_seconds,

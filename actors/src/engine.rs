@@ -14,7 +14,7 @@ use crate::admin::Admin;
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
-use crate::domain::{Limits, WorkspaceId};
+use crate::domain::{Limits, OptOutWords, WorkspaceId};
 use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
@@ -91,6 +91,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// What things cost.
     pub prices: Prices,
+    /// How people opt out of messages, and in again.
+    pub opt_out: OptOutWords,
     /// How long single messages are worked at.
     pub messages: MessageOptions,
     /// How much may be under way.
@@ -135,6 +137,7 @@ impl EngineOptions {
             master_keys,
             limits: Limits::default(),
             prices: Prices::default(),
+            opt_out: OptOutWords::default(),
             messages: MessageOptions::default(),
             admission: AdmissionOptions {
                 in_flight_per_workspace: 10_000,
@@ -212,6 +215,8 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) recovered: Recovered,
+    /// How people opt out of messages, and in again.
+    pub(crate) opt_out: Arc<OptOutWords>,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,
 }

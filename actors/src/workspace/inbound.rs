@@ -14,6 +14,7 @@ use crate::store::Table;
 
 use super::command::Context;
 use super::messages::Unavailable;
+use super::suppressions::apply_opt_out;
 use super::window;
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
@@ -53,6 +54,7 @@ pub(super) fn take(
 fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
     let Received { number, at, inbound, .. } = *received;
     window::open(context, number, inbound.from, at)?;
+    apply_opt_out(context, inbound.from, &inbound.text)?;
     context.effects.tell(context.now(), event(received));
     Ok(())
 }

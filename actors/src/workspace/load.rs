@@ -74,6 +74,7 @@ fn read(
         number: records.numbers.first().map(|number| number.id),
         keys: shared.master_keys.code_keys(id),
         otp_template: Arc::new(records.profile.otp_template()),
+        opt_out: Arc::clone(&shared.opt_out),
     };
     let log_next = next_log_sequence(store, id).map_err(park_if_damaged)?;
     Ok((core, records, log_next))

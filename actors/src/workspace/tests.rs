@@ -81,6 +81,7 @@ impl Bench {
             rules,
             number: Some(NumberId::from_bytes([9; 16])),
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
+            opt_out: Arc::default(),
         };
         Self {
             core,

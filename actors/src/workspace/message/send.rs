@@ -11,6 +11,7 @@ use crate::domain::{Event, MessageId, NumberId, Phone};
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::suppressions::has_opted_out;
 use crate::workspace::templates::{UseTemplateError, use_template};
 use crate::workspace::window;
 
@@ -195,13 +196,6 @@ fn check_template(
     let template = TemplateName { name: template.name, language: template.language };
     let content = Content::Template(Arc::new(content));
     Ok(Checked { number, kind: MessageKind::Template, template: Some(template), price, content })
-}
-
-/// Whether there is a record in [`Table::Suppressions`], under `workspace ‖ 0 ‖ phone`.
-fn has_opted_out(context: &Context<'_>, contact: Phone) -> Result<bool, Unavailable> {
-    let workspace = context.core.id.as_str().as_bytes();
-    let key = [workspace, &[0], contact.to_string().as_bytes()].concat();
-    Ok(context.get(Table::Suppressions, &key)?.is_some())
 }
 
 /// Whether a message of this price can be paid for and taken now.
