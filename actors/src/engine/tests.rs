@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod clock;
+mod contacts;
 mod crashes;
 mod drain;
 mod gated;

@@ -36,6 +36,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
     Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
     NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,

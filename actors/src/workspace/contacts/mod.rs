@@ -14,6 +14,8 @@ mod live;
 mod record;
 mod segments;
 mod texts;
+#[cfg(test)]
+mod whole;
 
 pub use change::{DeleteContactError, UpdateContactError};
 pub use create::CreateContactError;
@@ -21,6 +23,9 @@ pub use filter::ContactFilter;
 pub use list::{ContactsPage, ReadContactError};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{Segment, SegmentError};
+
+#[cfg(test)]
+pub(crate) use whole::whole;
 
 use crate::domain::{EventKind, PublicEvent};
 
