@@ -5,6 +5,7 @@ mod auth;
 mod body;
 mod channels;
 mod contacts;
+mod conversations;
 mod docs;
 mod drain;
 mod error;
@@ -141,6 +142,9 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(contacts::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(segments::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(segments::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(conversations::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(conversations::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(conversations::sending(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(admin::routes(Routes::guarded(Administrator)));

@@ -21,6 +21,7 @@ mod contacts;
 mod contacts_batch;
 mod contacts_limits;
 mod contacts_list;
+mod conversations;
 mod events;
 mod faults;
 mod idempotency;

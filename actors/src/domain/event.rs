@@ -207,6 +207,8 @@ event_kinds! {
     ContactCreated = "contact.created", "a contact was made";
     ContactUpdated = "contact.updated", "a contact was changed";
     ContactDeleted = "contact.deleted", "a contact was deleted";
+    ConversationOpened = "conversation.opened", "a contact wrote, in a conversation that was not open";
+    ConversationUpdated = "conversation.updated", "a conversation's status or assignee was changed";
     MessageQueued = "message.queued", "a message was accepted for sending";
     MessageSent = "message.sent", "the channel took the message";
     MessageDelivered = "message.delivered", "the message is on the recipient's device";

@@ -18,7 +18,9 @@ pub mod workspace;
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
-pub use id::{ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId};
+pub use id::{
+    ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId,
+};
 pub use limits::{Limits, LimitsOverride};
 pub use opt_out::OptOutWords;
 pub use phone::{Phone, PhoneError};

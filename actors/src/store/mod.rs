@@ -66,6 +66,8 @@ pub enum Table {
     ContactIndex,
     /// Saved filters of contacts.
     Segments,
+    /// Conversations, and what was written in them.
+    Conversations,
     /// Single messages: where each stands, and what it says.
     Messages,
     /// When a contact last wrote to a number.
@@ -90,6 +92,7 @@ impl Table {
         Self::Contacts,
         Self::ContactIndex,
         Self::Segments,
+        Self::Conversations,
         Self::Messages,
         Self::Windows,
         Self::Received,
@@ -110,6 +113,7 @@ impl Table {
             Self::Contacts => "contacts",
             Self::ContactIndex => "contact_index",
             Self::Segments => "segments",
+            Self::Conversations => "conversations",
             Self::Messages => "messages",
             Self::Windows => "windows",
             Self::Received => "received",

@@ -24,6 +24,10 @@ pub use list::{ContactsPage, ReadContactError};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{Segment, SegmentError};
 
+pub(super) use change::find as find_contact;
+pub(super) use create::{create, holder};
+pub(super) use record::{place_of, read as read_contact};
+
 #[cfg(test)]
 pub(crate) use whole::whole;
 

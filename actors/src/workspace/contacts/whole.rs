@@ -36,15 +36,15 @@ pub(crate) fn whole(store: &dyn Store, workspace: &WorkspaceId) -> Vec<Contact> 
             let key = phone_key(workspace, phone);
             assert!(of_places.insert(key, place.to_be_bytes().into()).is_none(), "a phone twice");
         }
-        let mut update =
-            |kind: u8, number: u64, with: &dyn Fn(Option<&[u8]>) -> Option<Vec<u8>>| {
-                let key = record::key(workspace, kind, number);
-                let new = with(index.get(&key).map(Vec::as_slice)).unwrap();
-                index.insert(key, new);
-            };
-        update(b'l', chunk / 64, &|old| live::with(old.map(<[u8]>::to_vec), place, true));
-        update(b't', chunk, &|old| texts::with(old, slot, Some(&texts::text_of(contact))));
-        update(b'f', chunk, &|old| facets::with(old, slot, Some(&facets::entry_of(contact))));
+        let keys = [(b'l', chunk / 64), (b't', chunk), (b'f', chunk)];
+        let [of_live, of_texts, of_facets] =
+            keys.map(|(kind, number)| record::key(workspace, kind, number));
+        let bitmap = live::with(index.remove(&of_live), place, true);
+        let (text, entry) = (texts::text_of(contact), facets::entry_of(contact));
+        let texts = texts::with(index.remove(&of_texts).as_deref(), slot, Some(&text));
+        let facets = facets::with(index.remove(&of_facets).as_deref(), slot, Some(&entry));
+        let changed = [(of_live, bitmap), (of_texts, texts), (of_facets, facets)];
+        index.extend(changed.map(|(key, value)| (key, value.unwrap())));
     }
     let mut kept =
         all(store, Table::Contacts, &prefix(workspace, b'c')[..workspace.as_str().len() + 1]);
