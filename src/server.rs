@@ -6,8 +6,8 @@ use std::time::Duration;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
-    AdmissionOptions, CloudApiOptions, Engine, EngineOptions, MessageOptions, Prices,
-    SandboxOptions, ShutdownError,
+    AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
+    MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -177,6 +177,7 @@ fn engine_options(
     let defaults = EngineOptions::on_disk(directory.path(), master_keys);
     Ok(EngineOptions {
         limits: settings.limits,
+        number_messages_per_second: settings.number_messages_per_second,
         prices: Prices {
             otp: settings.prices.otp,
             text: settings.prices.text,
@@ -190,7 +191,12 @@ fn engine_options(
             unknown_after: settings.messages.unknown_after_seconds,
             unsent_max: settings.messages.unsent_per_workspace_max,
         },
-        number_messages_per_second: settings.number_messages_per_second,
+        broadcasts: BroadcastOptions {
+            recipients_max: settings.broadcasts.max_recipients,
+            max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
+            pause_failure_percent: settings.broadcasts.pause_failure_percent,
+            pause_failure_min: settings.broadcasts.pause_failure_min,
+        },
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,
             in_flight_total: settings.admission.in_flight_total,
@@ -199,6 +205,14 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        webhooks: WebhookOptions {
+            addresses: AddressRules {
+                allow_http: settings.webhooks.allow_http,
+                allowed_subnets: settings.webhooks.allowed_subnets.clone(),
+            },
+            requests_max: settings.webhooks.requests_max,
+            timeout: settings.webhooks.timeout_seconds,
+        },
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),

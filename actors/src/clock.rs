@@ -87,6 +87,12 @@ impl Clock {
         Duration::from_millis(self.inner.offset_ms.load(Ordering::Acquire))
     }
 
+    /// Now, as others have it: without what the sandbox has moved engine time forward.
+    #[must_use]
+    pub fn real(&self) -> Timestamp {
+        self.now().minus(self.offset())
+    }
+
     /// Moves engine time forward by `step` and wakes whoever sleeps on it.
     pub fn advance(&self, step: Duration) {
         let step_ms = u64::try_from(step.as_millis()).unwrap_or(u64::MAX);

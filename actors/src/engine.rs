@@ -11,6 +11,7 @@ use ractor::ActorRef;
 
 use crate::access::{Access, Creations};
 use crate::admin::Admin;
+use crate::broadcast::{BroadcastOptions, Broadcasts};
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
@@ -20,6 +21,7 @@ use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
+use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::load::Recovered;
@@ -93,6 +95,8 @@ pub struct EngineOptions {
     pub prices: Prices,
     /// How people opt out of messages, and in again.
     pub opt_out: OptOutWords,
+    /// How broadcasts are made and sent.
+    pub broadcasts: BroadcastOptions,
     /// How long single messages are worked at.
     pub messages: MessageOptions,
     /// How much may be under way.
@@ -103,6 +107,8 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// How webhooks are delivered.
+    pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
     pub cloud_api: CloudApiOptions,
     /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
@@ -136,6 +142,7 @@ impl EngineOptions {
             durability,
             master_keys,
             limits: Limits::default(),
+            broadcasts: BroadcastOptions::default(),
             prices: Prices::default(),
             opt_out: OptOutWords::default(),
             messages: MessageOptions::default(),
@@ -146,6 +153,7 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             channel: None,
             number_messages_per_second: None,
@@ -214,6 +222,8 @@ pub(crate) struct Shared {
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
+    pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
     /// How people opt out of messages, and in again.
     pub(crate) opt_out: Arc<OptOutWords>,

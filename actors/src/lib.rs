@@ -65,6 +65,7 @@
 
 mod access;
 mod admin;
+mod broadcast;
 pub mod channel;
 pub mod clock;
 pub mod domain;
@@ -77,12 +78,14 @@ mod sealed;
 mod snapshots;
 pub mod store;
 mod supervise;
+mod webhook;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
+pub use broadcast::{Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables};
 pub use channel::cloud_api::{
     CloudApiAccount, CloudApiOptions, CloudApiSecrets, ListError, ListedTemplate, ProviderId,
     ProviderIdError,
@@ -96,6 +99,17 @@ pub use engine::{
 pub use keys::MasterKeys;
 pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
 pub use number::providers::CustomChannel;
+pub use webhook::WebhookOptions;
+pub use webhook::delivery::DisabledReason;
+pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
+pub use webhook::guard::{AddressRules, WebhookUrlError};
+pub use webhook::records::Delivery as WebhookDelivery;
+pub use webhook::replay::{Replay, ReplayError};
+pub use webhook::signature::WebhookSecret;
+pub use workspace::broadcasts::{
+    Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
+    RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
+};
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
     MessageStatus, SendMessage, SendMessageError, TemplateMessage,
@@ -116,5 +130,5 @@ pub use workspace::{
 };
 pub use workspace::{
     EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, Workspace,
+    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

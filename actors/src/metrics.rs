@@ -18,6 +18,9 @@ struct Figures {
     live_workspaces: Gauge,
     journal_position: Gauge,
     healthy: Gauge,
+    webhook_requests: Gauge,
+    webhook_tries: [Counter; 3],
+    webhook_micros: Counter,
 }
 
 impl Figures {
@@ -39,6 +42,16 @@ impl Figures {
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
             journal_position: gauge("postrider_journal_position", "The newest durable frame"),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
+            webhook_requests: gauge("postrider_webhook_requests", "Webhook requests under way"),
+            webhook_tries: [
+                counter("postrider_webhook_delivered_total", "Webhook requests that succeeded"),
+                counter("postrider_webhook_refused_total", "Webhook requests answered otherwise"),
+                counter("postrider_webhook_unanswered_total", "Webhook requests without an answer"),
+            ],
+            webhook_micros: counter(
+                "postrider_webhook_microseconds_total",
+                "Time that all webhook requests took",
+            ),
         }
     }
 
@@ -51,6 +64,11 @@ impl Figures {
         let live = shared.workspaces.all().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);
         self.journal_position.set(shared.writer.last_position().0 as f64);
+        let webhooks = shared.webhooks.figures();
+        self.webhook_requests.set(webhooks.in_flight as f64);
+        let tries = [webhooks.delivered, webhooks.refused, webhooks.unanswered];
+        self.webhook_tries.iter().zip(tries).for_each(|(counter, count)| counter.absolute(count));
+        self.webhook_micros.absolute(webhooks.latency_us);
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
     }
 }

@@ -8,8 +8,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use postrider_actors::domain::Scope;
 use postrider_actors::domain::time::whole_seconds;
 use postrider_actors::{
-    AdminError, ChangeError, CreateWorkspaceError, IdempotentError, ReadOtpError, ResendOtpError,
-    SendOtpError, Unavailable, UnavailableReason, VerifyOtpError,
+    AdminError, ChangeError, IdempotentError, ReadOtpError, ResendOtpError, SendOtpError,
+    Unavailable, UnavailableReason, VerifyOtpError,
 };
 use serde::Serialize;
 
@@ -321,15 +321,6 @@ impl From<ReadOtpError> for ApiError {
         match error {
             ReadOtpError::NotFound => Self::new(Code::NotFound, error.to_string()),
             ReadOtpError::Unavailable(error) => error.into(),
-        }
-    }
-}
-
-impl From<CreateWorkspaceError> for ApiError {
-    fn from(error: CreateWorkspaceError) -> Self {
-        match error {
-            CreateWorkspaceError::Exists => Self::new(Code::Conflict, error.to_string()),
-            CreateWorkspaceError::Unavailable(error) => error.into(),
         }
     }
 }

@@ -28,7 +28,10 @@ pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
 
 /// Asks for a message to be sent; without `Debug`, as it has the text.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = SendMessage)]
+#[schema(
+    as = SendMessage,
+    example = json!({"to": "+15550123456", "type": "template", "template": {"name": "welcome"}})
+)]
 pub(crate) struct SendBody<'a> {
     /// Who gets it, in E.164.
     #[serde(borrow)]

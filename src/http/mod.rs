@@ -3,6 +3,7 @@
 mod admin;
 mod auth;
 mod body;
+mod broadcasts;
 mod channels;
 mod contacts;
 mod conversations;
@@ -25,6 +26,8 @@ mod sandbox;
 mod segments;
 mod suppressions;
 mod templates;
+mod webhook_deliveries;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +61,8 @@ pub struct AppOptions {
     pub sandbox: bool,
     /// Most bytes of a request's body.
     pub max_body_bytes: usize,
+    /// Most bytes of the body of a request that makes a broadcast.
+    pub max_broadcast_body_bytes: usize,
     /// Most bytes of the body of a request that makes many contacts.
     pub max_contacts_batch_body_bytes: usize,
     /// Longest wait for a request's body.
@@ -77,6 +82,7 @@ impl AppOptions {
             metrics,
             sandbox: settings.sandbox.enabled,
             max_body_bytes: settings.server.max_body_bytes,
+            max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
             max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
@@ -91,6 +97,7 @@ pub(crate) struct Edge {
     admin_token: AdminToken,
     metrics: Metrics,
     max_body_bytes: usize,
+    max_broadcast_body_bytes: usize,
     max_contacts_batch_body_bytes: usize,
     body_timeout: Duration,
     handler_timeout: Duration,
@@ -109,6 +116,7 @@ pub fn app(engine: Engine, options: AppOptions) -> Router {
         admin_token: options.admin_token,
         metrics: options.metrics,
         max_body_bytes: options.max_body_bytes,
+        max_broadcast_body_bytes: options.max_broadcast_body_bytes,
         max_contacts_batch_body_bytes: options.max_contacts_batch_body_bytes,
         body_timeout: options.body_timeout,
         handler_timeout: options.handler_timeout,
@@ -135,6 +143,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(docs::routes(Routes::guarded(Open)))
         .and(channels::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
+        .and(broadcasts::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
@@ -147,6 +156,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(conversations::sending(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
         .and(admin::routes(Routes::guarded(Administrator)));
     if sandbox {
         routes.and(sandbox::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

@@ -12,8 +12,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
 use super::{
-    admin, channels, contacts, conversations, docs, events, health, messages, otp, sandbox,
-    segments, suppressions, templates,
+    admin, broadcasts, channels, contacts, conversations, docs, events, health, messages, otp,
+    sandbox, segments, suppressions, templates, webhook_deliveries, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -45,7 +45,13 @@ use super::{
         suppressions::create, suppressions::list, suppressions::delete,
         messages::send, messages::read,
         templates::list,
+        broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
+        broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
+        broadcasts::control::cancel, broadcasts::control::retry,
         events::list,
+        webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
+        webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
+        webhook_deliveries::list,
         sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script, sandbox::receive,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
@@ -66,8 +72,12 @@ use super::{
         (name = "Conversations", description = "The inbox; the scopes of contacts, and to reply \
             `messaging:send`"),
         (name = "Suppressions", description = "Phones that have opted out; the scopes of contacts"),
-        (name = "Messaging", description = "Messages and templates; scope `messaging:send`"),
+        (
+            name = "Messaging",
+            description = "Messages, broadcasts and templates; scope `messaging:send`"
+        ),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
+        (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
         (name = "Administration", description = "With the admin token"),
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
@@ -154,6 +164,9 @@ impl Modify for Shared {
     }
 }
 
+/// How the paths that control a broadcast end.
+const CONTROLS: [&str; 4] = ["/pause", "/resume", "/cancel", "/retry"];
+
 /// What a path's operations have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Area {
@@ -219,6 +232,10 @@ impl Area {
             "/numbers",
             "/templates",
             "/sync",
+            "/webhooks",
+            "/deliveries",
+            "/broadcasts",
+            "/recipients",
         ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
@@ -237,6 +254,10 @@ impl Area {
             path if path.ends_with("/messages") && has_body => refusals.push(422),
             "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
+            "/v1/webhooks" if has_body => refusals.push(422),
+            "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
+            path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
+            path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403]),

@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, CloudApi, Log, Messages, OptOut, Prices, SandboxSettings, Secrets,
-    Server, Shutdown, Storage,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, Log, Messages, OptOut, Prices, SandboxSettings,
+    Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -40,6 +40,8 @@ pub struct Settings {
     pub prices: Prices,
     /// `[opt_out]`
     pub opt_out: OptOut,
+    /// `[broadcasts]`
+    pub broadcasts: Broadcasts,
     /// `[messages]`
     pub messages: Messages,
     /// `[admission]`
@@ -48,6 +50,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[webhooks]`
+    pub webhooks: WebhooksSettings,
     /// `[cloud_api]`
     pub cloud_api: CloudApi,
     /// `[shutdown]`
@@ -111,10 +115,12 @@ impl Settings {
             number_messages_per_second: section::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
             opt_out: OptOut::build(layers)?,
+            broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            webhooks: WebhooksSettings::build(layers)?,
             cloud_api: CloudApi::build(layers)?,
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,

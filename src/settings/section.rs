@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use postrider_actors::domain::Limits;
 use tracing::level_filters::LevelFilter;
 
@@ -87,6 +88,9 @@ section! {
     data_dir: PathBuf = value::path, "a path that is not empty";
     /// Most bytes of a request's body.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
+    /// Most bytes of the body of a request that makes a broadcast.
+    max_broadcast_body_bytes: usize = value::whole(1024..=1 << 30),
+        "a whole number from 1024 to 1073741824";
     /// Most bytes of the body of a request that makes many contacts.
     max_contacts_batch_body_bytes: usize = value::whole(1024..=1 << 30),
         "a whole number from 1024 to 1073741824";
@@ -160,6 +164,20 @@ section! {
 }
 
 section! {
+    /// How broadcasts are made and sent.
+    Broadcasts = "broadcasts"
+    /// Most recipients of one.
+    max_recipients: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+    /// A scheduled one that could not begin for longer fails.
+    max_lateness_seconds: u64 = value::whole(1..=31_536_000),
+        "a whole number from 1 to 31536000";
+    /// Failures in a hundred beyond which one is paused.
+    pause_failure_percent: u32 = value::whole(0..=100), "a whole number from 0 (never) to 100";
+    /// Outcomes before which that is not judged.
+    pause_failure_min: u32 = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
+}
+
+section! {
     /// How much may be under way at a time.
     AdmissionSettings = "admission"
     /// Commands of one workspace.
@@ -190,6 +208,20 @@ section! {
     enabled: bool = value::flag, "true or false";
     /// Messages that a workspace's sandbox number remembers.
     messages_kept: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+}
+
+section! {
+    /// How events are delivered.
+    WebhooksSettings = "webhooks"
+    /// Whether `http` is allowed beside `https`.
+    allow_http: bool = value::flag, "true or false";
+    /// Subnets that are allowed although they are not public.
+    allowed_subnets: Vec<IpNet> = value::subnets,
+        "empty, or subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
+    /// Requests under way at once.
+    requests_max: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
+    /// Longest that a request may take.
+    timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
 }
 
 section! {
@@ -283,17 +315,19 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 13] = [
+pub(super) static SECTIONS: [SectionSpec; 15] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     LIMITS,
     Prices::SPEC,
     OptOut::SPEC,
+    Broadcasts::SPEC,
     Messages::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,
+    WebhooksSettings::SPEC,
     CloudApi::SPEC,
     Shutdown::SPEC,
     Log::SPEC,

@@ -140,9 +140,9 @@ pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }
 
-/// Up to thirty days.
-pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
-    whole(1..=2_592_000)(raw).map(Duration::from_secs)
+pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
+    let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().ok()).collect()
 }
 
 /// An address of HTTP that paths are put behind.
@@ -160,6 +160,11 @@ pub(super) fn version(raw: &Raw) -> Option<String> {
     let digit = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     (number.starts_with(|first: char| first.is_ascii_digit()) && number.bytes().all(digit))
         .then(|| text.to_owned())
+}
+
+/// Up to thirty days.
+pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
+    whole(1..=2_592_000)(raw).map(Duration::from_secs)
 }
 
 pub(super) fn token(raw: &Raw) -> Option<Option<Secret>> {
@@ -282,6 +287,15 @@ mod tests {
         for bad in [vec![toml::Value::from("")], vec![toml::Value::from(1)], vec!["x".into(); 201]]
         {
             assert_eq!(words(&Raw::Toml(toml::Value::Array(bad))), None);
+        }
+    }
+
+    #[test]
+    fn subnets_stand_between_commas() {
+        let read = |text: &str| subnets(&Raw::Text(text.into())).map(|subnets| subnets.len());
+        assert_eq!((read(""), read("127.0.0.0/8, ::1/128")), (Some(0), Some(2)));
+        for bad in ["127.0.0.1", "127.0.0.0/33", "home/8"] {
+            assert_eq!(read(bad), None, "{bad}");
         }
     }
 

@@ -256,3 +256,96 @@ async fn throttles_are_no_failures() {
     }
     assert_eq!(rig.fake.most_of_one(), 1);
 }
+
+#[tokio::test]
+async fn an_account_fault_holds_everything_until_it_is_mended() {
+    let rig = Rig::new().await;
+    rig.fake.fail(401, 190);
+    let first = rig.send(PHONE).await;
+    let told = async |kind: &str| {
+        let events = rig.api.get(&format!("/v1/events?type={kind}")).await.ok();
+        events["data"].as_array().unwrap().first().map(|event| event["data"].clone())
+    };
+    let stopped = eventually("the event", async || told("number.stopped").await).await;
+    assert_eq!(stopped["number_id"], rig.number["id"]);
+    assert_eq!(
+        (&stopped["error_code"], &stopped["reason"]),
+        (&json!(190), &json!("details of 190"))
+    );
+    let refused = rig.api.post("/v1/otp/send", json!({"phone": PHONE})).await;
+    refused.check(503, "SERVICE_UNAVAILABLE");
+    assert!((1..=60).contains(&refused.number("retry-after")), "{refused:?}");
+    rig.becomes(&first, "queued").await;
+    rig.fake.heal();
+    assert_eq!(rig.fake.requests().len(), 1, "it is left alone");
+    rig.server.advance(61).await;
+    rig.becomes(&first, "sent").await;
+    let recovered = eventually("the event", async || told("number.recovered").await).await;
+    assert_eq!(recovered, json!({"number_id": rig.number["id"]}));
+    let second = rig.send(PHONE).await;
+    rig.becomes(&second, "sent").await;
+    assert_eq!((rig.fake.most_of_one(), rig.credits().await), (1, json!(998)));
+}
+
+#[tokio::test]
+async fn a_recipient_of_too_many_waits_alone() {
+    let rig = Rig::new().await;
+    let too_many = Scripted::Error { status: 400, code: 131_056 };
+    rig.fake.script(Some(DIGITS), too_many, Some(1));
+    let held = rig.send(PHONE).await;
+    let other = rig.send("+15557654321").await;
+    rig.becomes(&other, "sent").await;
+    let sent = async || {
+        rig.server.advance(1).await;
+        (rig.fake.accepted_of(&held) == 1).then_some(())
+    };
+    eventually("it is sent", sent).await;
+    rig.becomes(&held, "sent").await;
+    assert_eq!(rig.fake.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_template_goes_out_with_its_parameters() {
+    let rig = Rig::new().await;
+    let template = json!({
+        "name": "order_update", "language": "en_US", "category": "utility",
+        "components": [{"type": "BODY", "text": "Hello {{1}}, order {{2}} is on its way."}],
+    });
+    let templates = "/admin/v1/workspaces/acme/templates";
+    rig.server.admin().post(templates, template).await.ok();
+    let parameters = json!([{"type": "body", "parameters": [
+        {"type": "text", "text": "Ada \"the\" 1st"}, {"type": "text", "text": "7"},
+    ]}]);
+    let body = json!({"to": PHONE, "type": "template", "template": {
+        "name": "order_update", "language": "en_US", "components": parameters,
+    }});
+    let sent = rig.api.post("/v1/messaging/send", body).await.ok();
+    eventually("it is taken", async || rig.fake.accepted().pop()).await;
+    let body = rig.fake.accepted().pop().unwrap().body;
+    let expected = json!({
+        "messaging_product": "whatsapp", "recipient_type": "individual", "to": DIGITS,
+        "type": "template",
+        "template": {
+            "name": "order_update", "language": {"code": "en_US"}, "components": parameters,
+        },
+        "biz_opaque_callback_data": sent["message_id"],
+    });
+    assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn a_pace_of_its_own_delays_a_number() {
+    let mut slow = number();
+    slow["messages_per_second"] = json!(2);
+    let rig = Rig::with(&[("LIMITS__NUMBER_MESSAGES_PER_SECOND", "1000")], slow).await;
+    let mut sent = Vec::new();
+    for last in 0..5 {
+        sent.push(rig.send(&format!("+1555123456{last}")).await);
+    }
+    for id in &sent {
+        rig.becomes(id, "sent").await;
+    }
+    let order: Vec<_> = rig.fake.accepted().into_iter().map(|it| it.opaque).collect();
+    assert_eq!(order.len(), 5);
+    assert_eq!(order.last(), sent.last(), "the last one waited");
+}

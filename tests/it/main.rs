@@ -14,8 +14,10 @@ mod world;
 
 mod admin;
 mod bodies;
+mod broadcasts;
 mod checks;
 mod cloud_api;
+mod cloud_api_callbacks;
 mod connection;
 mod contacts;
 mod contacts_batch;
@@ -36,4 +38,6 @@ mod start;
 mod suppressions;
 mod templates;
 mod tidy;
+mod webhook_faults;
+mod webhooks;
 mod window;

@@ -161,6 +161,10 @@ async fn the_document_is_true_of_the_server() {
     let document = reply.ok();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
     for (path, item) in document["paths"].as_object().unwrap() {
+        if path.starts_with("/channels/") {
+            // Signed by the provider; the tests of callbacks try them.
+            continue;
+        }
         for (method, operation) in item.as_object().unwrap() {
             let method = method.to_uppercase();
             let path = filled(path);

@@ -39,9 +39,10 @@ async fn now(api: &Api) -> u64 {
 async fn a_code_is_sent_and_verified_once() {
     let server = TestServer::start().await;
     let api = server.workspace("acme").await;
-    for form in ["/v1/otp", "/v1/messaging/otp"] {
+    // A phone for each: the newest message to it is the one that was just sent.
+    for (form, phone) in [("/v1/otp", PHONE), ("/v1/messaging/otp", "+15550123457")] {
         let before = now(&api).await;
-        let sent = api.post(&format!("{form}/send"), json!({"phone": PHONE})).await.ok();
+        let sent = api.post(&format!("{form}/send"), json!({"phone": phone})).await.ok();
         let after = now(&api).await;
         assert_eq!(sent.as_object().unwrap().len(), 2, "no code, nor anything else: {sent}");
         let expires_at = millis(sent["expires_at"].as_str().unwrap());
@@ -49,7 +50,7 @@ async fn a_code_is_sent_and_verified_once() {
         let id = sent["request_id"].as_str().unwrap();
         assert_eq!((&id[..4], id.len()), ("otp_", 30));
         assert_eq!(id, id.to_lowercase());
-        let code = server.code(&api, PHONE).await;
+        let code = server.code(&api, phone).await;
         assert!(code.len() == 6 && code.bytes().all(|digit| digit.is_ascii_digit()));
         let body = json!({"request_id": id, "otp": code});
         let verified = api.post(&format!("{form}/verify"), &body).await.ok();

@@ -1,6 +1,7 @@
 //! What a test needs: a server of its own and clients of it.
 
 mod api;
+mod sink;
 mod watch;
 mod wire;
 
@@ -19,6 +20,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 pub use api::{Api, Reply};
+pub use sink::{Answer, Received, Sink};
 pub use wire::Connection;
 
 /// A server with a data directory of its own, on a port that was free.

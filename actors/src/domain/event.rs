@@ -204,11 +204,20 @@ macro_rules! event_kinds {
 
 event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
+    BroadcastCreated = "broadcast.created", "a broadcast was accepted";
+    BroadcastStarted = "broadcast.started", "a broadcast begins to be sent";
+    BroadcastPaused = "broadcast.paused", "a broadcast is held; `reason` says why if nobody asked for it";
+    BroadcastResumed = "broadcast.resumed", "a paused broadcast goes on";
+    BroadcastCompleted = "broadcast.completed", "all of a broadcast has been handed over";
+    BroadcastCancelled = "broadcast.cancelled", "a broadcast was stopped; what was not sent is not";
+    BroadcastFailed = "broadcast.failed", "a broadcast ended early; `reason` says why";
     ContactCreated = "contact.created", "a contact was made";
     ContactUpdated = "contact.updated", "a contact was changed";
     ContactDeleted = "contact.deleted", "a contact was deleted";
     ConversationOpened = "conversation.opened", "a contact wrote, in a conversation that was not open";
     ConversationUpdated = "conversation.updated", "a conversation's status or assignee was changed";
+    WebhookDisabled = "webhook.disabled", "a webhook was disabled because its endpoint failed or is gone";
+    WebhookTest = "webhook.test", "somebody asked for a test of one webhook; only that one receives it";
     MessageQueued = "message.queued", "a message was accepted for sending";
     MessageSent = "message.sent", "the channel took the message";
     MessageDelivered = "message.delivered", "the message is on the recipient's device";
@@ -310,6 +319,12 @@ impl LogEntry {
         decode_all(bytes)
     }
 
+    /// The lower 40 bits of the sequence of the entry of this id.
+    #[must_use]
+    pub fn sequence_of(id: EventId) -> u64 {
+        u64::try_from(u128::from_be_bytes(*id.as_bytes()) & FORTY_BITS).unwrap_or_default()
+    }
+
     /// The id of the entry at `sequence` of a workspace's log. It is worked out, not stored: the
     /// moment, 40 bits of the workspace's name and 40 bits of the sequence.
     #[must_use]
@@ -318,11 +333,12 @@ impl LogEntry {
         let name = workspace.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        const FORTY_BITS: u128 = (1 << 40) - 1;
         let unique = (u128::from(name) & FORTY_BITS) << 40 | u128::from(sequence) & FORTY_BITS;
         EventId::from_parts(self.at, unique)
     }
 }
+
+const FORTY_BITS: u128 = (1 << 40) - 1;
 
 pub(crate) fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     // Postcard fails only when its output is full or a length is not known; a growing vector and

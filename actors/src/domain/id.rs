@@ -144,6 +144,10 @@ identifiers! {
     SegmentId = "seg_";
     /// What the channel calls a message that it took.
     MessageId = "msg_";
+    /// An endpoint that events are delivered to.
+    WebhookId = "whk_";
+    /// One template sent to many recipients.
+    BroadcastId = "brd_";
 }
 
 #[cfg(test)]

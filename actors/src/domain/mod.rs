@@ -19,7 +19,8 @@ pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId,
+    BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId,
+    RequestId, SegmentId, WebhookId,
 };
 pub use limits::{Limits, LimitsOverride};
 pub use opt_out::OptOutWords;

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
+use crate::broadcast::{BroadcastFamily, FanoutMessage};
 use crate::channel::Origin;
 use crate::domain::{NumberId, WorkspaceId};
 use crate::number::news::News;
 use crate::number::{NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
 use crate::supervise::{Family, Nursery, Residence};
+use crate::webhook::WebhookFamily;
 use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::core::Settled;
@@ -60,11 +62,19 @@ impl Actor for Root {
         let nursery = Nursery { family, clock: clock.clone() };
         let (workspaces, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
         let family = Arc::new(NumberFamily(Arc::clone(&self.shared.numbers)));
-        let nursery = Nursery { family, clock };
+        let nursery = Nursery { family, clock: clock.clone() };
         let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        let family = Arc::new(BroadcastFamily(Arc::clone(&self.shared)));
+        let nursery = Nursery { family, clock: self.shared.clock.clone() };
+        let (broadcasts, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        self.shared.broadcasts.wire(broadcasts);
         self.shared.workspaces.set_supervisor(workspaces);
         let settle = Arc::new(SettleInWorkspace(Arc::downgrade(&self.shared)));
         self.shared.numbers.wire(Wiring { supervisor, settle });
+        let family = Arc::new(WebhookFamily(Arc::clone(&self.shared.webhooks)));
+        let nursery = Nursery { family, clock };
+        let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        self.shared.webhooks.wire(supervisor, Arc::downgrade(&self.shared));
         let snapshots = match &self.snapshots {
             None => None,
             Some(snapshots) => {
@@ -92,6 +102,7 @@ impl Actor for Root {
         children: &mut Children,
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
+        self.shared.broadcasts.beat(self.shared.clock.now());
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.
@@ -167,6 +178,10 @@ struct SettleInWorkspace(std::sync::Weak<Shared>);
 impl Settle for SettleInWorkspace {
     fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>) {
         let Some(shared) = self.0.upgrade() else { return };
+        let answers = shared.broadcasts.settled(answers);
+        if answers.is_empty() {
+            return;
+        }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
             // A workspace that has just died has its messages handed over again when it is back.
             drop(actor.cast(WorkspaceMessage::Settled(answers)));
@@ -191,8 +206,9 @@ impl Settle for SettleInWorkspace {
         }));
     }
 
-    fn queue_lost(&self, _number: NumberId) {
+    fn queue_lost(&self, number: NumberId) {
         if let Some(shared) = self.0.upgrade() {
+            shared.broadcasts.tell_live(|| FanoutMessage::QueueLost(number));
             shared.workspaces.tell_live(|| WorkspaceMessage::Redispatch);
         }
     }

@@ -10,6 +10,7 @@ use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::broadcast::{Broadcasts, recover};
 use crate::channel::sandbox::Sandbox;
 use crate::domain::WorkspaceId;
 use crate::number::Numbers;
@@ -20,6 +21,7 @@ use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Position, Store, StoreError, Table, Writer, WriterOptions};
+use crate::webhook::Webhooks;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::records;
@@ -44,6 +46,7 @@ struct Opened {
     workspaces: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
     clock_offset: Duration,
+    broadcasts: recover::Found,
 }
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
@@ -53,6 +56,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
+    let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
@@ -84,6 +88,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         )),
         workspaces,
         numbers: Arc::new(numbers),
+        webhooks,
+        broadcasts: Broadcasts::new(options.broadcasts),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
         opt_out: Arc::new(options.opt_out),
         creations: Arc::default(),
@@ -101,7 +107,27 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     for id in shared.recovered.ids().into_iter().chain(opened.damaged) {
         shared.workspaces.start(id).await;
     }
+    follow_webhooks(&shared).await?;
+    opened.broadcasts.resume(&shared).await;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
+    Arc::new(Webhooks::new(
+        options.webhooks.clone(),
+        Arc::clone(&opened.store),
+        opened.writer.clone(),
+        options.clock.clone(),
+        options.master_keys.clone(),
+    ))
+}
+
+/// Has what was not delivered before the start go out.
+async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
+    let shared = Arc::clone(shared);
+    let following = move || shared.webhooks.follow_all(&shared.workspaces.all());
+    let followed = tokio::task::spawn_blocking(following).await;
+    Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
 }
 
 /// The numbers that are connected.
@@ -144,8 +170,19 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
+    let broadcasts = recover::find(store.as_ref())?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
-    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, numbers, clock_offset })
+    Ok(Opened {
+        store,
+        snapshots,
+        writer,
+        hot,
+        damaged,
+        workspaces,
+        numbers,
+        clock_offset,
+        broadcasts,
+    })
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

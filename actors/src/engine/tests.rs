@@ -5,6 +5,8 @@
 
 mod access;
 mod admin;
+mod broadcasts;
+mod channels;
 mod clock;
 mod contacts;
 mod crashes;

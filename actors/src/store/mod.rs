@@ -68,6 +68,8 @@ pub enum Table {
     Segments,
     /// Conversations, and what was written in them.
     Conversations,
+    /// Webhook endpoints, and what follows their deliveries.
+    Webhooks,
     /// Single messages: where each stands, and what it says.
     Messages,
     /// When a contact last wrote to a number.
@@ -76,7 +78,15 @@ pub enum Table {
     Received,
     /// Templates.
     Templates,
-    /// Who has opted out of marketing.
+    /// Broadcasts: what each is, and how far it is.
+    Broadcasts,
+    /// The recipients of broadcasts, in segments.
+    BroadcastAudience,
+    /// What became of a broadcast's messages, in windows.
+    BroadcastOutcomes,
+    /// What the provider reported of a broadcast's messages later, in windows.
+    BroadcastReports,
+    /// Who has opted out.
     Suppressions,
 }
 
@@ -93,10 +103,15 @@ impl Table {
         Self::ContactIndex,
         Self::Segments,
         Self::Conversations,
+        Self::Webhooks,
         Self::Messages,
         Self::Windows,
         Self::Received,
         Self::Templates,
+        Self::Broadcasts,
+        Self::BroadcastAudience,
+        Self::BroadcastOutcomes,
+        Self::BroadcastReports,
         Self::Suppressions,
     ];
 
@@ -114,10 +129,15 @@ impl Table {
             Self::ContactIndex => "contact_index",
             Self::Segments => "segments",
             Self::Conversations => "conversations",
+            Self::Webhooks => "webhooks",
             Self::Messages => "messages",
             Self::Windows => "windows",
             Self::Received => "received",
             Self::Templates => "templates",
+            Self::Broadcasts => "broadcasts",
+            Self::BroadcastAudience => "broadcast_audience",
+            Self::BroadcastReports => "broadcast_reports",
+            Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
         }
     }

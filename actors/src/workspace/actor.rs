@@ -105,6 +105,8 @@ impl Actor for WorkspaceActor {
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
         loaded.number = loaded.core.number.map(|number| self.shared.numbers.slot(number));
+        // Of what a predecessor had written, nobody may have been told.
+        self.slot.audience.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
         drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(())
@@ -180,8 +182,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Committed(group, result) => {
                 result?;
-                state.pending.committed(group);
-                self.shared.numbers.dispatch(state.gate.open(group));
+                self.committed(group, state);
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }
             WorkspaceMessage::Tick => {
@@ -206,6 +207,15 @@ impl WorkspaceActor {
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
         };
         state.finish(Some(held))
+    }
+
+    /// Lets out what waited for `group` to be durable.
+    fn committed(&self, group: Group, state: &mut Loaded) {
+        state.pending.committed(group);
+        if state.untold.committed(group) {
+            self.slot.audience.log_has_grown(&self.shared.webhooks);
+        }
+        self.shared.numbers.dispatch(state.gate.open(group));
     }
 
     /// Sees to what time has brought, a slice for each commit, so that commands get their turn and

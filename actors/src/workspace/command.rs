@@ -44,6 +44,8 @@ pub(crate) struct Context<'a> {
     pub(crate) number: Option<&'a NumberSlot>,
     /// Who waits for the channel's answers.
     pub(super) waiters: &'a mut Waiters,
+    /// The sequence of the entry of the event log that comes next.
+    pub(super) log_next: u64,
 }
 
 impl Context<'_> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::domain::{EventId, PublicEvent, RequestId, Timestamp, WorkspaceId};
+use crate::domain::{EventId, LogEntry, PublicEvent, RequestId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::random;
 use crate::store::{Store, StoreError};
@@ -53,6 +53,14 @@ pub struct EventEntry {
     pub at: Timestamp,
     /// What happened.
     pub event: PublicEvent,
+}
+
+impl EventEntry {
+    /// The entry at `sequence` of a workspace's log.
+    pub(crate) fn of(workspace: &WorkspaceId, sequence: u64, entry: LogEntry) -> Self {
+        let id = entry.id(workspace, sequence);
+        Self { id, sequence, at: entry.at, event: entry.event }
+    }
 }
 
 impl std::fmt::Debug for Workspace {
@@ -237,8 +245,7 @@ fn read_events(
     super::log::read(store, id, after, &mut |sequence, entry| {
         page.next_after = sequence;
         if kind.is_none_or(|kind| entry.event.kind() == kind) {
-            let id = entry.id(id, sequence);
-            page.entries.push(EventEntry { id, sequence, at: entry.at, event: entry.event });
+            page.entries.push(EventEntry::of(id, sequence, entry));
         }
         page.entries.len() < limit && sequence - after < EVENTS_LOOKED_AT_MAX
     })?;

@@ -10,6 +10,7 @@ use crate::number::info::NumberInfo;
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
+use super::audience::Untold;
 use super::command::Context;
 use super::core::{Core, Settled};
 use super::effects::Effects;
@@ -37,6 +38,8 @@ pub(crate) struct Loaded {
     pub(super) number: Option<Arc<NumberSlot>>,
     /// The sequence of the next entry of the event log.
     log_next: u64,
+    /// Entries of the log that nobody was told of.
+    pub(super) untold: Untold,
     pub(super) subscriber: Subscriber,
     pub(super) gate: Gate,
     /// Emptied after each command; kept for its memory.
@@ -74,6 +77,7 @@ impl Loaded {
             numbers: records.numbers,
             number: None,
             log_next,
+            untold: Untold::default(),
             subscriber,
             gate: Gate::default(),
             effects: Effects::default(),
@@ -169,7 +173,10 @@ impl Loaded {
             patient: self.effects.patient,
         };
         let group = self.subscriber.submit(batch)?;
-        self.log_next += u64::from(self.effects.log_count);
+        if self.effects.log_count > 0 {
+            self.log_next += u64::from(self.effects.log_count);
+            self.untold.submitted(group);
+        }
         Ok(group)
     }
 
@@ -194,6 +201,8 @@ impl Loaded {
                         self.unnoted.push((origin, settled));
                     }
                 }
+                // The broadcast takes it.
+                Origin::Broadcast { .. } => {}
             }
         }
         self.finish(None)
@@ -234,6 +243,7 @@ impl Loaded {
             effects: &mut self.effects,
             number: self.number.as_deref(),
             waiters: &mut self.waiters,
+            log_next: self.log_next,
         }
     }
 }

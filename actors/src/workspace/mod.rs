@@ -4,6 +4,8 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+pub(crate) mod audience;
+pub(crate) mod broadcasts;
 pub(crate) mod command;
 mod configure;
 mod contacts;
@@ -18,7 +20,7 @@ mod inbound;
 mod index;
 pub(crate) mod load;
 mod loaded;
-mod log;
+pub(crate) mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
 pub(crate) mod number_news;
@@ -29,9 +31,10 @@ mod reported;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
-mod templates;
+pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;
+mod webhooks;
 mod window;
 
 #[cfg(test)]
@@ -52,6 +55,8 @@ pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
+pub(crate) use webhooks::disable_webhook;
+pub use webhooks::{WebhookChange, WebhookError};
 
 use crate::domain::Limits;
 use crate::number::info::NumberInfo;

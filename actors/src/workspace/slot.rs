@@ -12,6 +12,7 @@ use crate::domain::WorkspaceId;
 use crate::supervise::Residence;
 
 use super::actor::WorkspaceMessage;
+use super::audience::Audience;
 use super::messages::{Unavailable, UnavailableReason};
 
 /// The bound on commands under way in the whole engine.
@@ -90,6 +91,8 @@ pub(crate) struct Slot {
     residence: RwLock<Residence<WorkspaceMessage>>,
     /// Whether the journal may hold something hot of it that no actor has in memory.
     in_journal: AtomicBool,
+    /// Who follows its event log.
+    pub(crate) audience: Audience,
 }
 
 impl Slot {
@@ -99,6 +102,7 @@ impl Slot {
             in_flight: AtomicUsize::new(0),
             residence: RwLock::new(Residence::Idle),
             in_journal: AtomicBool::new(false),
+            audience: Audience::default(),
         }
     }
 

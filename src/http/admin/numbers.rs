@@ -49,15 +49,15 @@ pub(crate) struct NumberInput<'a> {
     account_id: Option<Cow<'a, str>>,
     /// The bearer token of the provider's interface.
     #[serde(borrow)]
-    #[schema(format = Password)]
+    #[schema(format = Password, example = "EAAGm0PX4ZCpsBA")]
     token: Option<Cow<'a, str>>,
     /// What the provider signs callbacks with.
     #[serde(borrow)]
-    #[schema(format = Password)]
+    #[schema(format = Password, example = "614fc3afc15eec90")]
     app_secret: Option<Cow<'a, str>>,
     /// What the provider shows when it verifies the callback's address; of your choice.
     #[serde(borrow)]
-    #[schema(format = Password)]
+    #[schema(format = Password, example = "of-your-choice")]
     verify_token: Option<Cow<'a, str>>,
 }
 

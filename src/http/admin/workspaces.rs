@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{Limits, WorkspaceId};
-use postrider_actors::{WorkspaceInfo, WorkspaceState};
+use postrider_actors::{CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{check_name, workspace};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, Code};
 use crate::http::list::Page;
 use crate::http::pipeline::{Answer, Call};
 use crate::http::reply::Reply;
@@ -150,4 +150,13 @@ pub(crate) async fn read(mut call: Call<()>) -> Answer {
     let id = workspace(&mut call).await?;
     let info = call.edge.engine.admin().workspace(&id).await?;
     Ok(Reply::ok(&WorkspaceAnswer::from(info)))
+}
+
+impl From<CreateWorkspaceError> for ApiError {
+    fn from(error: CreateWorkspaceError) -> Self {
+        match error {
+            CreateWorkspaceError::Exists => Self::new(Code::Conflict, error.to_string()),
+            CreateWorkspaceError::Unavailable(error) => error.into(),
+        }
+    }
 }

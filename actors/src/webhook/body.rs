@@ -1,0 +1,57 @@
+//! What a delivery carries: the objects that the event log shows.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::domain::EventId;
+use crate::workspace::EventEntry;
+use crate::workspace::records::encode;
+
+/// What a batch's row is called, in place of a type.
+pub(super) const BATCH: &str = "batch";
+
+/// An event as it is delivered.
+#[derive(Debug, Serialize)]
+struct EventBody {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: String,
+    sequence: u64,
+    data: serde_json::Value,
+}
+
+impl From<&EventEntry> for EventBody {
+    fn from(entry: &EventEntry) -> Self {
+        Self {
+            id: entry.id.to_string(),
+            kind: entry.event.kind(),
+            timestamp: entry.at.to_string(),
+            sequence: entry.sequence,
+            data: entry.event.data(),
+        }
+    }
+}
+
+/// The JSON of one event.
+pub(super) fn single(entry: &EventEntry) -> Vec<u8> {
+    encode(&EventBody::from(entry))
+}
+
+/// The JSON of several, an array.
+pub(super) fn batch(entries: &[EventEntry]) -> Vec<u8> {
+    encode(&entries.iter().map(EventBody::from).collect::<Vec<_>>())
+}
+
+/// The id of a batch: the same for the same events, and another one for others, so that a receiver
+/// that knows it has seen every one of them.
+pub(super) fn batch_id(entries: &[EventEntry]) -> Option<EventId> {
+    let first = entries.first()?;
+    let mut hash = Sha256::new();
+    for entry in entries {
+        hash.update(entry.id.as_bytes());
+    }
+    let (unique, _) =
+        hash.finalize().as_slice().split_first_chunk::<16>().map(|(a, b)| (*a, b.len()))?;
+    Some(EventId::from_parts(first.at, u128::from_be_bytes(unique)))
+}

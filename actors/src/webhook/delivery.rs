@@ -1,0 +1,95 @@
+//! Deliveries: what goes, how it went, and what follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::Timestamp;
+use crate::workspace::EventEntry;
+
+use super::records::Open;
+
+/// One delivery: an event, or several in an array. It is named by the first's sequence.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Parcel {
+    /// Sequence of the first event.
+    pub(super) first: u64,
+    /// Sequence of the last event.
+    pub(super) last: u64,
+    /// The events, when they are at hand; otherwise they are read again.
+    pub(super) events: Option<Arc<[EventEntry]>>,
+}
+
+/// A try of a delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Attempt {
+    /// Tells tries apart.
+    pub(super) serial: u64,
+    /// What is delivered.
+    pub(super) parcel: Parcel,
+    /// Tries that failed before.
+    pub(super) failures: u32,
+    /// Whether a record says that it waits.
+    pub(super) stored: bool,
+}
+
+/// How a try went wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// There was no answer in time.
+    pub(super) timed_out: bool,
+    /// The endpoint says that it is gone for good.
+    pub(super) gone: bool,
+    /// The endpoint asks to be left alone.
+    pub(super) slow_down: bool,
+    /// For how long, if it said.
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// Why an endpoint must be disabled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisabledReason {
+    /// It answered 410.
+    Gone,
+    /// For five days no delivery succeeded.
+    Failing,
+    /// An administrator disabled it.
+    Administrator,
+}
+
+impl DisabledReason {
+    /// The reason's name: `gone`, `failing` or `administrator`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Failing => "failing",
+            Self::Administrator => "administrator",
+        }
+    }
+}
+
+/// What follows from a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Aftermath {
+    /// When the delivery is tried again; `None`: it is given up.
+    pub(super) next_at: Option<Timestamp>,
+    /// Whether the endpoint must be disabled.
+    pub(super) disable: Option<DisabledReason>,
+}
+
+/// The settings of an endpoint that its line goes by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct LineRules {
+    pub(super) enabled: bool,
+    pub(super) ordered: bool,
+    pub(super) per_second: Option<std::num::NonZeroU32>,
+    pub(super) enabled_at: Timestamp,
+}
+
+impl From<&Attempt> for Open {
+    fn from(attempt: &Attempt) -> Self {
+        let Attempt { parcel, failures, .. } = attempt;
+        Self { first: parcel.first, last: parcel.last, failures: *failures }
+    }
+}

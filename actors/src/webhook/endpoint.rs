@@ -1,0 +1,120 @@
+//! An endpoint: where events go, which, and how.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{EventKind, PublicEvent, Timestamp, WebhookId};
+use crate::keys::MasterKeys;
+use crate::sealed::{OpenError, Sealed};
+
+use super::delivery::{DisabledReason, LineRules};
+use super::signature::WebhookSecret;
+
+/// For how long a secret signs beside the one that replaced it.
+pub(crate) const ROTATION: Duration = Duration::from_secs(24 * 3600);
+
+/// What the owner of an endpoint decides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookSettings {
+    /// Where deliveries go.
+    pub url: String,
+    /// Types of the events that are delivered; none: all.
+    pub events: Vec<String>,
+    /// What the owner says of it.
+    pub description: Option<String>,
+    /// Whether anything is delivered.
+    pub enabled: bool,
+    /// Most deliveries in a second.
+    pub rate_limit_per_second: Option<NonZeroU32>,
+    /// Whether each delivery waits for the one before to come to an end.
+    pub ordered: bool,
+    /// Whether events are delivered as an array of up to a hundred.
+    pub batch: bool,
+}
+
+/// An endpoint as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookInfo {
+    /// Its id.
+    pub id: WebhookId,
+    /// What its owner decided.
+    pub settings: WebhookSettings,
+    /// Why it was disabled, if not by its owner.
+    pub disabled_reason: Option<DisabledReason>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// An endpoint as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Endpoint {
+    pub(crate) id: WebhookId,
+    pub(crate) settings: WebhookSettings,
+    pub(crate) disabled_reason: Option<DisabledReason>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    /// When it was last enabled.
+    pub(crate) enabled_at: Timestamp,
+    pub(crate) secret: Sealed,
+    /// The secret before, and until when it signs too.
+    pub(crate) previous_secret: Option<(Sealed, Timestamp)>,
+}
+
+impl Endpoint {
+    pub(crate) fn info(&self) -> WebhookInfo {
+        WebhookInfo {
+            id: self.id,
+            settings: self.settings.clone(),
+            disabled_reason: self.disabled_reason,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+
+    pub(super) fn line_rules(&self) -> LineRules {
+        LineRules {
+            enabled: self.settings.enabled,
+            ordered: self.settings.ordered,
+            per_second: self.settings.rate_limit_per_second,
+            enabled_at: self.enabled_at,
+        }
+    }
+
+    /// Whether an event is delivered to it. A test event goes to the endpoint that it names, and to
+    /// no other.
+    pub(super) fn takes(&self, event: &PublicEvent) -> bool {
+        if let PublicEvent::Other { kind: EventKind::WebhookTest, .. } = event {
+            return event.data()["webhook_id"] == self.id.to_string();
+        }
+        let kinds = &self.settings.events;
+        kinds.is_empty() || kinds.iter().any(|kind| kind == event.kind())
+    }
+
+    /// The secrets that sign at `now`.
+    pub(super) fn secrets(
+        &self,
+        keys: &MasterKeys,
+        now: Timestamp,
+    ) -> Result<Vec<WebhookSecret>, OpenError> {
+        let previous = self.previous_secret.as_ref().filter(|(_, until)| now < *until);
+        let sealed = std::iter::once(&self.secret).chain(previous.map(|(secret, _)| secret));
+        sealed.map(|sealed| open(sealed, keys, self.id)).collect()
+    }
+}
+
+/// Encrypts an endpoint's secret.
+pub(crate) fn seal(secret: &WebhookSecret, keys: &MasterKeys, id: WebhookId) -> Sealed {
+    Sealed::seal(keys, &place(id), secret.as_bytes())
+}
+
+fn open(sealed: &Sealed, keys: &MasterKeys, id: WebhookId) -> Result<WebhookSecret, OpenError> {
+    sealed.open(keys, &place(id)).map(WebhookSecret::new)
+}
+
+fn place(id: WebhookId) -> Vec<u8> {
+    [b"webhook", id.as_bytes().as_slice()].concat()
+}

@@ -1,0 +1,116 @@
+//! Reading a workspace's event log for an endpoint.
+
+use std::sync::Arc;
+
+use crate::domain::{EventId, Timestamp, WorkspaceId};
+use crate::store::{Store, StoreError};
+use crate::workspace::{EventEntry, log};
+
+use super::delivery::Parcel;
+use super::endpoint::Endpoint;
+
+/// Events that one reading gives at the most.
+const EVENTS_MAX: usize = 500;
+/// Events that one reading looks at, at the most.
+const LOOKED_AT_MAX: u64 = 20_000;
+/// Most events of a batch.
+const BATCH_MAX: usize = 100;
+
+/// What one reading gave.
+#[derive(Debug)]
+pub(crate) struct Fed {
+    /// After this it began.
+    pub(super) after: u64,
+    pub(super) parcels: Vec<Parcel>,
+    /// The last sequence that was looked at.
+    pub(super) scanned: u64,
+    /// Whether the log may have more.
+    pub(super) more: bool,
+}
+
+/// Reads on after `after`.
+pub(super) fn read(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    endpoint: &Endpoint,
+    after: u64,
+) -> Result<Fed, StoreError> {
+    let mut events: Vec<EventEntry> = Vec::new();
+    let (mut scanned, mut more) = (after, false);
+    log::read(store, workspace, after, &mut |sequence, entry| {
+        scanned = sequence;
+        if endpoint.takes(&entry.event) {
+            events.push(EventEntry::of(workspace, sequence, entry));
+        }
+        more = events.len() >= EVENTS_MAX || sequence - after >= LOOKED_AT_MAX;
+        !more
+    })?;
+    let size = if endpoint.settings.batch { BATCH_MAX } else { 1 };
+    let mut parcels = Vec::with_capacity(events.len().div_ceil(size));
+    let mut events = events.into_iter().peekable();
+    while events.peek().is_some() {
+        let events: Arc<[EventEntry]> = events.by_ref().take(size).collect();
+        if let (Some(first), Some(last)) = (events.first(), events.last()) {
+            let (first, last) = (first.sequence, last.sequence);
+            parcels.push(Parcel { first, last, events: Some(events) });
+        }
+    }
+    Ok(Fed { after, parcels, scanned, more })
+}
+
+/// Reads the events of a parcel again; none are left when the log has been cut off behind them.
+pub(super) fn read_again(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    endpoint: &Endpoint,
+    (first, last): (u64, u64),
+) -> Result<Arc<[EventEntry]>, StoreError> {
+    let mut events: Vec<EventEntry> = Vec::new();
+    log::read(store, workspace, first - 1, &mut |sequence, entry| {
+        // One that was asked for by its id is delivered whatever its type.
+        if sequence <= last && (first == last || endpoint.takes(&entry.event)) {
+            events.push(EventEntry::of(workspace, sequence, entry));
+        }
+        sequence < last && events.len() < BATCH_MAX
+    })?;
+    Ok(events.into())
+}
+
+/// The place in the log before the first event at or after `since`, and how many events from there
+/// on the endpoint takes.
+pub(super) fn count_since(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    endpoint: &Endpoint,
+    since: Timestamp,
+) -> Result<(u64, u64), StoreError> {
+    let (mut before, mut begun, mut count) = (0, false, 0);
+    log::read(store, workspace, 0, &mut |sequence, entry| {
+        begun |= entry.at >= since;
+        if !begun {
+            before = sequence;
+        } else if endpoint.takes(&entry.event) {
+            count += 1;
+        }
+        true
+    })?;
+    Ok((before, count))
+}
+
+/// The sequence of the event of this id, if the log has it.
+pub(super) fn find(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    id: EventId,
+) -> Result<Option<u64>, StoreError> {
+    let mut found = None;
+    let sequence = crate::domain::LogEntry::sequence_of(id);
+    if sequence == 0 {
+        return Ok(None);
+    }
+    log::read(store, workspace, sequence - 1, &mut |at, entry| {
+        found = (at == sequence && entry.id(workspace, sequence) == id).then_some(sequence);
+        false
+    })?;
+    Ok(found)
+}

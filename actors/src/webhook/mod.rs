@@ -1,0 +1,344 @@
+//! Webhooks: each endpoint that has something due has an actor, which follows the workspace's event
+//! log and delivers what is new, within bounds that all endpoints share.
+
+mod actor;
+mod attempt;
+mod body;
+mod breaker;
+mod client;
+pub(crate) mod delivery;
+pub(crate) mod endpoint;
+mod feed;
+pub(crate) mod guard;
+mod limiter;
+mod line;
+mod pool;
+pub(crate) mod records;
+pub(crate) mod replay;
+mod schedule;
+pub(crate) mod signature;
+mod slots;
+mod writing;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use dashmap::DashMap;
+use parking_lot::{Mutex, RwLock};
+use ractor::{ActorCell, ActorRef, SpawnErr};
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::domain::{WebhookId, WorkspaceId};
+use crate::engine::Shared;
+use crate::keys::MasterKeys;
+use crate::store::{Store, StoreError, Writer};
+use crate::supervise::{Family, NurseryMessage, Residence};
+use crate::workspace::slot::Slot;
+
+pub(crate) use actor::EndpointMessage;
+use client::Client;
+use endpoint::Endpoint;
+pub(crate) use pool::Figures;
+use pool::Pool;
+use replay::{Replay, ReplayError};
+
+use guard::AddressRules;
+
+/// How webhooks are delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookOptions {
+    /// Where deliveries may go.
+    pub addresses: AddressRules,
+    /// Requests under way at once, of all endpoints; one may have a quarter of them and a
+    /// workspace half.
+    pub requests_max: usize,
+    /// Longest that a request may take, its answer's body included.
+    pub timeout: Duration,
+}
+
+impl Default for WebhookOptions {
+    /// Public addresses with `https` only, 256 requests at once, 20 seconds.
+    fn default() -> Self {
+        Self {
+            addresses: AddressRules::default(),
+            requests_max: 256,
+            timeout: Duration::from_secs(20),
+        }
+    }
+}
+
+/// All endpoints, and what they share.
+pub(crate) struct Webhooks {
+    pub(crate) options: WebhookOptions,
+    store: Arc<dyn Store>,
+    writer: Writer,
+    clock: Clock,
+    pub(crate) master_keys: MasterKeys,
+    directory: DashMap<WebhookId, Arc<EndpointSlot>>,
+    pool: Pool,
+    client: OnceLock<Option<Client>>,
+    /// Held while the directory follows what is stored.
+    following: Mutex<()>,
+    /// Nothing more is begun.
+    draining: AtomicBool,
+    /// The supervisor, and the way to the workspaces, set right after they exist.
+    wiring: OnceLock<(ActorRef<NurseryMessage<WebhookId>>, Weak<Shared>)>,
+}
+
+/// One endpoint's entry: it lasts, while its actor comes and goes.
+pub(crate) struct EndpointSlot {
+    id: WebhookId,
+    workspace: WorkspaceId,
+    endpoint: ArcSwap<Endpoint>,
+    residence: RwLock<Residence<EndpointMessage>>,
+    /// The log has grown, and the actor has not looked since.
+    woken: AtomicBool,
+}
+
+impl EndpointSlot {
+    /// Lets the actor go, unless the log has grown since it looked.
+    fn passivate(&self) -> bool {
+        let mut residence = self.residence.write();
+        let idle = !self.woken.load(Ordering::Acquire);
+        if idle {
+            *residence = Residence::Idle;
+        }
+        idle
+    }
+
+    fn live(&self) -> Option<ActorRef<EndpointMessage>> {
+        match &*self.residence.read() {
+            Residence::Live(actor) => Some(actor.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Webhooks {
+    pub(crate) fn new(
+        options: WebhookOptions,
+        store: Arc<dyn Store>,
+        writer: Writer,
+        clock: Clock,
+        master_keys: MasterKeys,
+    ) -> Self {
+        Self {
+            pool: Pool::new(options.requests_max),
+            options,
+            store,
+            writer,
+            clock,
+            master_keys,
+            directory: DashMap::new(),
+            client: OnceLock::new(),
+            following: Mutex::default(),
+            draining: AtomicBool::new(false),
+            wiring: OnceLock::new(),
+        }
+    }
+
+    /// Connects the supervisor and the workspaces; only the first call counts.
+    pub(crate) fn wire(
+        &self,
+        supervisor: ActorRef<NurseryMessage<WebhookId>>,
+        shared: Weak<Shared>,
+    ) {
+        drop(self.wiring.set((supervisor, shared)));
+    }
+
+    /// Makes the directory follow what is stored of a workspace's endpoints, and has those that are
+    /// new or changed look at what is due.
+    pub(crate) fn follow(self: &Arc<Self>, workspace: &Slot) -> Result<(), StoreError> {
+        let _one_at_a_time = self.following.lock();
+        let endpoints = records::endpoints(self.store.as_ref(), &workspace.id)?;
+        let before = workspace.audience.endpoints();
+        let mut now = Vec::with_capacity(endpoints.len());
+        for endpoint in endpoints {
+            let id = endpoint.id;
+            let known = self.directory.get(&id).map(|slot| Arc::clone(&slot));
+            let slot = known.unwrap_or_else(|| {
+                Arc::new(EndpointSlot {
+                    id,
+                    workspace: workspace.id.clone(),
+                    endpoint: ArcSwap::from_pointee(endpoint.clone()),
+                    residence: RwLock::new(Residence::Idle),
+                    woken: AtomicBool::new(false),
+                })
+            });
+            slot.endpoint.store(Arc::new(endpoint));
+            self.directory.insert(id, Arc::clone(&slot));
+            now.push(slot);
+        }
+        for gone in before.iter().filter(|slot| now.iter().all(|still| still.id != slot.id)) {
+            self.directory.remove(&gone.id);
+            match gone.live() {
+                Some(actor) => drop(actor.cast(EndpointMessage::Retire)),
+                None => self.forget(gone.workspace.clone(), gone.id),
+            }
+        }
+        workspace.audience.set_endpoints(now.clone());
+        for slot in &now {
+            match slot.live() {
+                // One that has gone reads the settings when it is back.
+                Some(actor) => drop(actor.cast(EndpointMessage::Changed)),
+                None => self.wake(slot),
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows all workspaces, at the start, and forgets what a crash left of deleted endpoints.
+    pub(crate) fn follow_all(self: &Arc<Self>, workspaces: &[Arc<Slot>]) -> Result<(), StoreError> {
+        for workspace in workspaces {
+            if self
+                .store
+                .get(crate::store::Table::Webhooks, &records::endpoints_key(&workspace.id))?
+                .is_none()
+            {
+                continue;
+            }
+            self.follow(workspace)?;
+            for id in records::stored_ids(self.store.as_ref(), &workspace.id)? {
+                if !self.directory.contains_key(&id) {
+                    self.forget(workspace.id.clone(), id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an endpoint look at its workspace's log.
+    pub(crate) fn wake(&self, slot: &EndpointSlot) {
+        let enabled = slot.endpoint.load().settings.enabled;
+        if !enabled || self.is_draining() || slot.woken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        match &*slot.residence.read() {
+            // One that has gone is restarted, and looks then.
+            Residence::Live(actor) => drop(actor.cast(EndpointMessage::Wake)),
+            Residence::Idle => self.start(slot.id, None),
+            Residence::Down { .. } | Residence::Parked(_) => {}
+        }
+    }
+
+    /// Asks an endpoint to deliver something again; says how much that is.
+    pub(crate) async fn replay(&self, id: WebhookId, what: Replay) -> Result<u64, ReplayError> {
+        let slot = self.slot(id).ok_or(ReplayError::NotFound)?;
+        if slot.live().is_none() {
+            let (done, seen) = oneshot::channel();
+            self.start(id, Some(done));
+            // Dropped unanswered: the engine is stopping, and no actor is found.
+            drop(seen.await);
+        }
+        let (reply, answer) = oneshot::channel();
+        if let Some(actor) = slot.live() {
+            drop(actor.cast(EndpointMessage::Replay(what, reply)));
+        }
+        answer.await.unwrap_or_else(|_| Err(ReplayError::restarting()))
+    }
+
+    /// Begins nothing more, and resolves when nothing is under way and everything is written.
+    pub(crate) async fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        let live: Vec<_> = self.directory.iter().filter_map(|slot| slot.live()).collect();
+        let mut draining = Vec::new();
+        for actor in live {
+            let (done, drained) = oneshot::channel();
+            if actor.cast(EndpointMessage::Drain(done)).is_ok() {
+                draining.push(drained);
+            }
+        }
+        for drained in draining {
+            // Dropped unanswered: it is gone, and so is what it waited for.
+            drop(drained.await);
+        }
+    }
+
+    /// What is counted of all deliveries.
+    pub(crate) fn figures(&self) -> Figures {
+        self.pool.figures()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    fn slot(&self, id: WebhookId) -> Option<Arc<EndpointSlot>> {
+        self.directory.get(&id).map(|slot| Arc::clone(&slot))
+    }
+
+    fn start(&self, id: WebhookId, done: Option<oneshot::Sender<()>>) {
+        if let Some((supervisor, _)) = self.wiring.get() {
+            // The supervisor is gone when the engine is.
+            drop(supervisor.cast(NurseryMessage::Start(id, done)));
+        }
+    }
+
+    /// The client, made when it is first needed; `None` when there can be none.
+    fn client(&self) -> Option<&Client> {
+        let make = || {
+            let made = Client::new(self.options.addresses.clone(), self.options.timeout);
+            made.inspect_err(|error| tracing::error!(%error, "no webhook can be delivered")).ok()
+        };
+        self.client.get_or_init(make).as_ref()
+    }
+
+    /// Deletes what is kept of a deleted endpoint's deliveries, in parts. What is left after a
+    /// failure is deleted by the next start.
+    fn forget(self: &Arc<Self>, workspace: WorkspaceId, id: WebhookId) {
+        let hub = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            loop {
+                let (store, of) = (Arc::clone(&hub.store), workspace.clone());
+                let scan = move || records::deletions(store.as_ref(), &of, id);
+                let Ok(Ok(changes)) = tokio::task::spawn_blocking(scan).await else { return };
+                if changes.is_empty() || hub.writer.commit(changes).await.is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+}
+
+/// The endpoints as a supervisor's children.
+pub(crate) struct WebhookFamily(pub(crate) Arc<Webhooks>);
+
+impl Family for WebhookFamily {
+    type Key = WebhookId;
+    type Message = EndpointMessage;
+
+    const NAME: &'static str = "webhook";
+
+    async fn spawn(
+        &self,
+        id: &WebhookId,
+        supervisor: ActorCell,
+    ) -> Result<ActorRef<EndpointMessage>, SpawnErr> {
+        let Some(slot) = self.0.slot(*id) else {
+            return Err(SpawnErr::StartupFailed(format!("there is no webhook {id}").into()));
+        };
+        let actor = actor::EndpointActor { hub: Arc::clone(&self.0), slot };
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
+        Ok(actor)
+    }
+
+    fn is_wanted(&self, id: &WebhookId) -> bool {
+        self.0.slot(*id).is_some()
+    }
+
+    fn is_resident(&self, id: &WebhookId) -> bool {
+        self.0.slot(*id).is_some_and(|slot| slot.live().is_some())
+    }
+
+    fn publish(&self, id: &WebhookId, residence: Residence<EndpointMessage>) {
+        if let Some(slot) = self.0.slot(*id) {
+            *slot.residence.write() = residence;
+        }
+    }
+
+    /// An endpoint reads what is due whenever it starts.
+    fn restarted(&self, _id: &WebhookId) {}
+}

@@ -1,0 +1,266 @@
+//! What the store keeps of a workspace's endpoints, in [`Table::Webhooks`].
+//!
+//! `workspace ‖ 0 ‖ e` holds the endpoints, all in one record: there are at most ten. What follows
+//! a delivery is kept for each endpoint, and written by its actor alone: below
+//! `workspace ‖ 0 ‖ s ‖ endpoint` stand `c`, where it is in the log; `w ‖ sequence`, a delivery that
+//! waits for another try or was given up; and `d ‖ number`, some tries that were written together.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{EventId, Timestamp, WebhookId, WorkspaceId};
+use crate::store::{Change, Direction, Store, StoreError, Table};
+use crate::workspace::records::{decode, encode};
+
+use super::delivery::DisabledReason;
+use super::endpoint::Endpoint;
+
+/// Tries of an endpoint that are remembered.
+pub(crate) const TRIES_KEPT: usize = 1_000;
+/// For how long.
+pub(crate) const TRIES_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Records that one commit deletes at the most.
+const DELETE_MAX: usize = 1_000;
+
+/// Where an endpoint is in the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cursor {
+    /// What is up to here was begun.
+    pub(crate) after: u64,
+    /// What of that had not come to an end, and has no record of its own.
+    #[serde(default)]
+    pub(crate) open: Vec<Open>,
+    /// Since when nothing but failures.
+    #[serde(default)]
+    pub(crate) failing_since: Option<Timestamp>,
+}
+
+/// A delivery that was under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) failures: u32,
+}
+
+/// A delivery that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waiting {
+    /// Sequence of its last event.
+    pub(crate) last: u64,
+    /// How often it failed.
+    pub(crate) failures: u32,
+    /// When it is tried again; `None`: it was given up.
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// One try of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// What `webhook-id` said: the event's id, or the batch's.
+    pub event_id: EventId,
+    /// The event's type, or `batch`.
+    pub kind: String,
+    /// Which try this was, from 1.
+    pub attempt: u32,
+    /// The HTTP status; `None` when there was no answer.
+    pub status: Option<u16>,
+    /// What went wrong: `timeout`, `connection_failed`, `blocked_address`, …
+    pub error: Option<String>,
+    /// How long it took, in milliseconds.
+    pub latency_ms: u64,
+    /// The beginning of the answer's body.
+    pub response: Option<String>,
+    /// When it ended.
+    pub at: Timestamp,
+    /// When the next try comes, if one does.
+    pub next_retry_at: Option<Timestamp>,
+}
+
+/// The key of a workspace's endpoints.
+pub(crate) fn endpoints_key(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, b'e']].concat()
+}
+
+fn states_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, b's']].concat()
+}
+
+fn state_key(workspace: &WorkspaceId, id: WebhookId, kind: &[u8], number: &[u8]) -> Vec<u8> {
+    [&states_prefix(workspace), id.as_bytes().as_slice(), kind, number].concat()
+}
+
+/// The key of an endpoint's place in the log.
+pub(crate) fn cursor_key(workspace: &WorkspaceId, id: WebhookId) -> Vec<u8> {
+    state_key(workspace, id, b"c", &[])
+}
+
+pub(super) fn waiting_key(workspace: &WorkspaceId, id: WebhookId, first: u64) -> Vec<u8> {
+    state_key(workspace, id, b"w", &first.to_be_bytes())
+}
+
+pub(super) fn tries_key(workspace: &WorkspaceId, id: WebhookId, number: u64) -> Vec<u8> {
+    state_key(workspace, id, b"d", &number.to_be_bytes())
+}
+
+/// A workspace's endpoints, oldest first.
+pub(crate) fn endpoints(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+) -> Result<Vec<Endpoint>, StoreError> {
+    let value = store.get(Table::Webhooks, &endpoints_key(workspace))?;
+    value.map_or(Ok(Vec::new()), |json| decode(&json))
+}
+
+/// What is kept of one endpoint's deliveries.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    pub(super) cursor: Cursor,
+    pub(super) waiting: BTreeMap<u64, Waiting>,
+    pub(super) tries: Tries,
+}
+
+/// The records of tries that there are.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    /// Number, tries and moment of the newest of each, oldest first.
+    chunks: VecDeque<(u64, usize, Timestamp)>,
+    total: usize,
+    next: u64,
+}
+
+impl Tries {
+    /// The changes that add these tries and delete those that are too many or too old.
+    pub(super) fn add(
+        &mut self,
+        workspace: &WorkspaceId,
+        id: WebhookId,
+        tries: &[Delivery],
+        changes: &mut Vec<Change>,
+    ) {
+        let Some(newest) = tries.last().map(|newest| newest.at) else { return };
+        let key = tries_key(workspace, id, self.next);
+        changes.push(Change::put(Table::Webhooks, key, encode(&tries)));
+        self.note(self.next, tries.len(), newest);
+        let too_old = |at: Timestamp| at.plus(TRIES_KEPT_FOR) < newest;
+        while let Some((number, count, _)) = self
+            .chunks
+            .pop_front_if(|(_, count, at)| self.total - *count >= TRIES_KEPT || too_old(*at))
+        {
+            self.total -= count;
+            changes.push(Change::delete(Table::Webhooks, tries_key(workspace, id, number)));
+        }
+    }
+
+    fn note(&mut self, number: u64, count: usize, newest: Timestamp) {
+        self.chunks.push_back((number, count, newest));
+        self.total += count;
+        self.next = number + 1;
+    }
+}
+
+/// Reads what is kept of one endpoint's deliveries.
+pub(super) fn load(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    id: WebhookId,
+) -> Result<Stored, StoreError> {
+    let mut stored = Stored::default();
+    let mut outcome = Ok(());
+    let prefix = state_key(workspace, id, &[], &[]);
+    store.scan(Table::Webhooks, &prefix, None, Direction::Forward, &mut |key, value| {
+        outcome = take(&mut stored, &key[prefix.len()..], value);
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome.map(|()| stored)
+}
+
+fn take(stored: &mut Stored, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+    let damaged = || StoreError::Damaged("a record of a webhook has no such key".into());
+    let (kind, number) = key.split_first().ok_or_else(damaged)?;
+    let number = number.try_into().map(u64::from_be_bytes);
+    match (kind, number) {
+        (b'c', _) => stored.cursor = decode(value)?,
+        (b'w', Ok(first)) => drop(stored.waiting.insert(first, decode(value)?)),
+        (b'd', Ok(number)) => {
+            let tries: Vec<Delivery> = decode(value)?;
+            let newest = tries.last().map_or_else(Timestamp::default, |newest| newest.at);
+            stored.tries.note(number, tries.len(), newest);
+        }
+        _ => return Err(damaged()),
+    }
+    Ok(())
+}
+
+/// The tries of an endpoint, newest first.
+pub(crate) fn deliveries(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    id: WebhookId,
+    now: Timestamp,
+) -> Result<Vec<Delivery>, StoreError> {
+    let mut all: Vec<Delivery> = Vec::new();
+    let mut outcome = Ok(());
+    let prefix = state_key(workspace, id, b"d", &[]);
+    store.scan(Table::Webhooks, &prefix, None, Direction::Backward, &mut |_, value| {
+        match decode::<Vec<Delivery>>(value) {
+            Ok(tries) => all.extend(tries.into_iter().rev()),
+            Err(error) => outcome = Err(error),
+        }
+        let enough = all.len() >= TRIES_KEPT || outcome.is_err();
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    outcome?;
+    all.truncate(TRIES_KEPT);
+    all.retain(|delivery| delivery.at.plus(TRIES_KEPT_FOR) >= now);
+    Ok(all)
+}
+
+/// The endpoints that something is kept of.
+pub(super) fn stored_ids(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+) -> Result<Vec<WebhookId>, StoreError> {
+    let prefix = states_prefix(workspace);
+    let mut ids: Vec<WebhookId> = Vec::new();
+    loop {
+        // On to the first record behind those of the endpoint that was found last.
+        let from = ids.last().map(|id| state_key(workspace, *id, &[0xff], &[]));
+        let mut found = None;
+        let from = from.as_deref();
+        store.scan(Table::Webhooks, &prefix, from, Direction::Forward, &mut |key, _| {
+            found = key[prefix.len()..].first_chunk().map(|id| WebhookId::from_bytes(*id));
+            ControlFlow::Break(())
+        })?;
+        match found {
+            Some(id) => ids.push(id),
+            None => return Ok(ids),
+        }
+    }
+}
+
+/// Some of the changes that delete everything that is kept of an endpoint's deliveries; none when
+/// there is nothing left.
+pub(super) fn deletions(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    id: WebhookId,
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::new();
+    let prefix = state_key(workspace, id, &[], &[]);
+    store.scan(Table::Webhooks, &prefix, None, Direction::Forward, &mut |key, _| {
+        changes.push(Change::delete(Table::Webhooks, key));
+        if changes.len() < DELETE_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(changes)
+}
+
+/// The `data` of the event that tells of an endpoint that was disabled.
+pub(crate) fn disabled_data(id: WebhookId, reason: DisabledReason) -> String {
+    let data = serde_json::json!({"webhook_id": id.to_string(), "reason": reason.as_str()});
+    data.to_string()
+}

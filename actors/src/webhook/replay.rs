@@ -1,0 +1,78 @@
+//! Delivering events again.
+
+use std::sync::Arc;
+
+use crate::domain::{EventId, Timestamp};
+use crate::store::StoreError;
+use crate::workspace::messages::{Unavailable, UnavailableReason};
+
+use super::actor::{EndpointActor, Loaded};
+use super::feed;
+
+/// What is delivered again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replay {
+    /// Every event from this moment on.
+    Since(Timestamp),
+    /// One event.
+    Event(EventId),
+    /// What failed and was given up, or waits for another try.
+    Failed,
+}
+
+/// Why nothing is delivered again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    /// There is no such webhook.
+    #[error("no such webhook")]
+    NotFound,
+    /// The log has no such event.
+    #[error("no such event")]
+    NoSuchEvent,
+    /// Not now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl ReplayError {
+    pub(super) fn restarting() -> Self {
+        Unavailable::because(UnavailableReason::Restarting).into()
+    }
+}
+
+impl EndpointActor {
+    /// Queues what is delivered again; says how much that is.
+    pub(super) async fn replay(
+        &self,
+        what: Replay,
+        state: &mut Loaded,
+    ) -> Result<u64, ReplayError> {
+        let (hub, slot) = (Arc::clone(&self.hub), Arc::clone(&self.slot));
+        let endpoint = slot.endpoint.load_full();
+        let storage = || Unavailable::because(UnavailableReason::Storage);
+        let unreadable = |error: StoreError| {
+            tracing::error!(%error, "an event log cannot be read");
+            storage()
+        };
+        let now = self.hub.clock.now();
+        match what {
+            Replay::Since(since) => {
+                let count = move || {
+                    feed::count_since(hub.store.as_ref(), &slot.workspace, &endpoint, since)
+                };
+                let counted = tokio::task::spawn_blocking(count).await.map_err(|_| storage())?;
+                let (before, count) = counted.map_err(unreadable)?;
+                state.line.rewind(before);
+                Ok(count)
+            }
+            Replay::Event(id) => {
+                let find = move || feed::find(hub.store.as_ref(), &slot.workspace, id);
+                let found = tokio::task::spawn_blocking(find).await.map_err(|_| storage())?;
+                let sequence = found.map_err(unreadable)?.ok_or(ReplayError::NoSuchEvent)?;
+                state.line.deliver_again(sequence, now);
+                Ok(1)
+            }
+            Replay::Failed => Ok(state.line.retry_failed(now)),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What an endpoint's actor has written, and reads when it starts.
+
+use std::sync::Arc;
+
+use ractor::{ActorProcessingErr, ActorRef};
+use tokio::task::JoinSet;
+
+use crate::domain::Timestamp;
+use crate::store::{Change, StoreError, Table};
+use crate::supervise::Damaged;
+use crate::workspace::records::encode;
+
+use super::actor::{EndpointActor, EndpointMessage, Loaded};
+use super::attempt::Tried;
+use super::delivery::Attempt;
+use super::line::Line;
+use super::records::{self, Delivery};
+
+impl EndpointActor {
+    /// Reads what is durable of the endpoint's deliveries.
+    pub(super) async fn load(&self) -> Result<Loaded, ActorProcessingErr> {
+        // What a predecessor has put into the writer's queue must be settled before it is read.
+        self.hub.writer.barrier().await?;
+        let (hub, slot) = (Arc::clone(&self.hub), Arc::clone(&self.slot));
+        let read = move || records::load(hub.store.as_ref(), &slot.workspace, slot.id);
+        let stored = tokio::task::spawn_blocking(read).await?.map_err(|error| match error {
+            StoreError::Damaged(what) => ActorProcessingErr::from(Damaged(what)),
+            error => error.into(),
+        })?;
+        let mut line = Line::new(&stored.cursor, stored.waiting, self.hub.clock.now());
+        line.set_rules(self.slot.endpoint.load().line_rules());
+        Ok(Loaded {
+            line,
+            tries: stored.tries,
+            new_tries: Vec::new(),
+            tasks: JoinSet::new(),
+            grown: true,
+            reading: false,
+            dirty: false,
+            writing: false,
+            written: stored.cursor,
+            replies: Vec::new(),
+            replies_under_way: Vec::new(),
+            wait: (0, None),
+            busy: 0,
+            idling: false,
+            drained: None,
+            retired: false,
+        })
+    }
+
+    /// Has everything written that came to an end. While that is under way the next part collects.
+    pub(super) fn write(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
+        if !state.dirty || state.writing {
+            return;
+        }
+        (state.dirty, state.writing) = (false, true);
+        let (workspace, id) = (&self.slot.workspace, self.slot.id);
+        state.written = state.line.cursor();
+        let cursor = encode(&state.written);
+        let mut changes =
+            vec![Change::put(Table::Webhooks, records::cursor_key(workspace, id), cursor)];
+        for (first, waiting) in state.line.take_changed() {
+            let key = records::waiting_key(workspace, id, first);
+            changes.push(match waiting {
+                Some(waiting) => Change::put(Table::Webhooks, key, encode(&waiting)),
+                None => Change::delete(Table::Webhooks, key),
+            });
+        }
+        state.tries.add(workspace, id, &state.new_tries, &mut changes);
+        state.new_tries.clear();
+        state.replies_under_way.append(&mut state.replies);
+        let (myself, writer) = (myself.clone(), self.hub.writer.clone());
+        drop(tokio::spawn(async move {
+            let written = writer.commit(changes).await;
+            // An actor that is gone reads what is durable when it is back.
+            drop(myself.cast(EndpointMessage::Flushed(written)));
+        }));
+    }
+}
+
+/// What is remembered of a try.
+pub(super) fn row(
+    attempt: &Attempt,
+    tried: Tried,
+    now: Timestamp,
+    next: Option<Timestamp>,
+) -> Delivery {
+    Delivery {
+        event_id: tried.id,
+        kind: tried.kind.to_owned(),
+        attempt: attempt.failures + 1,
+        status: tried.status,
+        error: tried.error.map(str::to_owned),
+        latency_ms: u64::try_from(tried.latency.as_millis()).unwrap_or(u64::MAX),
+        response: tried.response,
+        at: now,
+        next_retry_at: next,
+    }
+}

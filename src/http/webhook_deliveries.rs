@@ -1,0 +1,198 @@
+//! What was delivered to an endpoint, and having it delivered again.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::{Timestamp, WebhookId};
+use postrider_actors::{Caller, Replay, ReplayError, WebhookDelivery};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::error::{ApiError, Code};
+use super::list::Page;
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::webhooks::NO_SUCH_WEBHOOK;
+
+/// What is delivered again: exactly one of these.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct ReplayBody {
+    /// Every event from this moment on.
+    #[schema(value_type = Option<String>, format = DateTime, example = "2026-01-31T09:25:00Z")]
+    since: Option<String>,
+    /// This event.
+    #[schema(example = json!(null))]
+    event_id: Option<String>,
+    /// What failed: given up, or waiting for another try. Only `true`.
+    #[schema(example = json!(null))]
+    failed: Option<bool>,
+}
+
+/// How much is delivered again.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReplayAnswer {
+    /// Events.
+    #[schema(example = 12)]
+    queued: u64,
+}
+
+/// A test that was asked for.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TestAnswer {
+    /// The event that is delivered.
+    #[schema(example = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    event_id: String,
+    /// Events.
+    #[schema(example = 1)]
+    queued: u64,
+}
+
+/// A try of a delivery.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeliveryRow {
+    /// What `webhook-id` said: the event's id, or that of a batch.
+    #[schema(example = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    event_id: String,
+    /// The event's type, or `batch`.
+    #[serde(rename = "type")]
+    #[schema(example = "otp.verified")]
+    kind: String,
+    /// Which try this was.
+    #[schema(example = 1)]
+    attempt: u32,
+    /// The HTTP status; null when there was no answer.
+    #[schema(example = 200)]
+    status: Option<u16>,
+    /// Null for a delivery that arrived; otherwise `status`, `redirect`, `timeout`,
+    /// `connection_failed`, `connection_lost`, `blocked_address` or `invalid_url`.
+    error: Option<String>,
+    /// Milliseconds that it took.
+    #[schema(example = 42)]
+    latency_ms: u64,
+    /// The beginning of the answer's body.
+    response: Option<String>,
+    /// When it ended.
+    #[schema(format = DateTime)]
+    at: String,
+    /// When the next try comes; null when none does.
+    #[schema(format = DateTime)]
+    next_retry_at: Option<String>,
+}
+
+/// A page of tries.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what a page of them is")]
+pub(crate) struct DeliveriesAnswer {
+    /// The rows of the page, newest first.
+    data: Vec<DeliveryRow>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+}
+
+impl From<WebhookDelivery> for DeliveryRow {
+    fn from(delivery: WebhookDelivery) -> Self {
+        Self {
+            event_id: delivery.event_id.to_string(),
+            kind: delivery.kind,
+            attempt: delivery.attempt,
+            status: delivery.status,
+            error: delivery.error,
+            latency_ms: delivery.latency_ms,
+            response: delivery.response,
+            at: delivery.at.to_string(),
+            next_retry_at: delivery.next_retry_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+impl From<ReplayError> for ApiError {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::NotFound | ReplayError::NoSuchEvent => {
+                Self::new(Code::NotFound, error.to_string())
+            }
+            ReplayError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl ReplayBody {
+    fn check(self) -> Result<Replay, ApiError> {
+        match self {
+            Self { since: Some(since), event_id: None, failed: None } => {
+                let since: Timestamp =
+                    since.parse().map_err(|error| ApiError::field("since", error))?;
+                Ok(Replay::Since(since))
+            }
+            Self { since: None, event_id: Some(id), failed: None } => {
+                let id = id.parse().map_err(|_| ApiError::not_found("no such event"))?;
+                Ok(Replay::Event(id))
+            }
+            Self { since: None, event_id: None, failed: Some(true) } => Ok(Replay::Failed),
+            Self { since: None, event_id: None, failed: Some(false) } => {
+                Err(ApiError::field("failed", "must be true"))
+            }
+            _ => {
+                Err(ApiError::invalid("exactly one of `since`, `event_id` and `failed` is needed"))
+            }
+        }
+    }
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/webhooks/{webhook_id}/test",
+    operation_id = "testWebhook",
+    tag = "Webhooks",
+    summary = "Have a test event delivered",
+    description = "A `webhook.test`, to this endpoint alone, whatever types it takes.",
+    params(("webhook_id" = String, Path, description = "The endpoint's id")),
+    responses((status = 202, description = "Durable, and on its way", body = TestAnswer))
+)]
+pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    let event_id = call.caller.workspace.test_webhook(id).await?.to_string();
+    Ok(Reply::json(StatusCode::ACCEPTED, &TestAnswer { event_id, queued: 1 }))
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/webhooks/{webhook_id}/replay",
+    operation_id = "replayWebhook",
+    tag = "Webhooks",
+    summary = "Deliver events again",
+    description = "Each under the `webhook-id` that it had, with all of its tries before it.",
+    params(("webhook_id" = String, Path, description = "The endpoint's id")),
+    request_body = ReplayBody,
+    responses((status = 202, description = "Durable, and on their way", body = ReplayAnswer))
+)]
+pub(crate) async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
+    let what = call.json::<ReplayBody>()?.check()?;
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    let queued = call.caller.workspace.replay_webhook(id, what).await?;
+    Ok(Reply::json(StatusCode::ACCEPTED, &ReplayAnswer { queued }))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/webhooks/{webhook_id}/deliveries",
+    operation_id = "listWebhookDeliveries",
+    tag = "Webhooks",
+    summary = "List the tries of an endpoint",
+    description = "The last thousand of the last seven days.",
+    params(
+        ("webhook_id" = String, Path, description = "The endpoint's id"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of tries", body = DeliveriesAnswer))
+)]
+pub(crate) async fn list(mut call: Call<Arc<Caller>>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    let all = call.caller.workspace.webhook_deliveries(id).await?;
+    Ok(Reply::ok(&page.cut(all, DeliveryRow::from)))
+}

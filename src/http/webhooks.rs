@@ -1,0 +1,340 @@
+//! Endpoints that events are delivered to.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use postrider_actors::domain::{PublicEvent, WebhookId};
+use postrider_actors::{
+    Caller, WebhookChange, WebhookError, WebhookInfo, WebhookSecret, WebhookSettings,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::body::Whole;
+use super::error::{ApiError, Code};
+use super::list::Page;
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+use super::webhook_deliveries as deliveries;
+
+pub(super) const NO_SUCH_WEBHOOK: &str = "no such webhook";
+/// Most characters of a description.
+const DESCRIPTION_CHARS_MAX: usize = 500;
+/// Most deliveries in a second that can be asked for.
+const RATE_MAX: u32 = 10_000;
+
+pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
+    routes
+        .post("/v1/webhooks", create)
+        .get("/v1/webhooks", list)
+        .get("/v1/webhooks/{webhook_id}", read)
+        .patch("/v1/webhooks/{webhook_id}", update)
+        .delete("/v1/webhooks/{webhook_id}", delete)
+        .post("/v1/webhooks/{webhook_id}/rotate-secret", rotate)
+        .post("/v1/webhooks/{webhook_id}/test", deliveries::test)
+        .post("/v1/webhooks/{webhook_id}/replay", deliveries::replay)
+        .get("/v1/webhooks/{webhook_id}/deliveries", deliveries::list)
+}
+
+/// An endpoint to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct WebhookInput {
+    /// Where events are posted: `https`, and no private or local address.
+    #[schema(example = "https://example.com/hooks", max_length = 2048)]
+    url: String,
+    /// Types of the events that are delivered; empty or left out: all.
+    #[schema(example = json!(["otp.verified", "otp.failed"]))]
+    events: Option<Vec<String>>,
+    /// What you call it.
+    #[schema(max_length = 500)]
+    description: Option<String>,
+    /// Whether anything is delivered.
+    #[schema(default = true)]
+    enabled: Option<bool>,
+    /// Most deliveries in a second.
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 10000)]
+    rate_limit_per_second: Option<Whole>,
+    /// Whether each delivery waits until the one before has arrived or was given up.
+    #[schema(default = false)]
+    ordered: Option<bool>,
+    /// Whether events are delivered as an array of up to 100.
+    #[schema(default = false)]
+    batch: Option<bool>,
+}
+
+/// Changes of an endpoint. What is left out stays as it is.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct WebhookUpdate {
+    /// Where events are posted.
+    #[schema(example = "https://example.com/hooks", max_length = 2048)]
+    url: Option<String>,
+    /// Types of the events that are delivered; empty: all.
+    events: Option<Vec<String>>,
+    /// What you call it; null clears it.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, max_length = 500)]
+    description: Option<Option<String>>,
+    /// Whether anything is delivered. Enabled again, it goes on where it stood.
+    enabled: Option<bool>,
+    /// Most deliveries in a second; null lifts the limit.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<i64>, minimum = 1, maximum = 10000)]
+    rate_limit_per_second: Option<Option<Whole>>,
+    /// Whether each delivery waits until the one before has arrived or was given up.
+    ordered: Option<bool>,
+    /// Whether events are delivered as an array of up to 100.
+    batch: Option<bool>,
+}
+
+/// An endpoint.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WebhookRow {
+    /// Its id.
+    #[schema(example = "whk_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// Where events are posted.
+    #[schema(example = "https://example.com/hooks")]
+    url: String,
+    /// Types of the events that are delivered; empty: all.
+    events: Vec<String>,
+    /// What you call it.
+    description: Option<String>,
+    /// Whether anything is delivered.
+    enabled: bool,
+    /// Why it was disabled, if you did not do so: `gone` (it answered 410), `failing` (for five
+    /// days no delivery succeeded) or `administrator`.
+    disabled_reason: Option<&'static str>,
+    /// Most deliveries in a second.
+    rate_limit_per_second: Option<u32>,
+    /// Whether each delivery waits until the one before has arrived or was given up.
+    ordered: bool,
+    /// Whether events are delivered as an array of up to 100.
+    batch: bool,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// When it was last changed.
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+/// An endpoint with its secret; without `Debug`, as it has the secret.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WebhookWithSecret {
+    #[serde(flatten)]
+    webhook: WebhookRow,
+    /// What signs every delivery (Standard Webhooks 1.0.0). It is shown here only.
+    #[schema(example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
+    secret: String,
+}
+
+/// A page of endpoints.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what a page of them is")]
+pub(crate) struct WebhooksAnswer {
+    /// The rows of the page, oldest first.
+    data: Vec<WebhookRow>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+}
+
+impl From<WebhookInfo> for WebhookRow {
+    fn from(info: WebhookInfo) -> Self {
+        let settings = info.settings;
+        Self {
+            id: info.id.to_string(),
+            url: settings.url,
+            events: settings.events,
+            description: settings.description,
+            enabled: settings.enabled,
+            disabled_reason: info.disabled_reason.map(|reason| reason.as_str()),
+            rate_limit_per_second: settings.rate_limit_per_second.map(NonZeroU32::get),
+            ordered: settings.ordered,
+            batch: settings.batch,
+            created_at: info.created_at.to_string(),
+            updated_at: info.updated_at.to_string(),
+        }
+    }
+}
+
+impl From<(WebhookInfo, WebhookSecret)> for WebhookWithSecret {
+    fn from((info, secret): (WebhookInfo, WebhookSecret)) -> Self {
+        Self { webhook: info.into(), secret: secret.reveal() }
+    }
+}
+
+impl From<WebhookError> for ApiError {
+    fn from(error: WebhookError) -> Self {
+        let message = error.to_string();
+        match error {
+            WebhookError::NotFound => Self::new(Code::NotFound, message),
+            WebhookError::TooMany => {
+                Self::new(Code::Unprocessable, message).because("webhook_limit")
+            }
+            WebhookError::Url(error) => Self::field("url", error),
+            WebhookError::Disabled => {
+                Self::new(Code::Unprocessable, message).because("webhook_disabled")
+            }
+            WebhookError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+/// A field that is there, null or not.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Types of events, each once.
+fn kinds(mut kinds: Vec<String>) -> Result<Vec<String>, ApiError> {
+    let known = |kind: &String| PublicEvent::KINDS.iter().any(|(name, _)| name == kind);
+    if !kinds.iter().all(known) {
+        let names: Vec<_> = PublicEvent::KINDS.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        return Err(ApiError::field("events", format_args!("must be some of {names}")));
+    }
+    kinds.sort();
+    kinds.dedup();
+    Ok(kinds)
+}
+
+fn description(text: String) -> Result<String, ApiError> {
+    if text.chars().count() > DESCRIPTION_CHARS_MAX {
+        let rule = format_args!("must have at most {DESCRIPTION_CHARS_MAX} characters");
+        return Err(ApiError::field("description", rule));
+    }
+    Ok(text)
+}
+
+fn rate(given: Whole) -> Result<NonZeroU32, ApiError> {
+    let rate = given.within("rate_limit_per_second", 1, RATE_MAX)?;
+    // It is 1 at the least.
+    Ok(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/webhooks",
+    operation_id = "createWebhook",
+    tag = "Webhooks",
+    summary = "Register an endpoint",
+    description = "Events from now on are posted to it, signed as Standard Webhooks 1.0.0 says. A \
+                   workspace may have 10. Answered 2xx within 20 seconds, a delivery has arrived; \
+                   otherwise it is tried again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, \
+                   20 h and 24 h. The same event always has the same `webhook-id`.",
+    request_body = WebhookInput,
+    responses((status = 201, description = "Registered", body = WebhookWithSecret))
+)]
+pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+    let input: WebhookInput = call.json()?;
+    let settings = WebhookSettings {
+        url: input.url,
+        events: kinds(input.events.unwrap_or_default())?,
+        description: input.description.map(description).transpose()?,
+        enabled: input.enabled.unwrap_or(true),
+        rate_limit_per_second: input.rate_limit_per_second.map(rate).transpose()?,
+        ordered: input.ordered.unwrap_or(false),
+        batch: input.batch.unwrap_or(false),
+    };
+    let created = call.caller.workspace.create_webhook(settings).await?;
+    Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/webhooks",
+    operation_id = "listWebhooks",
+    tag = "Webhooks",
+    summary = "List the endpoints",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of endpoints", body = WebhooksAnswer))
+)]
+pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let all = call.caller.workspace.webhooks().await?;
+    Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/webhooks/{webhook_id}",
+    operation_id = "readWebhook",
+    tag = "Webhooks",
+    summary = "Read an endpoint",
+    params(("webhook_id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "The endpoint", body = WebhookRow))
+)]
+pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    Ok(Reply::ok(&WebhookRow::from(call.caller.workspace.webhook(id).await?)))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/v1/webhooks/{webhook_id}",
+    operation_id = "updateWebhook",
+    tag = "Webhooks",
+    summary = "Change an endpoint",
+    params(("webhook_id" = String, Path, description = "The endpoint's id")),
+    request_body = WebhookUpdate,
+    responses((status = 200, description = "Changed", body = WebhookRow))
+)]
+pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+    let update: WebhookUpdate = call.json()?;
+    let change = WebhookChange {
+        url: update.url,
+        events: update.events.map(kinds).transpose()?,
+        description: update.description.map(|it| it.map(description).transpose()).transpose()?,
+        enabled: update.enabled,
+        rate_limit_per_second: update
+            .rate_limit_per_second
+            .map(|it| it.map(rate).transpose())
+            .transpose()?,
+        ordered: update.ordered,
+        batch: update.batch,
+    };
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    Ok(Reply::ok(&WebhookRow::from(call.caller.workspace.update_webhook(id, change).await?)))
+}
+
+#[utoipa::path(
+    delete,
+    path = "/v1/webhooks/{webhook_id}",
+    operation_id = "deleteWebhook",
+    tag = "Webhooks",
+    summary = "Delete an endpoint",
+    params(("webhook_id" = String, Path, description = "The endpoint's id")),
+    responses((status = 204, description = "Deleted; what was not delivered is not delivered"))
+)]
+pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    call.caller.workspace.delete_webhook(id).await?;
+    Ok(Reply::no_content())
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/webhooks/{webhook_id}/rotate-secret",
+    operation_id = "rotateWebhookSecret",
+    tag = "Webhooks",
+    summary = "Replace an endpoint's secret",
+    description = "For 24 hours the secret before signs too: `webhook-signature` then has two.",
+    params(("webhook_id" = String, Path, description = "The endpoint's id")),
+    responses((status = 200, description = "Replaced", body = WebhookWithSecret))
+)]
+pub(crate) async fn rotate(mut call: Call<Arc<Caller>>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    let rotated = call.caller.workspace.rotate_webhook_secret(id).await?;
+    Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
+}
