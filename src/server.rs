@@ -7,7 +7,7 @@ use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
-    MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
+    GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -196,6 +196,10 @@ fn engine_options(
             max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
             pause_failure_percent: settings.broadcasts.pause_failure_percent,
             pause_failure_min: settings.broadcasts.pause_failure_min,
+        },
+        guard: GuardOptions {
+            unverified_per_prefix_hour: settings.guard.unverified_per_prefix_hour,
+            mode: settings.guard.mode,
         },
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,

@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, CloudApi, Log, Messages, OptOut, Prices, SandboxSettings,
-    Secrets, Server, Shutdown, Storage, WebhooksSettings,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, Guard, Log, Messages, OptOut, Prices,
+    SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -44,6 +44,8 @@ pub struct Settings {
     pub broadcasts: Broadcasts,
     /// `[messages]`
     pub messages: Messages,
+    /// `[guard]`
+    pub guard: Guard,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -117,6 +119,7 @@ impl Settings {
             opt_out: OptOut::build(layers)?,
             broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,
+            guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,

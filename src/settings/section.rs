@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use postrider_actors::GuardMode;
 use postrider_actors::domain::Limits;
 use tracing::level_filters::LevelFilter;
 
@@ -178,6 +179,16 @@ section! {
 }
 
 section! {
+    /// What is done about codes that nobody submits.
+    Guard = "guard"
+    /// How many to one country in an hour are suspicious; 0 is never.
+    unverified_per_prefix_hour: u32 = value::whole(0..=u32::MAX.into()),
+        "a whole number from 0 (off) to 4294967295";
+    /// What is done then.
+    mode: GuardMode = value::guard_mode, "\"report\" or \"refuse\"";
+}
+
+section! {
     /// How much may be under way at a time.
     AdmissionSettings = "admission"
     /// Commands of one workspace.
@@ -315,7 +326,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 15] = [
+pub(super) static SECTIONS: [SectionSpec; 16] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -324,6 +335,7 @@ pub(super) static SECTIONS: [SectionSpec; 15] = [
     OptOut::SPEC,
     Broadcasts::SPEC,
     Messages::SPEC,
+    Guard::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use postrider_actors::GuardMode;
+
 /// What a layer gave for a key.
 #[derive(Debug, Clone)]
 pub(super) enum Raw {
@@ -206,6 +208,14 @@ pub(super) fn words(raw: &Raw) -> Option<Vec<String>> {
     };
     let short = words.iter().all(|word| (1..=64).contains(&word.chars().count()));
     (short && words.len() <= 200).then_some(words)
+}
+
+pub(super) fn guard_mode(raw: &Raw) -> Option<GuardMode> {
+    match raw.as_text()? {
+        "report" => Some(GuardMode::Report),
+        "refuse" => Some(GuardMode::Refuse),
+        _ => None,
+    }
 }
 
 pub(super) fn log_level(raw: &Raw) -> Option<tracing::level_filters::LevelFilter> {

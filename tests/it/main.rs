@@ -26,6 +26,7 @@ mod contacts_list;
 mod conversations;
 mod events;
 mod faults;
+mod guard;
 mod idempotency;
 mod limits;
 mod messages;

@@ -96,6 +96,13 @@ pub enum Event {
         /// What it reported.
         delivery: Delivery,
     },
+    /// Suspiciously many one-time passwords to one country were not verified in this hour.
+    PumpingSuspected {
+        /// The country calling code.
+        calling_code: u16,
+        /// When it was noticed.
+        at: Timestamp,
+    },
     /// A message was accepted; what it says is in its record.
     MessageQueued {
         /// The message.
@@ -211,6 +218,7 @@ event_kinds! {
     BroadcastCompleted = "broadcast.completed", "all of a broadcast has been handed over";
     BroadcastCancelled = "broadcast.cancelled", "a broadcast was stopped; what was not sent is not";
     BroadcastFailed = "broadcast.failed", "a broadcast ended early; `reason` says why";
+    OtpPumpingSuspected = "otp.pumping_suspected", "suspiciously many codes to one country were not submitted";
     ContactCreated = "contact.created", "a contact was made";
     ContactUpdated = "contact.updated", "a contact was changed";
     ContactDeleted = "contact.deleted", "a contact was deleted";

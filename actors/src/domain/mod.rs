@@ -3,6 +3,7 @@
 
 pub mod code;
 pub mod contact;
+pub mod destination;
 pub mod event;
 pub mod fold;
 pub mod id;
@@ -17,6 +18,7 @@ pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
+pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{
     BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId,

@@ -1,6 +1,7 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -81,6 +82,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         limits: options.limits,
         prices: options.prices,
         messages: options.messages,
+        guard: options.guard,
+        suspicions: AtomicU64::new(0),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(Admission::new(
             admission.in_flight_per_workspace,

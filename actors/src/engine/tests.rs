@@ -12,12 +12,14 @@ mod contacts;
 mod crashes;
 mod drain;
 mod gated;
+mod message_commands;
 mod messages;
 mod model;
 mod numbers;
 mod passivation;
 mod snapshots;
 mod supervision;
+mod told_messages;
 
 use std::sync::Arc;
 use std::time::Duration;

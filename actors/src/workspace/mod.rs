@@ -13,6 +13,7 @@ mod conversations;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
+pub(crate) mod guard;
 mod handle;
 pub(crate) mod hot;
 pub(crate) mod idempotency;
@@ -25,6 +26,7 @@ pub(crate) mod message;
 pub(crate) mod messages;
 pub(crate) mod number_news;
 mod otps;
+mod prefixes;
 mod receive;
 pub(crate) mod records;
 mod reported;
@@ -58,7 +60,7 @@ pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
 pub use webhooks::{WebhookChange, WebhookError};
 
-use crate::domain::Limits;
+use crate::domain::{Destinations, Limits};
 use crate::number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
@@ -68,6 +70,8 @@ pub(crate) struct WorkspaceSettings {
     pub(crate) credits: u64,
     /// The limits in force.
     pub(crate) limits: Limits,
+    /// Where one-time passwords may go.
+    pub(crate) destinations: Destinations,
     /// The connected numbers, oldest first.
     pub(crate) numbers: Vec<NumberInfo>,
     /// Requests for one-time passwords in memory.
