@@ -61,13 +61,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
-    let workspaces = Workspaces::default();
-    for id in opened.workspaces {
-        workspaces.add(id);
-    }
-    for slot in opened.damaged.iter().filter_map(|id| workspaces.slot(id)) {
-        slot.enter();
-    }
+    let workspaces = directory(opened.workspaces, &opened.damaged);
     let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| Snapshots {
         dir: Arc::clone(dir),
         store: Arc::clone(&opened.store),
@@ -113,6 +107,18 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     follow_webhooks(&shared).await?;
     opened.broadcasts.resume(&shared).await;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+/// The directory of workspaces; the damaged ones are entered, so that they are looked at.
+fn directory(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
+    let workspaces = Workspaces::default();
+    for id in all {
+        workspaces.add(id);
+    }
+    for slot in damaged.iter().filter_map(|id| workspaces.slot(id)) {
+        slot.enter();
+    }
+    workspaces
 }
 
 fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
