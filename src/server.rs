@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
+use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
     GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
@@ -184,6 +185,7 @@ fn engine_options(
             template_marketing: settings.prices.template_marketing,
             template_authentication: settings.prices.template_authentication,
         },
+        opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
         messages: MessageOptions {
             give_up: settings.messages.give_up_seconds,
             unknown_after: settings.messages.unknown_after_seconds,

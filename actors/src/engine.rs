@@ -15,7 +15,7 @@ use crate::broadcast::{BroadcastOptions, Broadcasts};
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
-use crate::domain::{Limits, WorkspaceId};
+use crate::domain::{Limits, OptOutWords, WorkspaceId};
 use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
@@ -97,6 +97,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// What things cost.
     pub prices: Prices,
+    /// How people opt out of messages, and in again.
+    pub opt_out: OptOutWords,
     /// How broadcasts are made and sent.
     pub broadcasts: BroadcastOptions,
     /// How long single messages are worked at.
@@ -148,6 +150,7 @@ impl EngineOptions {
             limits: Limits::default(),
             broadcasts: BroadcastOptions::default(),
             prices: Prices::default(),
+            opt_out: OptOutWords::default(),
             messages: MessageOptions::default(),
             guard: GuardOptions::default(),
             admission: AdmissionOptions {
@@ -221,6 +224,8 @@ pub(crate) struct Shared {
     pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
+    /// How people opt out of messages, and in again.
+    pub(crate) opt_out: Arc<OptOutWords>,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,
 }

@@ -6,6 +6,7 @@ mod body;
 mod broadcasts;
 mod channels;
 mod contacts;
+mod conversations;
 mod docs;
 mod drain;
 mod error;
@@ -150,6 +151,9 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(contacts::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(segments::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(segments::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(conversations::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(conversations::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(conversations::sending(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))

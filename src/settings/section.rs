@@ -144,6 +144,15 @@ section! {
 }
 
 section! {
+    /// How people opt out of messages.
+    OptOut = "opt_out"
+    /// Words that opt out.
+    stop_words: Vec<String> = value::words, "at most 200 texts of 1 to 64 characters";
+    /// Words that opt in again.
+    start_words: Vec<String> = value::words, "at most 200 texts of 1 to 64 characters";
+}
+
+section! {
     /// How long single messages are worked at.
     Messages = "messages"
     /// How long a message may wait for the channel.
@@ -317,12 +326,13 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 15] = [
+pub(super) static SECTIONS: [SectionSpec; 16] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     LIMITS,
     Prices::SPEC,
+    OptOut::SPEC,
     Broadcasts::SPEC,
     Messages::SPEC,
     Guard::SPEC,

@@ -23,6 +23,7 @@ mod contacts;
 mod contacts_batch;
 mod contacts_limits;
 mod contacts_list;
+mod conversations;
 mod events;
 mod faults;
 mod guard;

@@ -9,6 +9,7 @@ pub(crate) mod broadcasts;
 pub(crate) mod command;
 mod configure;
 mod contacts;
+mod conversations;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
@@ -42,9 +43,16 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
     Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
     NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+};
+pub use conversations::{
+    Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
+    ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
+    ReplyError, UpdateConversationError,
 };
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
