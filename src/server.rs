@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AddressRules, AdmissionOptions, CloudApiOptions, Engine, EngineOptions, MessageOptions, Prices,
-    SandboxOptions, ShutdownError, WebhookOptions,
+    AddressRules, AdmissionOptions, CloudApiOptions, Engine, EngineOptions, EventOptions,
+    MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -197,6 +197,10 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
+        events: EventOptions {
+            kept_for: settings.events.kept_days,
+            kept_max: settings.events.kept_max,
+        },
         webhooks: WebhookOptions {
             addresses: AddressRules {
                 allow_http: settings.webhooks.allow_http,

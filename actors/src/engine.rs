@@ -21,12 +21,12 @@ use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::webhook::{WebhookOptions, Webhooks};
-use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
+use crate::workspace::{EventOptions, Workspace};
 
 mod callbacks;
 mod prices;
@@ -102,6 +102,8 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// How much of the event logs is kept.
+    pub events: EventOptions,
     /// How webhooks are delivered.
     pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
@@ -146,6 +148,7 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            events: EventOptions::default(),
             webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             channel: None,
@@ -216,6 +219,7 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) events: EventOptions,
     pub(crate) recovered: Recovered,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,

@@ -118,6 +118,6 @@ pub use workspace::{
     UnsuppressError, UpdateContactError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
+    EventEntry, EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable,
+    Route, Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

@@ -8,6 +8,7 @@ mod contacts;
 mod docs;
 mod drain;
 mod error;
+mod event_stream;
 mod events;
 mod health;
 mod limits;
@@ -25,6 +26,7 @@ mod segments;
 mod suppressions;
 mod templates;
 mod webhook_deliveries;
+mod webhook_document;
 mod webhooks;
 
 use std::sync::Arc;

@@ -11,9 +11,10 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
+use super::webhook_document::Deliveries;
 use super::{
-    admin, channels, contacts, docs, events, health, messages, otp, sandbox, segments,
-    suppressions, templates, webhook_deliveries, webhooks,
+    admin, channels, contacts, docs, event_stream, events, health, messages, otp, sandbox,
+    segments, suppressions, templates, webhook_deliveries, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -43,7 +44,7 @@ use super::{
         suppressions::create, suppressions::list, suppressions::delete,
         messages::send, messages::read,
         templates::list,
-        events::list,
+        events::list, event_stream::stream,
         webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
         webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
         webhook_deliveries::list,
@@ -73,7 +74,7 @@ use super::{
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     ),
-    modifiers(&SecondForm, &Shared)
+    modifiers(&SecondForm, &Shared, &Deliveries)
 )]
 struct Interface;
 

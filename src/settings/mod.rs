@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, CloudApi, Log, Messages, Prices, SandboxSettings, Secrets, Server,
-    Shutdown, Storage, WebhooksSettings,
+    Admin, AdmissionSettings, CloudApi, Events, Log, Messages, Prices, SandboxSettings, Secrets,
+    Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -46,6 +46,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[events]`
+    pub events: Events,
     /// `[webhooks]`
     pub webhooks: WebhooksSettings,
     /// `[cloud_api]`
@@ -114,6 +116,7 @@ impl Settings {
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            events: Events::build(layers)?,
             webhooks: WebhooksSettings::build(layers)?,
             cloud_api: CloudApi::build(layers)?,
             shutdown: Shutdown::build(layers)?,

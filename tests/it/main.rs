@@ -22,6 +22,7 @@ mod contacts;
 mod contacts_batch;
 mod contacts_limits;
 mod contacts_list;
+mod event_stream;
 mod events;
 mod faults;
 mod idempotency;

@@ -87,6 +87,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         workspaces,
         numbers: Arc::new(numbers),
         webhooks,
+        events: options.events,
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
         creations: Arc::default(),
     });

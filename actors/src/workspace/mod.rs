@@ -26,6 +26,7 @@ mod otps;
 mod receive;
 pub(crate) mod records;
 mod reported;
+mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
@@ -44,6 +45,7 @@ pub use contacts::{
 };
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use retention::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
