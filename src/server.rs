@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{
-    AddressRules, AdmissionOptions, CloudApiOptions, Engine, EngineOptions, EventOptions,
-    MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
+    AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
+    EventOptions, GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError,
+    WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -188,6 +189,16 @@ fn engine_options(
             give_up: settings.messages.give_up_seconds,
             unknown_after: settings.messages.unknown_after_seconds,
             unsent_max: settings.messages.unsent_per_workspace_max,
+        },
+        broadcasts: BroadcastOptions {
+            recipients_max: settings.broadcasts.max_recipients,
+            max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
+            pause_failure_percent: settings.broadcasts.pause_failure_percent,
+            pause_failure_min: settings.broadcasts.pause_failure_min,
+        },
+        guard: GuardOptions {
+            unverified_per_prefix_hour: settings.guard.unverified_per_prefix_hour,
+            mode: settings.guard.mode,
         },
         admission: AdmissionOptions {
             in_flight_per_workspace: settings.admission.in_flight_per_workspace,

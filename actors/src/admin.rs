@@ -1,5 +1,6 @@
 //! Administration: workspaces, keys, limits, credits, numbers.
 
+mod destinations;
 mod info;
 mod numbers;
 mod provider;
@@ -98,8 +99,7 @@ impl Admin {
             return Err(CreateWorkspaceError::Exists);
         }
         let created_at = self.shared.clock.now();
-        let profile =
-            Profile { name, created_at, limits: LimitsOverride::default(), otp_template: None };
+        let profile = Profile::new(name, created_at);
         let key = records::profile_key(&id);
         let change = Change::put(Table::Workspaces, key, records::encode(&profile));
         self.shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
@@ -313,6 +313,7 @@ impl Admin {
         let change = Change::put(Table::Meta, CLOCK_OFFSET_KEY, offset_ms);
         shared.writer.commit(vec![change]).await?;
         shared.clock.advance(step);
+        shared.broadcasts.beat(shared.clock.now());
         for actor in shared.workspaces.all().iter().filter_map(|slot| slot.live()) {
             let (done, seen) = oneshot::channel();
             if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -11,6 +12,7 @@ use ractor::ActorRef;
 
 use crate::access::{Access, Creations};
 use crate::admin::Admin;
+use crate::broadcast::{BroadcastOptions, Broadcasts};
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
@@ -22,6 +24,7 @@ use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::actor::WorkspaceMessage;
+use crate::workspace::guard::GuardOptions;
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
@@ -29,6 +32,7 @@ use crate::workspace::slot::{Admission, Slot};
 use crate::workspace::{EventOptions, Workspace};
 
 mod callbacks;
+mod health;
 mod prices;
 mod root;
 mod start;
@@ -37,6 +41,7 @@ mod stop;
 mod tests;
 
 pub use callbacks::{CallbackError, CallbackReceiver};
+pub use health::Health;
 pub use prices::Prices;
 pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use stop::ShutdownError;
@@ -92,8 +97,12 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// What things cost.
     pub prices: Prices,
+    /// How broadcasts are made and sent.
+    pub broadcasts: BroadcastOptions,
     /// How long single messages are worked at.
     pub messages: MessageOptions,
+    /// What is done about codes that nobody submits.
+    pub guard: GuardOptions,
     /// How much may be under way.
     pub admission: AdmissionOptions,
     /// Requests for one-time passwords that one workspace may hold in memory.
@@ -139,8 +148,10 @@ impl EngineOptions {
             durability,
             master_keys,
             limits: Limits::default(),
+            broadcasts: BroadcastOptions::default(),
             prices: Prices::default(),
             messages: MessageOptions::default(),
+            guard: GuardOptions::default(),
             admission: AdmissionOptions {
                 in_flight_per_workspace: 10_000,
                 in_flight_total: 50_000,
@@ -196,15 +207,6 @@ impl From<StoreError> for StartError {
     }
 }
 
-/// Whether the engine takes work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// Whether it does.
-    pub ready: bool,
-    /// What stands in the way, for an operator.
-    pub reasons: Vec<String>,
-}
-
 /// What all parts of one engine share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -214,12 +216,16 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) prices: Prices,
     pub(crate) messages: MessageOptions,
+    pub(crate) guard: GuardOptions,
+    /// How often suspiciously many codes to one country were noticed.
+    pub(crate) suspicions: AtomicU64,
     pub(crate) otps_per_workspace_max: usize,
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) events: EventOptions,
+    pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,
@@ -356,23 +362,6 @@ impl Engine {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.inner.shared.clock
-    }
-
-    /// Whether the engine takes work.
-    #[must_use]
-    pub fn health(&self) -> Health {
-        let shared = &self.inner.shared;
-        let mut reasons = Vec::new();
-        if !shared.admission.is_open() {
-            reasons.push("shutting down".to_owned());
-        }
-        if !shared.writer.is_healthy() {
-            reasons.push("storage is failing".to_owned());
-        }
-        if self.inner.root.get_status() != ractor::ActorStatus::Running {
-            reasons.push("the engine's supervisor has stopped".to_owned());
-        }
-        Health { ready: reasons.is_empty(), reasons }
     }
 
     /// Moves engine time forward and has its consequences seen to: when this returns, what has

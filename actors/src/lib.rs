@@ -65,6 +65,7 @@
 
 mod access;
 mod admin;
+mod broadcast;
 pub mod channel;
 pub mod clock;
 pub mod domain;
@@ -84,6 +85,7 @@ pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, Ne
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
+pub use broadcast::{Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables};
 pub use channel::cloud_api::{
     CloudApiAccount, CloudApiOptions, CloudApiSecrets, ListError, ListedTemplate, ProviderId,
     ProviderIdError,
@@ -104,6 +106,11 @@ pub use webhook::guard::{AddressRules, WebhookUrlError};
 pub use webhook::records::Delivery as WebhookDelivery;
 pub use webhook::replay::{Replay, ReplayError};
 pub use webhook::signature::WebhookSecret;
+pub use workspace::broadcasts::{
+    Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
+    RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
+};
+pub use workspace::guard::{GuardMode, GuardOptions};
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
     MessageStatus, SendMessage, SendMessageError, TemplateMessage,

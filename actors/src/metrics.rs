@@ -1,6 +1,7 @@
 //! The engine's own figures: sampled, so that no command pays for them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Key, Level, Metadata, Recorder};
@@ -14,6 +15,7 @@ struct Figures {
     commits: Counter,
     batches: Counter,
     bytes: Counter,
+    suspicions: Counter,
     in_flight: Gauge,
     live_workspaces: Gauge,
     journal_position: Gauge,
@@ -38,6 +40,10 @@ impl Figures {
             commits: counter("postrider_commits_total", "Group commits, each one fsync"),
             batches: counter("postrider_commit_batches_total", "Batches in the group commits"),
             bytes: counter("postrider_commit_bytes_total", "Bytes in the group commits"),
+            suspicions: counter(
+                "postrider_otp_pumping_suspected_total",
+                "Hours with suspiciously many unverified codes to one country, by workspace",
+            ),
             in_flight: gauge("postrider_commands_in_flight", "Commands under way"),
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
             journal_position: gauge("postrider_journal_position", "The newest durable frame"),
@@ -60,6 +66,7 @@ impl Figures {
         self.commits.absolute(stats.groups);
         self.batches.absolute(stats.batches);
         self.bytes.absolute(stats.bytes);
+        self.suspicions.absolute(shared.suspicions.load(Ordering::Relaxed));
         self.in_flight.set(shared.admission.in_flight() as f64);
         let live = shared.workspaces.all().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);

@@ -37,4 +37,7 @@ macro_rules! new_ids {
     )*};
 }
 
-new_ids!(request_id -> RequestId, key_id -> KeyId, number_id -> NumberId, webhook_id -> WebhookId);
+new_ids!(
+    request_id -> RequestId, key_id -> KeyId, number_id -> NumberId, webhook_id -> WebhookId,
+    broadcast_id -> BroadcastId
+);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand};
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
-use postrider_actors::domain::{KeyId, Limits, NumberId, Scope, WorkspaceId};
+use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, WorkspaceId};
 
 use super::number_args::NumberArgs;
 
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Keys(Group<KeysCommand>),
     /// See and set a workspace's limits
     Limits(Group<LimitsCommand>),
+    /// See and set where a workspace's one-time passwords may go
+    Destinations(Group<DestinationsCommand>),
     /// Set or add to a workspace's credits
     Credits(Group<CreditsCommand>),
     /// Connect, list and disconnect messaging numbers
@@ -160,6 +162,26 @@ pub(crate) enum LimitsCommand {
         /// Such as otp_per_phone_10m=10; 0 is no limit
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = limit)]
         limits: Vec<(&'static str, u32)>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DestinationsCommand {
+    /// Show the destinations in force
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Set the destinations; what is left out is empty
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// First digits of phones that may be written to, such as 49; may be repeated; none: all
+        #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
+        allow: Vec<Prefix>,
+        /// First digits of phones that may not be written to, whatever is allowed; may be repeated
+        #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
+        deny: Vec<Prefix>,
     },
 }
 
@@ -295,6 +317,8 @@ mod tests {
             "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",
             "postrider limits set --workspace a otp_per_phone_10m=0 otp_per_phone_hour=3",
             "postrider credits add -w a 5 --token t",
+            "postrider destinations set -w a --allow 49,43 --deny 1876",
+            "postrider destinations set -w a",
             "postrider numbers connect --workspace a --kind sandbox",
             "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
@@ -312,6 +336,7 @@ mod tests {
             "postrider limits set --workspace a otp_per_phone_10m=-1",
             "postrider limits set --workspace a",
             "postrider credits set --workspace a x",
+            "postrider destinations set -w a --allow +49",
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",

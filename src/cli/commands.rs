@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::CliError;
 use super::args::{
-    CreditsCommand, Group, KeysCommand, LimitsCommand, NumbersCommand, TemplatesCommand,
-    WorkspacesCommand,
+    CreditsCommand, DestinationsCommand, Group, KeysCommand, LimitsCommand, NumbersCommand,
+    TemplatesCommand, WorkspacesCommand,
 };
 use super::client::Client;
 use super::table::{self, Column};
@@ -117,6 +117,28 @@ pub(crate) async fn limits(group: Group<LimitsCommand>) -> Result<(), CliError> 
     let lines = Limits::NAMES.iter().map(|name| json!({ "name": name, "limit": answer[name] }));
     let lines: Vec<_> = lines.collect();
     let shown = table::rows(&lines, &[("LIMIT", "/name"), ("VALUE", "/limit")]);
+    print(group.remote.json, &answer, &shown)
+}
+
+/// `postrider destinations …`
+pub(crate) async fn destinations(group: Group<DestinationsCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let answer = match group.command {
+        DestinationsCommand::Show { workspace } => {
+            client.call(Method::GET, &format!("/{workspace}/destinations"), None).await?
+        }
+        DestinationsCommand::Set { workspace, allow, deny } => {
+            let body = json!({ "allow": allow, "deny": deny });
+            let path = format!("/{workspace}/destinations");
+            client.call(Method::PUT, &path, Some(&body)).await?
+        }
+    };
+    let listed = |name: &str| {
+        let prefixes = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        json!({ "list": name, "prefixes": prefixes.collect::<Vec<_>>().join(" ") })
+    };
+    let columns = [("LIST", "/list"), ("PREFIXES", "/prefixes")];
+    let shown = table::rows(&[listed("allow"), listed("deny")], &columns);
     print(group.remote.json, &answer, &shown)
 }
 

@@ -48,6 +48,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Workspaces(group)) => commands::workspaces(group).await,
         Some(Command::Keys(group)) => commands::keys(group).await,
         Some(Command::Limits(group)) => commands::limits(group).await,
+        Some(Command::Destinations(group)) => commands::destinations(group).await,
         Some(Command::Credits(group)) => commands::credits(group).await,
         Some(Command::Numbers(group)) => commands::numbers(group).await,
         Some(Command::Templates(group)) => commands::templates(group).await,

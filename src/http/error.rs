@@ -267,6 +267,9 @@ impl From<SendOtpError> for ApiError {
                 Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
             }
             SendOtpError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendOtpError::DestinationBlocked => {
+                Self::new(Code::Unprocessable, message).because("destination_blocked")
+            }
             SendOtpError::InsufficientCredits { .. } => {
                 Self::new(Code::InsufficientCredits, message)
             }

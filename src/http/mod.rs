@@ -3,6 +3,7 @@
 mod admin;
 mod auth;
 mod body;
+mod broadcasts;
 mod channels;
 mod contacts;
 mod docs;
@@ -61,6 +62,8 @@ pub struct AppOptions {
     pub sandbox: bool,
     /// Most bytes of a request's body.
     pub max_body_bytes: usize,
+    /// Most bytes of the body of a request that makes a broadcast.
+    pub max_broadcast_body_bytes: usize,
     /// Most bytes of the body of a request that makes many contacts.
     pub max_contacts_batch_body_bytes: usize,
     /// Longest wait for a request's body.
@@ -80,6 +83,7 @@ impl AppOptions {
             metrics,
             sandbox: settings.sandbox.enabled,
             max_body_bytes: settings.server.max_body_bytes,
+            max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
             max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
@@ -94,6 +98,7 @@ pub(crate) struct Edge {
     admin_token: AdminToken,
     metrics: Metrics,
     max_body_bytes: usize,
+    max_broadcast_body_bytes: usize,
     max_contacts_batch_body_bytes: usize,
     body_timeout: Duration,
     handler_timeout: Duration,
@@ -112,6 +117,7 @@ pub fn app(engine: Engine, options: AppOptions) -> Router {
         admin_token: options.admin_token,
         metrics: options.metrics,
         max_body_bytes: options.max_body_bytes,
+        max_broadcast_body_bytes: options.max_broadcast_body_bytes,
         max_contacts_batch_body_bytes: options.max_contacts_batch_body_bytes,
         body_timeout: options.body_timeout,
         handler_timeout: options.handler_timeout,
@@ -138,6 +144,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(docs::routes(Routes::guarded(Open)))
         .and(channels::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
+        .and(broadcasts::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))

@@ -13,8 +13,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 use super::error::Code;
 use super::webhook_document::Deliveries;
 use super::{
-    admin, channels, contacts, docs, event_stream, events, health, messages, otp, sandbox,
-    segments, suppressions, templates, webhook_deliveries, webhooks,
+    admin, broadcasts, channels, contacts, docs, event_stream, events, health, messages, otp,
+    sandbox, segments, suppressions, templates, webhook_deliveries, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -44,6 +44,9 @@ use super::{
         suppressions::create, suppressions::list, suppressions::delete,
         messages::send, messages::read,
         templates::list,
+        broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
+        broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
+        broadcasts::control::cancel, broadcasts::control::retry,
         events::list, event_stream::stream,
         webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
         webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
@@ -53,6 +56,7 @@ use super::{
         admin::keys::create, admin::keys::list, admin::keys::revoke,
         admin::credits::set, admin::credits::add,
         admin::limits::set,
+        admin::destinations::set, admin::destinations::read,
         admin::templates::create, admin::templates::list, admin::templates::change,
         admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::disconnect,
@@ -66,7 +70,10 @@ use super::{
         (name = "Contacts", description = "Contacts; scopes `contacts:read` and `contacts:write`"),
         (name = "Segments", description = "Saved filters of contacts; the scopes of contacts"),
         (name = "Suppressions", description = "Phones that have opted out; the scopes of contacts"),
-        (name = "Messaging", description = "Messages and templates; scope `messaging:send`"),
+        (
+            name = "Messaging",
+            description = "Messages, broadcasts and templates; scope `messaging:send`"
+        ),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
@@ -155,6 +162,9 @@ impl Modify for Shared {
     }
 }
 
+/// How the paths that control a broadcast end.
+const CONTROLS: [&str; 4] = ["/pause", "/resume", "/cancel", "/retry"];
+
 /// What a path's operations have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Area {
@@ -220,6 +230,8 @@ impl Area {
             "/sync",
             "/webhooks",
             "/deliveries",
+            "/broadcasts",
+            "/recipients",
         ];
         if lists.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
@@ -239,6 +251,8 @@ impl Area {
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             "/v1/webhooks" if has_body => refusals.push(422),
             "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
+            path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
+            path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403]),

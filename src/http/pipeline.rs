@@ -55,6 +55,8 @@ pub(crate) enum Takes {
 pub(crate) enum BodySize {
     /// Most of them.
     Usual,
+    /// A broadcast with all its recipients.
+    Broadcast,
     /// Many contacts.
     ContactsBatch,
 }
@@ -64,6 +66,7 @@ impl BodySize {
     fn max(self, edge: &Edge) -> usize {
         match self {
             Self::Usual => edge.max_body_bytes,
+            Self::Broadcast => edge.max_broadcast_body_bytes,
             Self::ContactsBatch => edge.max_contacts_batch_body_bytes,
         }
     }

@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, CloudApi, Events, Log, Messages, Prices, SandboxSettings, Secrets,
-    Server, Shutdown, Storage, WebhooksSettings,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, Events, Guard, Log, Messages, Prices,
+    SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -38,8 +38,12 @@ pub struct Settings {
     pub number_messages_per_second: Option<u32>,
     /// `[prices]`
     pub prices: Prices,
+    /// `[broadcasts]`
+    pub broadcasts: Broadcasts,
     /// `[messages]`
     pub messages: Messages,
+    /// `[guard]`
+    pub guard: Guard,
     /// `[admission]`
     pub admission: AdmissionSettings,
     /// `[storage]`
@@ -112,7 +116,9 @@ impl Settings {
             limits: section::build_limits(layers)?,
             number_messages_per_second: section::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
+            broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,
+            guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,

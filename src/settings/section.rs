@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use postrider_actors::GuardMode;
 use postrider_actors::domain::Limits;
 use tracing::level_filters::LevelFilter;
 
@@ -88,6 +89,9 @@ section! {
     data_dir: PathBuf = value::path, "a path that is not empty";
     /// Most bytes of a request's body.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
+    /// Most bytes of the body of a request that makes a broadcast.
+    max_broadcast_body_bytes: usize = value::whole(1024..=1 << 30),
+        "a whole number from 1024 to 1073741824";
     /// Most bytes of the body of a request that makes many contacts.
     max_contacts_batch_body_bytes: usize = value::whole(1024..=1 << 30),
         "a whole number from 1024 to 1073741824";
@@ -149,6 +153,30 @@ section! {
     /// Messages of one workspace that may wait for the channel.
     unsent_per_workspace_max: usize = value::whole(1..=100_000_000),
         "a whole number from 1 to 100000000";
+}
+
+section! {
+    /// How broadcasts are made and sent.
+    Broadcasts = "broadcasts"
+    /// Most recipients of one.
+    max_recipients: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+    /// A scheduled one that could not begin for longer fails.
+    max_lateness_seconds: u64 = value::whole(1..=31_536_000),
+        "a whole number from 1 to 31536000";
+    /// Failures in a hundred beyond which one is paused.
+    pause_failure_percent: u32 = value::whole(0..=100), "a whole number from 0 (never) to 100";
+    /// Outcomes before which that is not judged.
+    pause_failure_min: u32 = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
+}
+
+section! {
+    /// What is done about codes that nobody submits.
+    Guard = "guard"
+    /// How many to one country in an hour are suspicious; 0 is never.
+    unverified_per_prefix_hour: u32 = value::whole(0..=u32::MAX.into()),
+        "a whole number from 0 (off) to 4294967295";
+    /// What is done then.
+    mode: GuardMode = value::guard_mode, "\"report\" or \"refuse\"";
 }
 
 section! {
@@ -298,13 +326,15 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 14] = [
+pub(super) static SECTIONS: [SectionSpec; 16] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     LIMITS,
     Prices::SPEC,
+    Broadcasts::SPEC,
     Messages::SPEC,
+    Guard::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,

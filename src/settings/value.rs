@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use postrider_actors::GuardMode;
+
 /// What a layer gave for a key.
 #[derive(Debug, Clone)]
 pub(super) enum Raw {
@@ -195,6 +197,14 @@ pub(super) fn master_keys(raw: &Raw) -> Option<Vec<(u8, MasterKey)>> {
         keys.push((version, MasterKey::from_hex(key.trim())?));
     }
     Some(keys)
+}
+
+pub(super) fn guard_mode(raw: &Raw) -> Option<GuardMode> {
+    match raw.as_text()? {
+        "report" => Some(GuardMode::Report),
+        "refuse" => Some(GuardMode::Refuse),
+        _ => None,
+    }
 }
 
 pub(super) fn log_level(raw: &Raw) -> Option<tracing::level_filters::LevelFilter> {

@@ -14,6 +14,7 @@ mod world;
 
 mod admin;
 mod bodies;
+mod broadcasts;
 mod checks;
 mod cloud_api;
 mod cloud_api_callbacks;
@@ -25,6 +26,7 @@ mod contacts_list;
 mod event_stream;
 mod events;
 mod faults;
+mod guard;
 mod idempotency;
 mod limits;
 mod messages;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::code::CodeLength;
 use crate::domain::{
-    CodeKey, MessageId, NumberId, OtpCode, Phone, RequestId, Timestamp, WorkspaceId,
+    BroadcastId, CodeKey, MessageId, NumberId, OtpCode, Phone, RequestId, Timestamp, WorkspaceId,
 };
 
 /// A message on its way out. It is durable, so it may be handed over; its `Debug` shows no code
@@ -43,6 +43,13 @@ pub enum Origin {
     Otp(RequestId),
     /// A single message.
     Message(MessageId),
+    /// A recipient of a broadcast.
+    Broadcast {
+        /// Which broadcast.
+        broadcast: BroadcastId,
+        /// The recipient's place in its audience.
+        index: u32,
+    },
 }
 
 /// What goes first where not everything can go at once.
@@ -60,6 +67,7 @@ impl Origin {
     pub const fn lane(self) -> Lane {
         match self {
             Self::Otp(_) | Self::Message(_) => Lane::First,
+            Self::Broadcast { .. } => Lane::Bulk,
         }
     }
 }

@@ -96,6 +96,13 @@ pub enum Event {
         /// What it reported.
         delivery: Delivery,
     },
+    /// Suspiciously many one-time passwords to one country were not verified in this hour.
+    PumpingSuspected {
+        /// The country calling code.
+        calling_code: u16,
+        /// When it was noticed.
+        at: Timestamp,
+    },
     /// A message was accepted; what it says is in its record.
     MessageQueued {
         /// The message.
@@ -204,6 +211,14 @@ macro_rules! event_kinds {
 
 event_kinds! {
     OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
+    BroadcastCreated = "broadcast.created", "a broadcast was accepted";
+    BroadcastStarted = "broadcast.started", "a broadcast begins to be sent";
+    BroadcastPaused = "broadcast.paused", "a broadcast is held; `reason` says why if nobody asked for it";
+    BroadcastResumed = "broadcast.resumed", "a paused broadcast goes on";
+    BroadcastCompleted = "broadcast.completed", "all of a broadcast has been handed over";
+    BroadcastCancelled = "broadcast.cancelled", "a broadcast was stopped; what was not sent is not";
+    BroadcastFailed = "broadcast.failed", "a broadcast ended early; `reason` says why";
+    OtpPumpingSuspected = "otp.pumping_suspected", "suspiciously many codes to one country were not submitted";
     ContactCreated = "contact.created", "a contact was made";
     ContactUpdated = "contact.updated", "a contact was changed";
     ContactDeleted = "contact.deleted", "a contact was deleted";

@@ -144,6 +144,8 @@ identifiers! {
     MessageId = "msg_";
     /// An endpoint that events are delivered to.
     WebhookId = "whk_";
+    /// One template sent to many recipients.
+    BroadcastId = "brd_";
 }
 
 #[cfg(test)]

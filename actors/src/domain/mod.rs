@@ -3,6 +3,7 @@
 
 pub mod code;
 pub mod contact;
+pub mod destination;
 pub mod event;
 pub mod fold;
 pub mod id;
@@ -16,9 +17,11 @@ pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
+pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId, WebhookId,
+    BroadcastId, ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId,
+    WebhookId,
 };
 pub use limits::{Limits, LimitsOverride};
 pub use phone::{Phone, PhoneError};

@@ -1,5 +1,7 @@
 //! What things cost.
 
+use crate::domain::template::TemplateCategory;
+
 /// What things cost, in credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prices {
@@ -13,6 +15,18 @@ pub struct Prices {
     pub template_marketing: u64,
     /// One message of an authentication template.
     pub template_authentication: u64,
+}
+
+impl Prices {
+    /// One message of a template of this category.
+    #[must_use]
+    pub const fn template(&self, category: TemplateCategory) -> u64 {
+        match category {
+            TemplateCategory::Utility => self.template_utility,
+            TemplateCategory::Marketing => self.template_marketing,
+            TemplateCategory::Authentication => self.template_authentication,
+        }
+    }
 }
 
 impl Default for Prices {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
+use crate::broadcast::{BroadcastFamily, FanoutMessage};
 use crate::channel::Origin;
 use crate::domain::{NumberId, WorkspaceId};
 use crate::number::news::News;
@@ -63,6 +64,10 @@ impl Actor for Root {
         let family = Arc::new(NumberFamily(Arc::clone(&self.shared.numbers)));
         let nursery = Nursery { family, clock: clock.clone() };
         let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        let family = Arc::new(BroadcastFamily(Arc::clone(&self.shared)));
+        let nursery = Nursery { family, clock: self.shared.clock.clone() };
+        let (broadcasts, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        self.shared.broadcasts.wire(broadcasts);
         self.shared.workspaces.set_supervisor(workspaces);
         let settle = Arc::new(SettleInWorkspace(Arc::downgrade(&self.shared)));
         self.shared.numbers.wire(Wiring { supervisor, settle });
@@ -97,6 +102,7 @@ impl Actor for Root {
         children: &mut Children,
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
+        self.shared.broadcasts.beat(self.shared.clock.now());
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.
@@ -172,6 +178,10 @@ struct SettleInWorkspace(std::sync::Weak<Shared>);
 impl Settle for SettleInWorkspace {
     fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>) {
         let Some(shared) = self.0.upgrade() else { return };
+        let answers = shared.broadcasts.settled(answers);
+        if answers.is_empty() {
+            return;
+        }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
             // A workspace that has just died has its messages handed over again when it is back.
             drop(actor.cast(WorkspaceMessage::Settled(answers)));
@@ -196,8 +206,9 @@ impl Settle for SettleInWorkspace {
         }));
     }
 
-    fn queue_lost(&self, _number: NumberId) {
+    fn queue_lost(&self, number: NumberId) {
         if let Some(shared) = self.0.upgrade() {
+            shared.broadcasts.tell_live(|| FanoutMessage::QueueLost(number));
             shared.workspaces.tell_live(|| WorkspaceMessage::Redispatch);
         }
     }

@@ -1,6 +1,7 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::broadcast::{Broadcasts, recover};
 use crate::channel::sandbox::Sandbox;
 use crate::domain::WorkspaceId;
 use crate::number::Numbers;
@@ -45,6 +47,7 @@ struct Opened {
     workspaces: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
     clock_offset: Duration,
+    broadcasts: recover::Found,
 }
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
@@ -79,6 +82,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         limits: options.limits,
         prices: options.prices,
         messages: options.messages,
+        guard: options.guard,
+        suspicions: AtomicU64::new(0),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(Admission::new(
             admission.in_flight_per_workspace,
@@ -88,6 +93,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         numbers: Arc::new(numbers),
         webhooks,
         events: options.events,
+        broadcasts: Broadcasts::new(options.broadcasts),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
         creations: Arc::default(),
     });
@@ -105,6 +111,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     follow_webhooks(&shared).await?;
+    opened.broadcasts.resume(&shared).await;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
 }
 
@@ -166,8 +173,19 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
+    let broadcasts = recover::find(store.as_ref())?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
-    Ok(Opened { store, snapshots, writer, hot, damaged, workspaces, numbers, clock_offset })
+    Ok(Opened {
+        store,
+        snapshots,
+        writer,
+        hot,
+        damaged,
+        workspaces,
+        numbers,
+        clock_offset,
+        broadcasts,
+    })
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::broadcast::FanoutMessage;
 use crate::clock::Stopwatch;
 use crate::number::NumberMessage;
 use crate::workspace::actor::WorkspaceMessage;
 
-use super::Inner;
+use super::{Inner, Shared};
 
 /// Why a shutdown was not complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,9 +44,25 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
     }
 }
 
+/// Tells every broadcast that runs, and waits for their answers.
+async fn all(shared: &Shared, message: impl Fn(oneshot::Sender<()>) -> FanoutMessage) {
+    let asked = std::cell::RefCell::new(Vec::new());
+    shared.broadcasts.tell_live(|| {
+        let (done, answer) = oneshot::channel();
+        asked.borrow_mut().push(answer);
+        message(done)
+    });
+    for answer in asked.into_inner() {
+        // Dropped unanswered: it does not run.
+        drop(answer.await);
+    }
+}
+
 async fn finish(inner: &Inner, grace: Duration) {
     let shared = &inner.shared;
     shared.admission.drain().await;
+    // Nothing more of a broadcast is handed over.
+    all(shared, FanoutMessage::Halt).await;
     let numbers = async {
         let mut draining = Vec::new();
         for actor in shared.numbers.live() {
@@ -60,8 +77,11 @@ async fn finish(inner: &Inner, grace: Duration) {
         }
     };
     // A slow channel or endpoint is not waited for to the end: what it has is durable.
-    let both = async { tokio::join!(numbers, shared.webhooks.drain()) };
-    drop(tokio::time::timeout(grace / CHANNEL_SHARE, both).await);
+    let wait = grace / CHANNEL_SHARE;
+    let webhooks = tokio::time::timeout(wait, shared.webhooks.drain());
+    let (drained, _) = tokio::join!(tokio::time::timeout(wait, numbers), webhooks);
+    let drained = drained.is_ok();
+    all(shared, |done| FanoutMessage::Flush { drained, done }).await;
     for slot in shared.workspaces.all() {
         if let Some(actor) = slot.live() {
             let (done, settled) = oneshot::channel();

@@ -5,17 +5,20 @@
 
 mod access;
 mod admin;
+mod broadcasts;
 mod channels;
 mod clock;
 mod crashes;
 mod drain;
 mod gated;
+mod message_commands;
 mod messages;
 mod model;
 mod numbers;
 mod passivation;
 mod snapshots;
 mod supervision;
+mod told_messages;
 
 use std::sync::Arc;
 use std::time::Duration;

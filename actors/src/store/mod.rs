@@ -76,7 +76,15 @@ pub enum Table {
     Received,
     /// Templates.
     Templates,
-    /// Who has opted out of marketing.
+    /// Broadcasts: what each is, and how far it is.
+    Broadcasts,
+    /// The recipients of broadcasts, in segments.
+    BroadcastAudience,
+    /// What became of a broadcast's messages, in windows.
+    BroadcastOutcomes,
+    /// What the provider reported of a broadcast's messages later, in windows.
+    BroadcastReports,
+    /// Who has opted out.
     Suppressions,
 }
 
@@ -97,6 +105,10 @@ impl Table {
         Self::Windows,
         Self::Received,
         Self::Templates,
+        Self::Broadcasts,
+        Self::BroadcastAudience,
+        Self::BroadcastOutcomes,
+        Self::BroadcastReports,
         Self::Suppressions,
     ];
 
@@ -118,6 +130,10 @@ impl Table {
             Self::Windows => "windows",
             Self::Received => "received",
             Self::Templates => "templates",
+            Self::Broadcasts => "broadcasts",
+            Self::BroadcastAudience => "broadcast_audience",
+            Self::BroadcastReports => "broadcast_reports",
+            Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
         }
     }

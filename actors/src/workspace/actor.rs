@@ -2,13 +2,14 @@
 //! lets answers and messages out when they are.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 use crate::channel::{Failure, Origin, Outbound, TemplateName};
-use crate::domain::{LimitsOverride, MessageId, NumberId, RequestId};
+use crate::domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::number::info::NumberRecord;
 use crate::random;
@@ -63,6 +64,8 @@ pub(crate) enum Configure {
     Limits(LimitsOverride),
     /// Sets the template that carries one-time passwords.
     OtpTemplate(TemplateName),
+    /// Sets where one-time passwords may go.
+    Destinations(Destinations),
     /// Changes the balance.
     Credits(CreditsChange),
     /// Connects a number.
@@ -197,15 +200,12 @@ impl WorkspaceActor {
                 return self.beat(myself, state);
             }
             WorkspaceMessage::Redispatch => {
-                let mut unsent = core.unsent();
-                // Those at the gate are not durable yet, and go out when they are.
-                state.gate.retain_absent(&mut unsent);
-                self.shared.numbers.recover(unsent);
-                self.read_unsent_messages(myself, state);
+                self.redispatch(myself, state);
                 return Ok(());
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
         };
+        self.warn_of_suspicion(state);
         state.finish(Some(held))
     }
 
@@ -244,6 +244,24 @@ impl WorkspaceActor {
             state.subscriber.hurry();
         }
         Ok(())
+    }
+
+    /// Hands over again what is not answered for.
+    fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+        let mut unsent = state.core.unsent();
+        // Those at the gate are not durable yet, and go out when they are.
+        state.gate.retain_absent(&mut unsent);
+        self.shared.numbers.recover(unsent);
+        self.read_unsent_messages(myself, state);
+    }
+
+    /// Tells the operator of many codes to one country that nobody submits.
+    fn warn_of_suspicion(&self, state: &Loaded) {
+        if let Some(calling_code) = state.effects.suspected {
+            self.shared.suspicions.fetch_add(1, Ordering::Relaxed);
+            let workspace = &self.slot.id;
+            tracing::warn!(%workspace, calling_code, "suspiciously many codes are not submitted");
+        }
     }
 
     /// Has the unsent messages read from their records, on a thread that may block; what was read

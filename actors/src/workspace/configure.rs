@@ -62,6 +62,11 @@ impl WorkspaceActor {
                 state.profile.otp_template = Some(template);
                 Some((records::profile_key(id), Some(records::encode(&state.profile))))
             }
+            Configure::Destinations(destinations) => {
+                state.core.destinations.clone_from(&destinations);
+                state.profile.destinations = destinations;
+                Some((records::profile_key(id), Some(records::encode(&state.profile))))
+            }
             Configure::Credits(change) => {
                 state.core.change_credits(change, &mut state.effects)?;
                 None
@@ -86,6 +91,7 @@ impl Loaded {
         WorkspaceSettings {
             credits: self.core.credits,
             limits: self.core.rules.limits,
+            destinations: self.core.destinations.clone(),
             numbers: self.numbers.clone(),
             otps: self.core.hot.otps.len(),
         }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use crate::channel::{Content, Failure, Origin, Outbound, TemplateName};
 use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
 use crate::domain::{
-    Event, Limits, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
-    WorkspaceId,
+    Destinations, Event, Limits, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId,
+    Timestamp, WorkspaceId,
 };
 use crate::engine::Prices;
 use crate::keys::CodeKeys;
 
 use super::effects::Effects;
+use super::guard::GuardOptions;
 use super::hot::HotState;
 use super::message::MessageOptions;
 use super::messages::{
@@ -51,6 +52,8 @@ pub(crate) struct Rules {
     pub(crate) otps_max: usize,
     /// How long messages are worked at.
     pub(crate) messages: MessageOptions,
+    /// What is done about codes that nobody submits.
+    pub(crate) guard: GuardOptions,
 }
 
 /// The state of a workspace and its rules.
@@ -63,6 +66,8 @@ pub(crate) struct Core {
     pub(super) rules: Rules,
     /// The number that messages leave through.
     pub(super) number: Option<NumberId>,
+    /// Where one-time passwords may go.
+    pub(super) destinations: Destinations,
     /// Derives the codes.
     pub(super) keys: CodeKeys,
     /// The template that carries them.
@@ -92,7 +97,7 @@ impl Core {
     ) -> Result<OtpSent, SendOtpError> {
         let SendOtp { phone, expiry, length } = command;
         debug_assert!(id.timestamp() == self.hot.now());
-        self.may_send(phone, down)?;
+        self.may_send(phone, down, effects)?;
         if self.hot.otps.len() >= self.rules.otps_max {
             return Err(Unavailable::because(UnavailableReason::Overloaded).into());
         }
@@ -113,7 +118,7 @@ impl Core {
         effects: &mut Effects,
     ) -> Result<OtpSent, ResendOtpError> {
         let otp = self.active(id).map_err(ResendOtpError::Ended)?;
-        self.may_send(otp.phone, down).map_err(ResendOtpError::Refused)?;
+        self.may_send(otp.phone, down, effects).map_err(ResendOtpError::Refused)?;
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
         self.set_credits(self.credits - self.rules.prices.otp, effects);
         self.announce_send(&otp, message, effects)
@@ -241,8 +246,14 @@ impl Core {
         Ok(credits)
     }
 
-    /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing.
-    fn may_send(&self, phone: Phone, down: Option<Duration>) -> Result<(), SendOtpError> {
+    /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing but
+    /// that a suspicion may be told of.
+    fn may_send(
+        &mut self,
+        phone: Phone,
+        down: Option<Duration>,
+        effects: &mut Effects,
+    ) -> Result<(), SendOtpError> {
         let Rules { limits, prices, otps_max, .. } = self.rules;
         if self.number.is_none() {
             return Err(SendOtpError::NotConnected);
@@ -263,6 +274,7 @@ impl Core {
         if let Some(retry_after) = wait.flatten() {
             return Err(SendOtpError::WorkspaceLimit { retry_after });
         }
+        self.guard(phone, effects)?;
         // Resends are counted too and could grow without end where the limits are off.
         if self.hot.sends.len() >= otps_max.saturating_mul(2) {
             return Err(Unavailable::because(UnavailableReason::Overloaded).into());

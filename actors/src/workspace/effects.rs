@@ -18,6 +18,8 @@ pub(crate) struct Effects {
     pub(super) changes: Changes,
     /// The new balance, if it changed.
     pub(super) credits: Option<u64>,
+    /// A country calling code to which there are suspiciously many one-time passwords.
+    pub(super) suspected: Option<u16>,
     /// Nobody waits for them to be durable.
     pub(super) patient: bool,
     /// Messages for the number, once all of this is durable.
@@ -40,6 +42,7 @@ impl Effects {
         self.log_count = 0;
         self.credits = None;
         self.changes.clear();
+        self.suspected = None;
         self.patient = false;
         self.outbound.clear();
     }

@@ -1,21 +1,23 @@
 //! What a workspace keeps in memory and the journal rebuilds: pending one-time passwords, the
-//! rolling windows and the messages that are not sent yet.
+//! rolling windows, counts by country, and the messages that are not sent yet.
 //!
 //! Every change of it is an [`Event`]; commands decide, [`HotState::play`] changes. So a replay of
 //! the journal runs the very code that ran when the events were made.
 
 use std::time::Duration;
 
+use crate::domain::destination::calling_code;
 use crate::domain::event::{Delivery, EventDecodeError, OtpStatus};
 use crate::domain::{Event, MessageId, RequestId, Timestamp};
 
 use super::otps::{Otp, OtpTable, Slot};
+use super::prefixes::PrefixCounts;
 use super::sends::SendLog;
 use super::unsent::UnsentMessages;
 
 /// The state's first byte in a snapshot.
 const SNAPSHOT_VERSION: u8 = 2;
-/// The first byte of one that knows no messages.
+/// The first byte of one that knows neither messages nor countries.
 const WITHOUT_MESSAGES: u8 = 1;
 
 /// Pending one-time passwords, what was sent in the last hour, and unsent messages.
@@ -26,6 +28,7 @@ pub(crate) struct HotState {
     pub(super) otps: OtpTable,
     pub(super) sends: SendLog,
     pub(super) messages: UnsentMessages,
+    pub(super) prefixes: PrefixCounts,
 }
 
 impl HotState {
@@ -59,6 +62,7 @@ impl HotState {
                 let otp = Otp::new(id, phone, expiry, length, key_version);
                 let slot = self.otps.insert(otp);
                 self.count_send(id.timestamp(), slot);
+                self.prefixes.sent(self.now, calling_code(phone));
             }
             Event::OtpResent { id, at } => {
                 if let Some(slot) = self.otps.find(id) {
@@ -66,8 +70,17 @@ impl HotState {
                     self.change(id, event);
                 }
             }
+            Event::OtpVerified { id } => {
+                if let Some(otp) = self.otps.get(id) {
+                    self.prefixes.verified(id.timestamp(), calling_code(otp.phone));
+                }
+                self.change(id, event);
+            }
+            Event::PumpingSuspected { calling_code, at } => {
+                self.advance(at);
+                self.prefixes.suspected(self.now, calling_code);
+            }
             Event::OtpMissed { id, .. }
-            | Event::OtpVerified { id }
             | Event::OtpExpired { id }
             | Event::OtpDelivery { id, .. }
             | Event::OtpReported { id, .. } => self.change(id, event),
@@ -89,7 +102,10 @@ impl HotState {
     fn change(&mut self, id: RequestId, event: &Event) {
         let Some(otp) = self.otps.get_mut(id) else { return };
         match *event {
-            Event::OtpSent { .. } | Event::MessageQueued { .. } | Event::MessageSettled { .. } => {}
+            Event::OtpSent { .. }
+            | Event::MessageQueued { .. }
+            | Event::MessageSettled { .. }
+            | Event::PumpingSuspected { .. } => {}
             Event::OtpResent { .. } => {
                 otp.delivery = Delivery::Queued;
                 otp.unsettled = otp.unsettled.saturating_add(1);
@@ -151,6 +167,7 @@ impl HotState {
             out.extend_from_slice(id.as_bytes());
             out.extend_from_slice(&give_up_at.as_millis().to_be_bytes());
         }
+        self.prefixes.encode_into(out);
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
@@ -185,6 +202,9 @@ impl HotState {
             rest = after;
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
             state.messages.insert(MessageId::from_bytes(*id), give_up_at);
+        }
+        if *version != WITHOUT_MESSAGES {
+            state.prefixes = PrefixCounts::take_from(&mut rest)?;
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }

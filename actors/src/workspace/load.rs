@@ -65,6 +65,7 @@ fn read(
         prices: shared.prices,
         otps_max: shared.otps_per_workspace_max,
         messages: shared.messages,
+        guard: shared.guard,
     };
     let core = Core {
         id: id.clone(),
@@ -72,6 +73,7 @@ fn read(
         credits: records.credits,
         rules,
         number: records.numbers.first().map(|number| number.id),
+        destinations: records.profile.destinations.clone(),
         keys: shared.master_keys.code_keys(id),
         otp_template: Arc::new(records.profile.otp_template()),
     };

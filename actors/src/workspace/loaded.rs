@@ -203,6 +203,8 @@ impl Loaded {
                         self.unnoted.push((origin, settled));
                     }
                 }
+                // The broadcast takes it.
+                Origin::Broadcast { .. } => {}
             }
         }
         self.finish(None)

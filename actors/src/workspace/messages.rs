@@ -124,6 +124,9 @@ pub enum SendOtpError {
     /// The workspace has no messaging number.
     #[error("the workspace has no active messaging number")]
     NotConnected,
+    /// One-time passwords are not sent there, or not in this hour.
+    #[error("one-time passwords are not sent to this destination")]
+    DestinationBlocked,
     /// The workspace cannot pay for it.
     #[error("not enough credits: {needed} needed, {available} available")]
     InsufficientCredits {

@@ -5,12 +5,14 @@
 
 pub(crate) mod actor;
 pub(crate) mod audience;
+pub(crate) mod broadcasts;
 pub(crate) mod command;
 mod configure;
 mod contacts;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
+pub(crate) mod guard;
 mod handle;
 pub(crate) mod hot;
 pub(crate) mod idempotency;
@@ -23,6 +25,7 @@ pub(crate) mod message;
 pub(crate) mod messages;
 pub(crate) mod number_news;
 mod otps;
+mod prefixes;
 mod receive;
 pub(crate) mod records;
 mod reported;
@@ -30,7 +33,7 @@ mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
-mod templates;
+pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;
 mod webhooks;
@@ -51,7 +54,7 @@ pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
 pub use webhooks::{WebhookChange, WebhookError};
 
-use crate::domain::Limits;
+use crate::domain::{Destinations, Limits};
 use crate::number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
@@ -61,6 +64,8 @@ pub(crate) struct WorkspaceSettings {
     pub(crate) credits: u64,
     /// The limits in force.
     pub(crate) limits: Limits,
+    /// Where one-time passwords may go.
+    pub(crate) destinations: Destinations,
     /// The connected numbers, oldest first.
     pub(crate) numbers: Vec<NumberInfo>,
     /// Requests for one-time passwords in memory.

@@ -8,7 +8,7 @@ use crate::domain::NumberId;
 use super::command::{Command, Context};
 use super::messages::Unavailable;
 use super::templates::apply_template_update;
-use super::{Workspace, inbound, message};
+use super::{Workspace, broadcasts, inbound, message};
 
 /// Most reports that one command takes up, so that its changes fit in a commit.
 const REPORTS_MAX: usize = 200;
@@ -47,6 +47,9 @@ impl Command for TakeReports {
             match origin {
                 Origin::Otp(id) => context.core.report(*id, status, context.effects),
                 Origin::Message(id) => message::report(context, *id, status, *at)?,
+                Origin::Broadcast { broadcast, index } => {
+                    broadcasts::report(context, *broadcast, *index, status)?;
+                }
             }
         }
         Ok(())

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::channel::TemplateName;
-use crate::domain::{LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use crate::domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
 use crate::number::info::{NumberInfo, Stored};
 use crate::store::{Direction, Store, StoreError, Table};
 
@@ -20,9 +20,23 @@ pub(crate) struct Profile {
     /// What carries one-time passwords, if it is not the default.
     #[serde(default)]
     pub(crate) otp_template: Option<TemplateName>,
+    /// Where one-time passwords may go.
+    #[serde(default)]
+    pub(crate) destinations: Destinations,
 }
 
 impl Profile {
+    /// That of a workspace that was just made.
+    pub(crate) fn new(name: String, created_at: Timestamp) -> Self {
+        Self {
+            name,
+            created_at,
+            limits: LimitsOverride::default(),
+            otp_template: None,
+            destinations: Destinations::default(),
+        }
+    }
+
     /// The template that carries one-time passwords.
     pub(crate) fn otp_template(&self) -> TemplateName {
         let default = || TemplateName { name: "otp_code".into(), language: "en".into() };

@@ -11,7 +11,7 @@ use crate::channel::{TemplateContent, TemplateName};
 use crate::domain::template::parameters::{self, Filled};
 use crate::domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
 use crate::domain::{EventKind, PublicEvent, Timestamp, WorkspaceId};
-use crate::store::{Direction, Table};
+use crate::store::{Direction, Store, StoreError, Table};
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
@@ -102,6 +102,24 @@ fn key(workspace: &WorkspaceId, name: &str, language: &str) -> Vec<u8> {
     parts.join(&0)
 }
 
+/// The template as it is committed.
+pub(crate) fn read(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    name: &str,
+    language: &str,
+) -> Result<Option<Template>, StoreError> {
+    if !may_be_one(name, language) {
+        return Ok(None);
+    }
+    let value = store.get(Table::Templates, &key(workspace, name, language))?;
+    value.map(|json| records::decode(&json)).transpose()
+}
+
+fn may_be_one(name: &str, language: &str) -> bool {
+    template::check_name(name).and_then(|()| template::check_language(language)).is_ok()
+}
+
 /// The workspace's template of that name and language.
 ///
 /// # Errors
@@ -111,11 +129,27 @@ pub(crate) fn find_template(
     name: &str,
     language: &str,
 ) -> Result<Option<Template>, Unavailable> {
-    let is_one = template::check_name(name).and_then(|()| template::check_language(language));
-    if is_one.is_err() {
+    if !may_be_one(name, language) {
         return Ok(None);
     }
     context.get_json(Table::Templates, &key(&context.core.id, name, language))
+}
+
+/// The template of that name and language, if it may be sent.
+///
+/// # Errors
+/// [`UseTemplateError`]: there is none, or it is not approved.
+pub(crate) fn approved_template(
+    context: &Context<'_>,
+    name: &str,
+    language: &str,
+) -> Result<Template, UseTemplateError> {
+    let template =
+        find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)?;
+    match template.status {
+        TemplateStatus::Approved => Ok(template),
+        status => Err(UseTemplateError::NotApproved(status)),
+    }
 }
 
 /// The template that a message is to be sent with, and what it says with these parameters.
@@ -128,11 +162,7 @@ pub(crate) fn use_template(
     language: &str,
     given: &[Value],
 ) -> Result<(Template, TemplateContent), UseTemplateError> {
-    let template =
-        find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)?;
-    if template.status != TemplateStatus::Approved {
-        return Err(UseTemplateError::NotApproved(template.status));
-    }
+    let template = approved_template(context, name, language)?;
     let content = template.content(given)?;
     Ok((template, content))
 }

@@ -10,16 +10,19 @@ mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::channel::callback::Progress;
 use crate::channel::{Failure, Outbound, TemplateName};
 use crate::domain::event::Delivery;
 use crate::domain::{
-    Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId, Timestamp,
+    Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId,
+    Timestamp,
 };
 use crate::engine::Prices;
 use crate::keys::MasterKeys;
 
 use super::core::{Core, CreditsChange, Rules, Settled};
 use super::effects::Effects;
+use super::guard::GuardOptions;
 use super::hot::HotState;
 use super::message::MessageOptions;
 use super::messages::{
@@ -27,6 +30,7 @@ use super::messages::{
     Verification, VerifyOtpError,
 };
 use super::otps::Otp;
+use super::prefixes::PrefixCount;
 
 /// When every test begins.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -53,6 +57,8 @@ struct Bench {
 struct Image {
     otps: Vec<Otp>,
     sends: Vec<(Timestamp, RequestId)>,
+    prefixes: Vec<(u16, PrefixCount)>,
+    messages: Vec<(MessageId, Timestamp)>,
 }
 
 fn image(hot: &HotState) -> Image {
@@ -60,7 +66,8 @@ fn image(hot: &HotState) -> Image {
     otps.sort_unstable_by_key(|otp| otp.id);
     assert_eq!(otps.len(), hot.otps.len());
     let sends = hot.sends.iter().map(|(at, slot)| (at, hot.otps.at(slot).id)).collect();
-    Image { otps, sends }
+    let (prefixes, messages) = (hot.prefixes.all(hot.now()), hot.messages.iter().collect());
+    Image { otps, sends, prefixes, messages }
 }
 
 fn phone(number: u32) -> Phone {
@@ -72,7 +79,8 @@ impl Bench {
     fn with(limits: Limits) -> Self {
         let id = "acme".parse().unwrap();
         let (prices, messages) = (Prices::default(), MessageOptions::default());
-        let rules = Rules { limits, prices, otps_max: 10_000, messages };
+        let guard = GuardOptions::default();
+        let rules = Rules { limits, prices, otps_max: 10_000, messages, guard };
         let core = Core {
             keys: MasterKeys::single([7; 32]).code_keys(&id),
             id,
@@ -80,6 +88,7 @@ impl Bench {
             credits: 1000,
             rules,
             number: Some(NumberId::from_bytes([9; 16])),
+            destinations: Destinations::default(),
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
         };
         Self {
@@ -161,6 +170,24 @@ impl Bench {
             Ok::<_, ()>(())
         };
         self.run(true, settle).unwrap();
+    }
+
+    /// What the provider reports of a request's message.
+    fn report(&mut self, id: RequestId, progress: &Progress) {
+        let report = |core: &mut Core, effects: &mut Effects| {
+            core.report(id, progress, effects);
+            Ok::<_, ()>(())
+        };
+        self.run(true, report).unwrap();
+    }
+
+    /// Something that a command beside the core changes.
+    fn event(&mut self, event: Event) {
+        let perform = |core: &mut Core, effects: &mut Effects| {
+            core.perform(event, effects);
+            Ok::<_, ()>(())
+        };
+        self.run(true, perform).unwrap();
     }
 
     /// One tick; returns whether there is more to do.

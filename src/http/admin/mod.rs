@@ -1,6 +1,7 @@
 //! Administration, below `/admin/v1` with the admin token: what the service calls its dashboard.
 
 pub(crate) mod credits;
+pub(crate) mod destinations;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod numbers;
@@ -28,6 +29,8 @@ pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
         .put("/admin/v1/workspaces/{workspace}/credits", credits::set)
         .post("/admin/v1/workspaces/{workspace}/credits", credits::add)
         .put("/admin/v1/workspaces/{workspace}/limits", limits::set)
+        .put("/admin/v1/workspaces/{workspace}/destinations", destinations::set)
+        .get("/admin/v1/workspaces/{workspace}/destinations", destinations::read)
         .post("/admin/v1/workspaces/{workspace}/numbers", numbers::connect)
         .get("/admin/v1/workspaces/{workspace}/numbers", numbers::list)
         .delete("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::disconnect)

@@ -34,11 +34,16 @@ fn opaque(origin: Origin) -> String {
     match origin {
         Origin::Otp(id) => id.to_string(),
         Origin::Message(id) => id.to_string(),
+        Origin::Broadcast { broadcast, index } => format!("{broadcast}:{index}"),
     }
 }
 
 /// What a callback's opaque field names; nothing if it was not us who wrote it.
 pub(super) fn origin(opaque: &str) -> Option<Origin> {
+    if let Some((broadcast, index)) = opaque.split_once(':') {
+        let (broadcast, index) = (broadcast.parse().ok()?, index.parse().ok()?);
+        return Some(Origin::Broadcast { broadcast, index });
+    }
     let otp = opaque.parse().map(Origin::Otp);
     otp.ok().or_else(|| opaque.parse().map(Origin::Message).ok())
 }
@@ -149,6 +154,10 @@ mod tests {
         );
         assert_eq!(text_of(&message), expected);
         assert_eq!(origin(&id.to_string()), Some(Origin::Otp(id)));
+        let broadcast = crate::domain::BroadcastId::from_bytes([7; 16]);
+        let recipient = Origin::Broadcast { broadcast, index: 70_000 };
+        assert_eq!(origin(&opaque(recipient)), Some(recipient));
+        assert_eq!(origin(&format!("{broadcast}:x")), None);
         for foreign in ["", "otp_", "msg_x", "key_01jd3v0x5n8m7k2q4r6s8t0w2y", "order 7"] {
             assert_eq!(origin(foreign), None, "{foreign}");
         }

@@ -5,9 +5,11 @@ use tokio::task::JoinSet;
 
 use crate::domain::LimitsOverride;
 use crate::store::{Keep, Outcome};
-use crate::{ScriptedOutcome, VerifyOtpError};
+use crate::{MessageStatus, ScriptedOutcome, VerifyOtpError};
 
+use super::message_commands::{Reported, report, reported, send_message, welcome};
 use super::model::{Answer, Model};
+use super::told_messages::ToldMessages;
 use super::*;
 
 /// One command; the numbers pick a request.
@@ -19,6 +21,8 @@ enum Command {
     Read(usize),
     Limits(u32, u32),
     Credits(u64),
+    Message(u32),
+    Report(usize, Reported),
 }
 
 #[derive(Debug, Clone)]
@@ -45,6 +49,8 @@ fn command() -> impl Strategy<Value = Command> {
         2 => any::<usize>().prop_map(Command::Read),
         1 => (0_u32..6, 0_u32..12).prop_map(|(own, all)| Command::Limits(own, all)),
         1 => (0_u64..5).prop_map(Command::Credits),
+        4 => (0_u32..3).prop_map(Command::Message),
+        3 => (any::<usize>(), reported()).prop_map(|(at, reported)| Command::Report(at, reported)),
     ]
 }
 
@@ -94,7 +100,8 @@ impl Run {
     async fn new() -> Self {
         let store = CrashingStore::new();
         let engine = engine(&store, START).await;
-        workspace(&engine, ACME, 10).await;
+        let acme = workspace(&engine, ACME, 10).await;
+        acme.create_template(welcome()).await.unwrap();
         Self { store, engine, model: Model::new((5, 1000), 10) }
     }
 
@@ -102,7 +109,15 @@ impl Run {
     fn begin(&self, commands: &[Command]) -> JoinSet<Answer> {
         let mut under_way = JoinSet::new();
         let known = self.model.acknowledged();
+        let messages = self.model.messages();
         for command in commands {
+            if let Command::Report(at, reported) = command {
+                if !messages.is_empty() {
+                    let message = messages[at % messages.len()];
+                    under_way.spawn(report(self.engine.clone(), message, *reported));
+                }
+                continue;
+            }
             let request = match command {
                 Command::Verify(at, _) | Command::Resend(at) | Command::Read(at) => {
                     if known.is_empty() {
@@ -186,6 +201,27 @@ impl Run {
         }
     }
 
+    /// In the end each message is settled: what was not sent while it was of use has failed.
+    async fn settle_messages(&mut self) {
+        self.engine.clock().advance(Duration::from_secs(24 * 3600 + 3601));
+        // It holds something again if it was let go meanwhile.
+        let workspace = self.engine.workspace(&id(ACME)).unwrap();
+        until("every message is settled", async || {
+            drop(workspace.otp(RequestId::from_parts(START, 0)).await);
+            self.engine.beat().await;
+            let told = ToldMessages::of(&log(&workspace).await);
+            for message in told.ids() {
+                let state = workspace.message(message).await.unwrap().unwrap();
+                if state.status == MessageStatus::Queued {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+        self.check().await;
+    }
+
     async fn go_on_with(
         &mut self,
         store: CrashingStore,
@@ -217,15 +253,20 @@ impl Run {
         }
         loop {
             // Time may have its work done between the two, and a commit fail.
-            let (before, credits, after) = (
-                workspace.events(0, usize::MAX, None).await,
+            let before = workspace.events(0, usize::MAX, None).await;
+            let mut states = Vec::new();
+            let told = before.as_ref().map(|page| ToldMessages::of(&page.entries));
+            for message in told.iter().flat_map(ToldMessages::ids) {
+                states.extend(workspace.message(message).await.ok().flatten());
+            }
+            let (credits, after) = (
                 self.engine.admin().workspace(&id(ACME)).await,
                 workspace.events(0, usize::MAX, None).await,
             );
             if let (Ok(before), Ok(info), Ok(after)) = (before, credits, after)
                 && before == after
             {
-                return self.model.check(after.entries, info.credits);
+                return self.model.check(after.entries, info.credits, &states);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -257,10 +298,13 @@ async fn answer(engine: Engine, command: Command, request: Option<(RequestId, Ph
         (Command::Credits(add), _) => {
             Answer::Credits(add, engine.admin().add_credits(&id(ACME), add).await.is_ok())
         }
+        (Command::Message(number), _) => {
+            Answer::Message(send_message(&workspace, phone(number)).await)
+        }
         (Command::Send(number), _) => {
             Answer::Send(phone(number), workspace.send_otp(SendOtp::to(phone(number))).await)
         }
-        (_, None) => unreachable!("it was given a request"),
+        (_, None) | (Command::Report(..), _) => unreachable!("it was given a request"),
     }
 }
 
@@ -292,6 +336,7 @@ proptest! {
             }
             run.step(Step::Heal).await;
             run.step(Step::Restart).await;
+            run.settle_messages().await;
         });
     }
 }

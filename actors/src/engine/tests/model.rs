@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::event::OtpFailure;
-use crate::domain::{PublicEvent, RequestId};
+use crate::domain::{MessageId, PublicEvent, RequestId};
 use crate::{
-    EventEntry, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtpError,
-    VerifyOtpError,
+    EventEntry, MessageSent, MessageState, MessageStatus, OtpSent, OtpState, OtpStatus,
+    ReadOtpError, ResendOtpError, SendMessageError, SendOtpError, VerifyOtpError,
 };
 
+use super::told_messages::ToldMessages;
 use super::*;
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
@@ -26,6 +27,9 @@ pub(super) enum Answer {
     Limits((u32, u32), bool),
     /// Credits to be added, and whether they are.
     Credits(u64, bool),
+    Message(Result<MessageSent, SendMessageError>),
+    /// Something was reported of a message; what that does shows in the log.
+    Reported,
 }
 
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub(super) struct Model {
     /// Every send that was acknowledged or is unknown (`false`).
     sends: Vec<(Timestamp, Phone, bool)>,
     resends: BTreeMap<RequestId, (usize, usize)>,
+    /// The messages that were acknowledged.
+    messages: BTreeSet<MessageId>,
     /// What the two limits may be.
     limits: BTreeSet<(u32, u32)>,
     /// What the balance may be without sends and refunds.
@@ -64,6 +70,7 @@ impl Model {
             requests: BTreeMap::new(),
             sends: Vec::new(),
             resends: BTreeMap::new(),
+            messages: BTreeSet::new(),
             limits: BTreeSet::from([limits]),
             balances: BTreeSet::from([credits]),
             log: Vec::new(),
@@ -73,6 +80,11 @@ impl Model {
     /// The requests that were acknowledged, and their phones.
     pub(super) fn acknowledged(&self) -> Vec<(RequestId, Phone)> {
         self.requests.iter().map(|(id, request)| (*id, request.phone)).collect()
+    }
+
+    /// The messages that were acknowledged.
+    pub(super) fn messages(&self) -> Vec<MessageId> {
+        self.messages.iter().copied().collect()
     }
 
     pub(super) fn apply(&mut self, now: Timestamp, answer: Answer) {
@@ -119,6 +131,15 @@ impl Model {
                 }
                 self.balances.extend(added);
             }
+            Answer::Message(Ok(sent)) => {
+                assert_eq!(sent.status, MessageStatus::Queued);
+                assert!(self.messages.insert(sent.message_id));
+            }
+            Answer::Message(Err(SendMessageError::InsufficientCredits { available, .. })) => {
+                assert_eq!(available, 0);
+            }
+            Answer::Message(Err(SendMessageError::Unavailable(_))) | Answer::Reported => {}
+            Answer::Message(Err(why)) => panic!("{why}"),
         }
     }
 
@@ -153,6 +174,7 @@ impl Model {
                 assert!(self.limits.iter().any(|(_, all)| *all > 0 && sends >= *all as usize));
             }
             SendOtpError::NotConnected => panic!("a number was acknowledged"),
+            SendOtpError::DestinationBlocked => panic!("every destination is allowed"),
             SendOtpError::InsufficientCredits { available, .. } => assert_eq!(*available, 0),
             SendOtpError::Unavailable(_) => self.sent(now, phone, false),
         }
@@ -234,12 +256,17 @@ impl Model {
     }
 
     /// Compares with what is durable: the log and the balance.
-    pub(super) fn check(&mut self, log: Vec<EventEntry>, credits: u64) {
+    pub(super) fn check(&mut self, log: Vec<EventEntry>, credits: u64, states: &[MessageState]) {
         let sequences: Vec<_> = log.iter().map(|entry| entry.sequence).collect();
         assert_eq!(sequences, (1..=log.len() as u64).collect::<Vec<_>>(), "gapless");
         assert!(log.starts_with(&self.log), "the log only grows");
         let mut told: BTreeMap<RequestId, Told> = BTreeMap::new();
+        let messages = ToldMessages::of(&log);
+        messages.check(&self.messages, states);
         for entry in &log {
+            if matches!(entry.event, PublicEvent::Other { .. }) {
+                continue;
+            }
             let (PublicEvent::OtpSent { request_id, .. }
             | PublicEvent::OtpVerified { request_id, .. }
             | PublicEvent::OtpExpired { request_id, .. }
@@ -264,6 +291,8 @@ impl Model {
         }
         let debits: usize = told.values().map(|told| told.sent + told.resent).sum();
         let refunds: usize = told.values().map(|told| told.paid_back).sum();
+        let refunds = refunds + messages.count("message.failed");
+        let debits = debits + messages.count("message.queued");
         let balance = credits + debits as u64 - refunds as u64;
         assert!(self.balances.contains(&balance), "{balance}: {:?}", self.balances);
         self.balances = BTreeSet::from([balance]);

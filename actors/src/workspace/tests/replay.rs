@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::channel::callback::Progress;
+use crate::workspace::guard::GuardMode;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -11,6 +13,10 @@ enum Step {
     Verify(usize, bool),
     Resend(usize),
     Settle(usize, Settled),
+    /// What the provider reports of a request's message.
+    Report(usize, Progress),
+    /// A message is accepted, or the oldest one settled.
+    Message(bool),
     Pass(Duration),
     Tick,
     Credits(u64),
@@ -29,11 +35,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Just(Settled::Unknown),
         Just(Settled::NotSentInTime),
     ];
+    let reported = prop_oneof![
+        Just(Progress::Sent),
+        Just(Progress::Delivered),
+        Just(Progress::Read),
+        Just(Progress::Failed(Failure::permanent(Some(7)))),
+    ];
     let step = prop_oneof![
         6 => (0_u32..4).prop_map(Step::Send),
         4 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(at, ok)| Step::Verify(at, ok)),
         3 => any::<usize>().prop_map(Step::Resend),
         4 => (any::<usize>(), settled).prop_map(|(at, settled)| Step::Settle(at, settled)),
+        3 => (any::<usize>(), reported).prop_map(|(at, reported)| Step::Report(at, reported)),
+        2 => any::<bool>().prop_map(Step::Message),
         3 => millis.prop_map(|millis| Step::Pass(Duration::from_millis(millis))),
         3 => Just(Step::Tick),
         1 => (0_u64..20).prop_map(Step::Credits),
@@ -59,6 +73,16 @@ impl Bench {
             }
             Step::Resend(at) => drop(self.resend(pick(at))),
             Step::Settle(at, settled) => self.settle(pick(at), settled),
+            Step::Report(at, progress) => self.report(pick(at), &progress),
+            Step::Message(true) => {
+                self.unique += 1;
+                let id = MessageId::from_parts(self.now, self.unique);
+                self.event(Event::MessageQueued { id, give_up_at: self.now.plus(HOUR) });
+            }
+            Step::Message(false) => {
+                let oldest = self.core.hot.messages.iter().next();
+                oldest.into_iter().for_each(|(id, _)| self.event(Event::MessageSettled { id }));
+            }
             Step::Pass(duration) => self.pass(duration),
             Step::Tick => drop(self.tick()),
             Step::Credits(credits) => self.credits(CreditsChange::Set(credits)),
@@ -87,6 +111,7 @@ proptest! {
     fn a_replay_is_the_live_state(steps in steps()) {
         let mut bench = Bench::with(Limits { otp_per_workspace_hour: 40, ..Limits::default() });
         bench.core.credits = 1000;
+        bench.core.rules.guard.unverified_per_prefix_hour = 3;
         let mut sent = Vec::new();
         for step in steps {
             bench.step(step, &mut sent);
@@ -114,6 +139,9 @@ proptest! {
         }
         bench.core.hot = bench.replayed();
         bench.pass(3 * HOUR);
+        while bench.core.hot.messages.len() > 0 {
+            bench.step(Step::Message(false), &mut sent);
+        }
         while bench.tick() {}
         prop_assert!(bench.core.hot.is_empty());
         for id in sent {
@@ -133,9 +161,11 @@ proptest! {
 
     #[test]
     fn bytes_that_are_no_state_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut versioned = vec![1];
-        versioned.extend_from_slice(&bytes);
-        drop(HotState::decode(&versioned));
+        for version in 1..=2 {
+            let mut versioned = vec![version];
+            versioned.extend_from_slice(&bytes);
+            drop(HotState::decode(&versioned));
+        }
         HotState::default().replay(&bytes).ok();
     }
 }
@@ -149,6 +179,7 @@ fn a_cut_snapshot_is_refused() {
             bench.resend(id).ok();
         }
     }
+    bench.step(Step::Message(true), &mut Vec::new());
     let mut bytes = Vec::new();
     bench.core.hot.encode_into(&mut bytes);
     HotState::decode(&bytes).unwrap();
@@ -174,4 +205,43 @@ fn a_replay_keeps_what_still_has_to_be_told() {
     assert_eq!(bench.core.credits, 999);
     assert!(bench.core.hot.otps.get(id).is_none());
     assert_eq!(bench.replayed().otps.len(), 1, "and then forgets it");
+}
+
+#[test]
+fn a_snapshot_from_before_there_were_messages_is_read() {
+    let mut bench = Bench::new();
+    bench.send(phone(1)).unwrap();
+    let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
+    bench.core.hot.encode_into(&mut bytes);
+    bench.core.hot.prefixes.encode_into(&mut prefixes);
+    bytes.truncate(bytes.len() - prefixes.len() - size_of::<u64>());
+    bytes[0] = 1;
+    let read = HotState::decode(&bytes).unwrap();
+    assert_eq!(image(&read).otps, image(&bench.core.hot).otps);
+    bytes[0] = 3;
+    HotState::decode(&bytes).unwrap_err();
+}
+
+#[test]
+fn a_suspicion_is_told_once_and_a_refusal_costs_nothing() {
+    let mut bench = Bench::unlimited();
+    bench.core.rules.guard =
+        GuardOptions { unverified_per_prefix_hour: 2, mode: GuardMode::Refuse };
+    let id = bench.send(phone(1)).unwrap().request_id;
+    bench.send(phone(2)).unwrap();
+    for _ in 0..3 {
+        let credits = bench.core.credits;
+        let refused = bench.run(true, |core, effects| {
+            let id = RequestId::from_parts(core.now(), 99);
+            core.send_otp(SendOtp::to(phone(3)), id, None, effects)
+        });
+        assert_eq!(refused, Err(SendOtpError::DestinationBlocked));
+        assert_eq!(bench.core.credits, credits);
+        bench.core.hot = bench.replayed();
+    }
+    assert_eq!(bench.kinds(), ["otp.sent", "otp.sent", "otp.pumping_suspected"]);
+    bench.verify(id, &bench.code(id)).unwrap();
+    bench.send(phone(3)).unwrap();
+    bench.pass(HOUR);
+    bench.send(phone(4)).unwrap();
 }

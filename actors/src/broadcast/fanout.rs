@@ -1,0 +1,383 @@
+//! The fan-out: a broadcast's actor. It claims a window of recipients, hands their messages over
+//! when that is durable, takes the outcomes and writes them with the next claim.
+
+mod load;
+mod messages;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+
+use crate::channel::{Failure, FailureClass};
+use crate::domain::{BroadcastId, NumberId};
+use crate::engine::Shared;
+use crate::store::{Change, StoreError, Table};
+use crate::workspace::Workspace;
+use crate::workspace::broadcasts::BroadcastError;
+use crate::workspace::broadcasts::control::Control;
+use crate::workspace::core::Settled;
+use crate::workspace::records::number_key;
+
+use super::BroadcastSlot;
+use super::outcomes::{Failed, Mark};
+use super::plan::Plan;
+use super::record::{BroadcastPolicy, BroadcastStatus, Record, WINDOW, window_key};
+use messages::Messages;
+
+/// With no more than this many messages in flight the next window is claimed.
+const LOW_WATER: u32 = WINDOW;
+/// After this it is not worth sending a message any more.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// What a fan-out is told.
+#[derive(Debug)]
+pub(crate) enum FanoutMessage {
+    /// The record has changed, or there is something to do.
+    Look,
+    /// A second has passed.
+    Tick,
+    /// The channel's answers, by recipient.
+    Settled(Vec<(u32, Settled)>),
+    /// The number has lost its queue.
+    QueueLost(NumberId),
+    /// The engine stops: claim nothing more. Answered when nothing more is handed over.
+    Halt(oneshot::Sender<()>),
+    /// The numbers have stopped, with nothing left with the channel if `drained`: write down what
+    /// is known.
+    Flush { drained: bool, done: oneshot::Sender<()> },
+}
+
+pub(crate) struct Fanout {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: BroadcastId,
+    pub(crate) slot: Arc<BroadcastSlot>,
+}
+
+/// The actor's mutable half; nothing until it is loaded.
+pub(crate) struct Running {
+    record: Record,
+    plan: Plan,
+    messages: Messages,
+    /// Claimed, and not known to be durable: not handed over yet.
+    claimed: Vec<u32>,
+    /// Outcomes since it runs, and failures among them.
+    judged: (u32, u32),
+    /// How often it had been woken when it last looked at the record.
+    wakes: u64,
+    halted: bool,
+}
+
+impl Actor for Fanout {
+    type Msg = FanoutMessage;
+    type State = Option<Box<Running>>;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        // What can fail happens after the supervisor is linked.
+        Ok(None)
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let loaded = load::load(&self.shared, &self.slot.workspace, self.id).await?;
+        *state = Some(Box::new(loaded));
+        drop(myself.cast(FanoutMessage::Look));
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(state) = state.as_mut() else { return Ok(()) };
+        let mut write_all = false;
+        match message {
+            FanoutMessage::Look => self.look(state)?,
+            FanoutMessage::Tick => write_all = true,
+            FanoutMessage::Settled(outcomes) => self.take(outcomes, state).await,
+            FanoutMessage::QueueLost(number) => {
+                if number == state.record.number {
+                    state.plan.settle_in_flight(match state.record.policy {
+                        BroadcastPolicy::AtMostOnce => Mark::Unknown,
+                        BroadcastPolicy::AtLeastOnce => Mark::Again,
+                    });
+                }
+            }
+            FanoutMessage::Halt(done) => {
+                state.halted = true;
+                // Nobody is told if the asker has gone away.
+                done.send(()).ok();
+            }
+            FanoutMessage::Flush { drained, done } => {
+                self.flush(drained, state).await;
+                done.send(()).ok();
+                return Ok(());
+            }
+        }
+        if !state.halted {
+            self.go_on(&myself, write_all, state).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Fanout {
+    fn workspace(&self) -> Option<Workspace> {
+        let slot = self.shared.workspaces.slot(&self.slot.workspace)?;
+        Some(Workspace::new(Arc::clone(&self.shared), slot))
+    }
+
+    /// Reads the record again.
+    fn look(&self, state: &mut Running) -> Result<(), StoreError> {
+        state.wakes = self.slot.wakes();
+        let Some(workspace) = self.workspace() else { return Ok(()) };
+        // One that cannot be read now is read at the next look.
+        if let Ok(Some(record)) = workspace.broadcast_record(self.id) {
+            state.messages.number = record.number;
+            if state.record.status != record.status {
+                state.judged = (0, 0);
+            }
+            state.record = record;
+        }
+        Ok(())
+    }
+
+    /// Has the workspace note where the broadcast stands. What cannot be done now is tried again
+    /// with the next beat.
+    async fn control(&self, control: Control, state: &mut Running) -> bool {
+        let Some(workspace) = self.workspace() else { return false };
+        match workspace.control_broadcast(self.id, control).await {
+            Ok(record) => {
+                state.messages.number = record.number;
+                state.record = record;
+                true
+            }
+            // Somebody else has changed it, and wakes this.
+            Err(BroadcastError::WrongState(_)) => false,
+            Err(error) => {
+                tracing::warn!(broadcast = %self.id, %error, "a broadcast waits");
+                false
+            }
+        }
+    }
+
+    /// Does what there is to do now.
+    async fn go_on(
+        &self,
+        myself: &ActorRef<FanoutMessage>,
+        write_all: bool,
+        state: &mut Running,
+    ) -> Result<(), ActorProcessingErr> {
+        if matches!(state.record.status, BroadcastStatus::Queued | BroadcastStatus::Scheduled) {
+            let begin = Control::Begin { missed: self.slot.was_missed() };
+            if !self.control(begin, state).await {
+                return Ok(());
+            }
+        }
+        self.send(write_all, state).await?;
+        let sending = state.record.status == BroadcastStatus::Sending;
+        if state.plan.in_flight() > 0 || (sending && !state.plan.is_done()) {
+            return Ok(());
+        }
+        // Nothing is with the channel, and nothing is to be sent now.
+        if state.plan.is_dirty() && !self.write(state).await {
+            return Ok(());
+        }
+        if sending || state.record.status.is_over() {
+            let tally = *state.plan.tally();
+            if self.control(Control::Finish { tally }, state).await && state.record.settled {
+                self.shared.broadcasts.remove(self.id);
+                myself.stop(None);
+            }
+        } else if self.slot.rest(state.wakes) {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+
+    /// Claims and hands over, as long as there is room.
+    async fn send(&self, write_all: bool, state: &mut Running) -> Result<(), ActorProcessingErr> {
+        let mut write = write_all && state.plan.is_dirty();
+        loop {
+            let sending = state.record.status == BroadcastStatus::Sending;
+            let room = state.plan.in_flight() <= LOW_WATER;
+            if sending && room && state.claimed.is_empty() && self.may_send(state).await {
+                state.claimed = state.plan.claim();
+                self.leave_out_suppressed(state)?;
+            }
+            let claimed = !state.claimed.is_empty();
+            if !(write || claimed || state.plan.has_final()) {
+                return Ok(());
+            }
+            if !self.write(state).await {
+                return Ok(());
+            }
+            write = false;
+            if claimed {
+                self.hand_over(state)?;
+            }
+        }
+    }
+
+    /// Whether the number is still there; without it the broadcast is held.
+    async fn may_send(&self, state: &mut Running) -> bool {
+        let key = number_key(&self.slot.workspace, state.record.number);
+        match self.shared.store.get(Table::Workspaces, &key) {
+            Ok(Some(_)) => true,
+            Ok(None) => {
+                self.pause("the messaging number was disconnected", state).await;
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    async fn pause(&self, reason: impl Into<Box<str>>, state: &mut Running) {
+        if state.record.status == BroadcastStatus::Sending {
+            self.control(Control::Pause { reason: Some(reason.into()) }, state).await;
+        }
+    }
+
+    /// Those who have opted out since the broadcast was made are not sent to.
+    fn leave_out_suppressed(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
+        let store = self.shared.store.as_ref();
+        let left_out = state.messages.suppressed(store, &state.claimed)?;
+        for index in left_out {
+            state.plan.settle(index, Mark::OptedOut, None);
+            state.claimed.retain(|claimed| *claimed != index);
+        }
+        Ok(())
+    }
+
+    /// Writes the outcomes and claims that are not written yet. Returns whether they are durable.
+    async fn write(&self, state: &mut Running) -> bool {
+        let key = |number| window_key(&self.slot.workspace, self.id, number);
+        let windows = state.plan.dirty();
+        let changes: Vec<_> = windows
+            .map(|(number, window)| {
+                Change::put(Table::BroadcastOutcomes, key(number), window.encode())
+            })
+            .collect();
+        match self.shared.writer.commit(changes).await {
+            Ok(()) => {
+                state.plan.written();
+                true
+            }
+            Err(error) => {
+                tracing::warn!(broadcast = %self.id, %error, "outcomes wait to be written");
+                false
+            }
+        }
+    }
+
+    /// Hands what is claimed to the number.
+    fn hand_over(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
+        let give_up_at = self.shared.clock.now().plus(GIVE_UP_AFTER);
+        let claimed = std::mem::take(&mut state.claimed);
+        let store = self.shared.store.as_ref();
+        let messages = state.messages.of(store, &claimed, give_up_at)?;
+        self.shared.numbers.dispatch(messages);
+        Ok(())
+    }
+
+    /// Takes the channel's answers.
+    async fn take(&self, outcomes: Vec<(u32, Settled)>, state: &mut Running) {
+        let mut stop = None;
+        for (index, settled) in outcomes {
+            let (mark, failed) = match settled {
+                Settled::Sent => (Mark::Sent, None),
+                Settled::Unknown => (Mark::Unknown, None),
+                Settled::NotSentInTime => {
+                    let late = Failed { refused: false, code: None, details: Box::default() };
+                    (Mark::Failed, Some(late))
+                }
+                Settled::Failed(failure) => {
+                    let verdict = verdict(&failure);
+                    let again = matches!(verdict, Some(Verdict::Pause(_)));
+                    stop = stop.or(verdict);
+                    match again {
+                        true => (Mark::Again, None),
+                        false => (Mark::Failed, Some(Failed::of(&failure))),
+                    }
+                }
+            };
+            state.judged.0 += 1;
+            state.judged.1 += u32::from(mark == Mark::Failed);
+            state.plan.settle(index, mark, failed);
+        }
+        match stop.or_else(|| self.judge(state)) {
+            Some(Verdict::Pause(reason)) => self.pause(reason, state).await,
+            Some(Verdict::Fail(reason)) if !state.record.status.is_over() => {
+                self.control(Control::Fail { reason }, state).await;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether too many messages fail.
+    fn judge(&self, state: &Running) -> Option<Verdict> {
+        let options = &self.shared.broadcasts.options;
+        let (judged, failed) = state.judged;
+        let percent = u64::from(options.pause_failure_percent);
+        let too_many = percent > 0
+            && judged >= options.pause_failure_min
+            && u64::from(failed) * 100 > u64::from(judged) * percent
+            && !state.plan.is_done();
+        too_many.then(|| Verdict::Pause(format!("{failed} of {judged} messages failed").into()))
+    }
+
+    /// Writes down what is known before the end.
+    async fn flush(&self, drained: bool, state: &mut Running) {
+        // What was claimed and not handed over, and what the number did not get to, was not sent.
+        for index in std::mem::take(&mut state.claimed) {
+            state.plan.settle(index, Mark::Again, None);
+        }
+        if drained {
+            state.plan.settle_in_flight(Mark::Again);
+        }
+        if state.plan.is_dirty() {
+            self.write(state).await;
+        }
+    }
+}
+
+/// What a failure means for the whole broadcast.
+#[derive(Debug)]
+enum Verdict {
+    /// It is held; the message may be sent later.
+    Pause(Box<str>),
+    /// It is over.
+    Fail(Box<str>),
+}
+
+fn verdict(failure: &Failure) -> Option<Verdict> {
+    let with = |what: &str| match &*failure.details {
+        "" => Box::from(what),
+        details => format!("{what}: {details}").into(),
+    };
+    match failure.class {
+        FailureClass::Account => Some(Verdict::Pause(with("the messaging account cannot send"))),
+        FailureClass::SpamLimit => {
+            Some(Verdict::Pause(with("recipients have marked too many messages as spam")))
+        }
+        FailureClass::TemplatePaused => Some(Verdict::Pause(with("the template is paused"))),
+        FailureClass::TemplateDisabled => Some(Verdict::Fail(with("the template is disabled"))),
+        FailureClass::Template => Some(Verdict::Fail(with("the channel refuses the template"))),
+        FailureClass::Permanent
+        | FailureClass::Country
+        | FailureClass::WindowClosed
+        | FailureClass::MarketingHeldBack
+        | FailureClass::OptedOut => None,
+    }
+}

@@ -1,0 +1,84 @@
+//! Rebuilding a fan-out from what is durable.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::broadcast::outcomes::Window;
+use crate::broadcast::plan::Plan;
+use crate::broadcast::record::{Record, parts_prefix, record_key};
+use crate::domain::{BroadcastId, WorkspaceId};
+use crate::engine::Shared;
+use crate::store::{Direction, StoreError, Table};
+use crate::supervise::Damaged;
+use crate::workspace::records;
+
+use super::Running;
+use super::messages::Messages;
+
+/// Why a fan-out could not be rebuilt. Not transparent where it is damage: the supervisor looks for
+/// [`Damaged`] among the sources.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoadError {
+    /// The store does not answer; it may later.
+    #[error(transparent)]
+    Store(StoreError),
+    /// What is kept cannot be read.
+    #[error("{0}")]
+    Damaged(#[from] Damaged),
+    /// Reading it panicked.
+    #[error("reading the broadcast stopped half-way")]
+    Interrupted,
+}
+
+impl From<StoreError> for LoadError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Damaged(what) => Self::Damaged(Damaged(what)),
+            error => Self::Store(error),
+        }
+    }
+}
+
+pub(super) async fn load(
+    shared: &Arc<Shared>,
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+) -> Result<Running, LoadError> {
+    // What a predecessor has put into the writer's queue must be settled before it is read.
+    let settled = shared.writer.barrier().await;
+    settled.map_err(|error| StoreError::Failed(error.to_string()))?;
+    let (shared, workspace) = (Arc::clone(shared), workspace.clone());
+    let read = tokio::task::spawn_blocking(move || read(&shared, &workspace, id));
+    read.await.map_err(|_| LoadError::Interrupted)?
+}
+
+fn read(shared: &Shared, workspace: &WorkspaceId, id: BroadcastId) -> Result<Running, LoadError> {
+    let store = shared.store.as_ref();
+    let json = store.get(Table::Broadcasts, &record_key(workspace, id))?;
+    let missing = || StoreError::Damaged(format!("the record of broadcast {id} is missing"));
+    let record: Record = records::decode(&json.ok_or_else(missing)?)?;
+    let mut plan = Plan::new(record.sendable);
+    let (prefix, mut damage) = (parts_prefix(workspace, id), None);
+    let direction = Direction::Forward;
+    store.scan(Table::BroadcastOutcomes, &prefix, None, direction, &mut |key, value| {
+        let number = key[prefix.len()..].try_into().map(u32::from_be_bytes);
+        let number = number.map_err(|_| StoreError::Damaged(format!("a window of {id}")));
+        match number.and_then(|number| Ok((number, Window::decode(value)?))) {
+            Ok((number, window)) => plan.resume(number, window, record.policy),
+            Err(error) => damage = Some(error),
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some(damage) = damage {
+        return Err(damage.into());
+    }
+    Ok(Running {
+        messages: Messages::new(workspace, &record),
+        record,
+        plan,
+        claimed: Vec::new(),
+        judged: (0, 0),
+        wakes: 0,
+        halted: false,
+    })
+}

@@ -1,0 +1,284 @@
+//! What is to be sent next and what is known of what was: the pure part of a fan-out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::outcomes::{Failed, Mark, Tally, Window};
+use super::record::{BroadcastPolicy, WINDOW};
+
+/// A fan-out's plan.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Recipients that are to be sent to; those behind them had opted out from the beginning.
+    sendable: u32,
+    /// The first recipient that is not claimed.
+    next: u32,
+    /// Windows in which something may change yet.
+    open: BTreeMap<u32, Window>,
+    /// Those of them that are not written as they are.
+    dirty: BTreeSet<u32>,
+    /// Claimed before, surely not taken, to be sent yet.
+    again: VecDeque<u32>,
+    tally: Tally,
+}
+
+impl Plan {
+    /// The plan of a broadcast of which nothing is claimed.
+    pub(crate) fn new(sendable: u32) -> Self {
+        Self {
+            sendable,
+            next: 0,
+            open: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            again: VecDeque::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Takes a window that was written before. What was claimed and has no outcome becomes what
+    /// the policy says.
+    pub(crate) fn resume(&mut self, number: u32, mut window: Window, policy: BroadcastPolicy) {
+        let first = number * WINDOW;
+        let marks: Vec<_> = window.marks().collect();
+        for (at, mark) in marks.into_iter().enumerate() {
+            let index = first + u32::try_from(at).unwrap_or(u32::MAX);
+            let becomes = match (mark, policy) {
+                (Mark::Claimed, BroadcastPolicy::AtMostOnce) => Mark::Unknown,
+                (Mark::Claimed, BroadcastPolicy::AtLeastOnce) => Mark::Again,
+                (mark, _) => mark,
+            };
+            if becomes != mark {
+                window.set(at, becomes);
+                self.dirty.insert(number);
+            }
+            if becomes == Mark::Again {
+                self.again.push_back(index);
+            }
+            self.tally.add(becomes);
+        }
+        self.next = self.next.max(self.sendable.min(first + WINDOW));
+        if self.dirty.contains(&number) || !window.is_final() {
+            self.open.insert(number, window);
+        }
+    }
+
+    /// Messages that may be with the channel.
+    pub(crate) const fn in_flight(&self) -> u32 {
+        self.tally.of(Mark::Claimed)
+    }
+
+    pub(crate) const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Whether every recipient has an outcome.
+    pub(crate) fn is_done(&self) -> bool {
+        self.next == self.sendable && self.in_flight() == 0 && self.tally.of(Mark::Again) == 0
+    }
+
+    /// Claims the next recipients, a window of them at the most. They must not be handed over
+    /// before that is durable.
+    pub(crate) fn claim(&mut self) -> Vec<u32> {
+        let mut claimed = Vec::new();
+        while claimed.len() < WINDOW as usize
+            && let Some(index) = self.again.pop_front()
+        {
+            if self.change(index, Mark::Again, Mark::Claimed) {
+                claimed.push(index);
+            }
+        }
+        if claimed.is_empty() && self.next < self.sendable {
+            let length = WINDOW.min(self.sendable - self.next);
+            let number = self.next / WINDOW;
+            claimed.extend(self.next..self.next + length);
+            self.next += length;
+            self.open.insert(number, Window::claimed(length));
+            self.dirty.insert(number);
+            (0..length).for_each(|_| self.tally.add(Mark::Claimed));
+        }
+        claimed
+    }
+
+    /// Takes the outcome of a message; one that was answered for already stays as it is, unless
+    /// nothing was known of it.
+    pub(crate) fn settle(&mut self, index: u32, mark: Mark, failed: Option<Failed>) {
+        let known = [Mark::Claimed, Mark::Again, Mark::Unknown];
+        let Some(from) = known.into_iter().find(|from| self.change(index, *from, mark)) else {
+            return;
+        };
+        if from != mark && mark == Mark::Again {
+            self.again.push_back(index);
+        }
+        if let (Some(failed), Some(window)) = (failed, self.open.get_mut(&(index / WINDOW))) {
+            window.set_failed((index % WINDOW) as usize, failed);
+        }
+    }
+
+    /// What may be with the channel surely is not, or nobody knows.
+    pub(crate) fn settle_in_flight(&mut self, mark: Mark) {
+        for index in self.claimed() {
+            self.settle(index, mark, None);
+        }
+    }
+
+    fn claimed(&self) -> Vec<u32> {
+        let of_window = |(number, window): (&u32, &Window)| {
+            let first = number * WINDOW;
+            let claimed = window.marks().enumerate().filter(|(_, mark)| *mark == Mark::Claimed);
+            claimed.map(|(at, _)| first + u32::try_from(at).unwrap_or(u32::MAX)).collect::<Vec<_>>()
+        };
+        self.open.iter().flat_map(of_window).collect()
+    }
+
+    fn change(&mut self, index: u32, from: Mark, to: Mark) -> bool {
+        let (number, at) = (index / WINDOW, (index % WINDOW) as usize);
+        let Some(window) = self.open.get_mut(&number) else { return false };
+        if window.mark(at) != Some(from) {
+            return false;
+        }
+        window.set(at, to);
+        self.dirty.insert(number);
+        self.tally.change(from, to);
+        true
+    }
+
+    /// Whether a window is final and not written as it is.
+    pub(crate) fn has_final(&self) -> bool {
+        self.dirty.iter().any(|number| self.open.get(number).is_some_and(Window::is_final))
+    }
+
+    /// Whether anything is not written as it is.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The windows that are to be written.
+    pub(crate) fn dirty(&self) -> impl Iterator<Item = (u32, &Window)> {
+        self.dirty.iter().filter_map(|number| Some((*number, self.open.get(number)?)))
+    }
+
+    /// All of them are durable.
+    pub(crate) fn written(&mut self) {
+        for number in std::mem::take(&mut self.dirty) {
+            if self.open.get(&number).is_some_and(Window::is_final) {
+                self.open.remove(&number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const AT_MOST_ONCE: BroadcastPolicy = BroadcastPolicy::AtMostOnce;
+
+    fn sent(plan: &mut Plan, claimed: &[u32]) {
+        claimed.iter().for_each(|index| plan.settle(*index, Mark::Sent, None));
+    }
+
+    #[test]
+    fn everybody_is_claimed_once() {
+        let mut plan = Plan::new(2 * WINDOW + 3);
+        let mut seen = Vec::new();
+        loop {
+            let claimed = plan.claim();
+            if claimed.is_empty() {
+                break;
+            }
+            assert!(plan.has_final() || plan.is_dirty());
+            sent(&mut plan, &claimed);
+            assert!(plan.has_final());
+            plan.written();
+            seen.extend(claimed);
+        }
+        assert_eq!(seen, (0..2 * WINDOW + 3).collect::<Vec<_>>());
+        assert!(plan.is_done() && plan.open.is_empty() && !plan.is_dirty());
+        assert_eq!(plan.tally().of(Mark::Sent), 2 * WINDOW + 3);
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_a_late_one_tells_the_unknown() {
+        let mut plan = Plan::new(3);
+        plan.claim();
+        plan.settle(0, Mark::Sent, None);
+        plan.settle(
+            0,
+            Mark::Failed,
+            Some(Failed { refused: true, code: None, details: "x".into() }),
+        );
+        plan.settle(1, Mark::Unknown, None);
+        plan.settle(1, Mark::Sent, None);
+        plan.settle(2, Mark::Again, None);
+        plan.settle(7, Mark::Sent, None);
+        assert_eq!([plan.tally().of(Mark::Sent), plan.in_flight()], [2, 0]);
+        assert!(!plan.is_done());
+        assert_eq!(plan.claim(), [2]);
+        assert_eq!(plan.claim(), [0_u32; 0]);
+        plan.settle(2, Mark::Sent, None);
+        assert!(plan.is_done());
+    }
+
+    /// A plan that goes on from what was written of this one.
+    fn crashed(written: &BTreeMap<u32, Window>, sendable: u32, policy: BroadcastPolicy) -> Plan {
+        let mut plan = Plan::new(sendable);
+        written.iter().for_each(|(number, window)| plan.resume(*number, window.clone(), policy));
+        plan
+    }
+
+    proptest! {
+        #[test]
+        fn after_any_crash_nobody_is_sent_to_twice_and_everybody_has_one_outcome(
+            sendable in 1..4 * WINDOW,
+            steps in prop::collection::vec((0_u8..5, 0_u32..2000), 0..60),
+        ) {
+            let mut plan = Plan::new(sendable);
+            let mut written = BTreeMap::new();
+            let mut handed_over = vec![0_u8; sendable as usize];
+            let mut outstanding = Vec::new();
+            let write = |plan: &mut Plan, written: &mut BTreeMap<u32, Window>| {
+                written.extend(plan.dirty().map(|(number, window)| (number, window.clone())));
+                plan.written();
+            };
+            for (kind, number) in steps {
+                match kind {
+                    0 => {
+                        let claimed = plan.claim();
+                        write(&mut plan, &mut written);
+                        for index in claimed {
+                            handed_over[index as usize] += 1;
+                            outstanding.push(index);
+                        }
+                    }
+                    1 => {
+                        // Claimed, and down before anything was handed over.
+                        plan.claim();
+                        write(&mut plan, &mut written);
+                        plan = crashed(&written, sendable, AT_MOST_ONCE);
+                    }
+                    2 => plan = crashed(&written, sendable, AT_MOST_ONCE),
+                    3 => write(&mut plan, &mut written),
+                    _ => {
+                        let some = outstanding.len().min(number as usize);
+                        for index in outstanding.drain(..some) {
+                            plan.settle(index, Mark::Sent, None);
+                        }
+                    }
+                }
+            }
+            plan = crashed(&written, sendable, AT_MOST_ONCE);
+            loop {
+                let claimed = plan.claim();
+                if claimed.is_empty() {
+                    break;
+                }
+                claimed.iter().for_each(|index| handed_over[*index as usize] += 1);
+                sent(&mut plan, &claimed);
+            }
+            prop_assert!(plan.is_done());
+            prop_assert!(handed_over.iter().all(|times| *times <= 1));
+            let finals = [Mark::Sent, Mark::Unknown].map(|mark| plan.tally().of(mark));
+            prop_assert_eq!(finals[0] + finals[1], sendable);
+        }
+    }
+}

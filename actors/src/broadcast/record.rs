@@ -1,0 +1,164 @@
+//! What is kept of a broadcast, and under which keys.
+//!
+//! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, and `workspace ‖ 0 ‖ d ‖
+//! id` while the audience is being written. [`Table::BroadcastAudience`] holds the recipients under
+//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, [`Table::BroadcastOutcomes`] what became of them, and
+//! [`Table::BroadcastReports`] what was reported later, under `workspace ‖ 0 ‖ id ‖ window`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::channel::TemplateName;
+use crate::domain::template::TemplateCategory;
+use crate::domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
+
+/// Recipients of one segment of the audience.
+pub(crate) const SEGMENT: u32 = 8000;
+/// Recipients that are claimed at a time; a segment has a whole number of windows.
+pub(crate) const WINDOW: u32 = 500;
+
+/// Where a broadcast stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BroadcastStatus {
+    /// It waits for its time.
+    Scheduled,
+    /// It is about to begin.
+    Queued,
+    /// It is being sent.
+    Sending,
+    /// It is held.
+    Paused,
+    /// All of it has been handed over.
+    Completed,
+    /// It was stopped.
+    Cancelled,
+    /// It ended early.
+    Failed,
+}
+
+impl BroadcastStatus {
+    /// The status as an answer spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Queued => "queued",
+            Self::Sending => "sending",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether nothing more is sent.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled | Self::Failed)
+    }
+}
+
+/// What becomes of a message that was claimed and whose outcome a crash has swallowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BroadcastPolicy {
+    /// It is not sent again: its outcome is unknown.
+    #[default]
+    AtMostOnce,
+    /// It is sent again: somebody may get it twice.
+    AtLeastOnce,
+}
+
+/// What the store keeps of a broadcast.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) id: BroadcastId,
+    pub(crate) name: Box<str>,
+    pub(crate) template: TemplateName,
+    pub(crate) category: TemplateCategory,
+    pub(crate) policy: BroadcastPolicy,
+    pub(crate) status: BroadcastStatus,
+    /// Why it was paused or ended, unless somebody asked for it.
+    pub(crate) reason: Option<Box<str>>,
+    /// All recipients. Those that had opted out when it was made are the last ones.
+    pub(crate) total: u32,
+    /// Recipients that had not opted out.
+    pub(crate) sendable: u32,
+    /// Credits that were reserved for each of those.
+    pub(crate) price: u64,
+    /// The number that it leaves through.
+    pub(crate) number: NumberId,
+    /// The template's components.
+    pub(crate) definition: Vec<Value>,
+    /// The parameters that all messages have.
+    pub(crate) components: Vec<Value>,
+    /// Whether recipients have variables of their own.
+    pub(crate) personal: bool,
+    pub(crate) created_at: Timestamp,
+    pub(crate) schedule_at: Option<Timestamp>,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) finished_at: Option<Timestamp>,
+    pub(crate) retry_of: Option<BroadcastId>,
+    /// Messages that the channel took and then reported as failed, until it is settled.
+    #[serde(default)]
+    pub(crate) reported_failed: u32,
+    /// Whether it is over, every outcome is noted and the rest of the credits given back.
+    pub(crate) settled: bool,
+}
+
+/// The id of a broadcast's message to the recipient at `index`: the broadcast's moment and half of
+/// what makes it unique, then the index.
+pub(crate) fn message_id(broadcast: BroadcastId, index: u32) -> MessageId {
+    let mut bytes = *broadcast.as_bytes();
+    bytes[12..].copy_from_slice(&index.to_be_bytes());
+    MessageId::from_bytes(bytes)
+}
+
+fn key(workspace: &WorkspaceId, parts: &[&[u8]]) -> Vec<u8> {
+    let mut key = [workspace.as_str().as_bytes(), &[0]].concat();
+    parts.iter().for_each(|part| key.extend_from_slice(part));
+    key
+}
+
+/// What the keys of a workspace's broadcasts start with.
+pub(crate) fn records_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, &[b"b"])
+}
+
+/// The key of a broadcast's record.
+pub(crate) fn record_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
+    key(workspace, &[b"b", id.as_bytes()])
+}
+
+/// The key that says that a broadcast is being made.
+pub(crate) fn draft_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
+    key(workspace, &[b"d", id.as_bytes()])
+}
+
+/// What the keys of a broadcast's audience and outcomes start with.
+pub(crate) fn parts_prefix(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
+    key(workspace, &[id.as_bytes()])
+}
+
+/// A part of a segment of the audience.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SegmentPart {
+    Phones = 0,
+    Variables = 1,
+}
+
+/// The key of a part of a segment.
+pub(crate) fn segment_key(
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+    segment: u32,
+    part: SegmentPart,
+) -> Vec<u8> {
+    key(workspace, &[id.as_bytes(), &segment.to_be_bytes(), &[part as u8]])
+}
+
+/// The key of a window's outcomes.
+pub(crate) fn window_key(workspace: &WorkspaceId, id: BroadcastId, window: u32) -> Vec<u8> {
+    key(workspace, &[id.as_bytes(), &window.to_be_bytes()])
+}

@@ -1,0 +1,186 @@
+//! Where phones are: country calling codes (ITU-T E.164), and which of them may be written to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::Phone;
+
+/// Most digits of a prefix.
+const PREFIX_DIGITS_MAX: usize = 7;
+/// Most prefixes of a list.
+pub const PREFIXES_MAX: usize = 1000;
+
+/// The calling codes of two digits; beside them there are 1, 7 and codes of three.
+const TWO_DIGITS: [u8; 44] = [
+    20, 27, 30, 31, 32, 33, 34, 36, 39, 40, 41, 43, 44, 45, 46, 47, 48, 49, 51, 52, 53, 54, 55, 56,
+    57, 58, 60, 61, 62, 63, 64, 65, 66, 81, 82, 84, 86, 90, 91, 92, 93, 94, 95, 98,
+];
+
+/// The country calling code of a phone: 1 to 999.
+#[must_use]
+pub fn calling_code(phone: Phone) -> u16 {
+    let mut first_three = phone.as_u64();
+    while first_three > 999 {
+        first_three /= 10;
+    }
+    // Three digits fit.
+    let first_three = u16::try_from(first_three).unwrap_or(999);
+    let (first, first_two) = (first_three / 100, first_three / 10);
+    let is_two_digits = || TWO_DIGITS.iter().any(|code| u16::from(*code) == first_two);
+    match first {
+        1 | 7 => first,
+        _ if is_two_digits() => first_two,
+        _ => first_three,
+    }
+}
+
+/// The first digits of phones: a country calling code, or a part of a country such as 1876.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Prefix(u32);
+
+/// Why a text is not a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must have 1 to 7 digits of which the first is not 0")]
+pub struct PrefixError;
+
+impl Prefix {
+    /// Whether the phone begins with it.
+    #[must_use]
+    pub fn matches(self, phone: Phone) -> bool {
+        let prefix = u64::from(self.0);
+        let mut digits = phone.as_u64();
+        while digits > prefix {
+            digits /= 10;
+        }
+        digits == prefix
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = PrefixError;
+
+    fn from_str(text: &str) -> Result<Self, PrefixError> {
+        let well_formed = (1..=PREFIX_DIGITS_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && !text.starts_with('0');
+        text.parse().ok().filter(|_| well_formed).map(Self).ok_or(PrefixError)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Prefix {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Where one-time passwords of a workspace may go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Destinations {
+    /// Only here; empty: everywhere.
+    pub allow: Vec<Prefix>,
+    /// Not here, whatever is allowed.
+    pub deny: Vec<Prefix>,
+}
+
+impl Destinations {
+    /// Whether one may go to the phone.
+    #[must_use]
+    pub fn permit(&self, phone: Phone) -> bool {
+        let any = |prefixes: &[Prefix]| prefixes.iter().any(|prefix| prefix.matches(phone));
+        (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phone(text: &str) -> Phone {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn calling_codes_are_those_of_e164() {
+        for (number, code) in [
+            ("+15550123456", 1),
+            ("+18765550123", 1),
+            ("+79261234567", 7),
+            ("+201001234567", 20),
+            ("+212612345678", 212),
+            ("+27821234567", 27),
+            ("+351912345678", 351),
+            ("+4915112345678", 49),
+            ("+420601123456", 420),
+            ("+447700900123", 44),
+            ("+5491123456789", 54),
+            ("+593991234567", 593),
+            ("+6591234567", 65),
+            ("+679123456", 679),
+            ("+8613912345678", 86),
+            ("+85291234567", 852),
+            ("+919812345678", 91),
+            ("+971501234567", 971),
+            ("+989121234567", 98),
+            ("+998901234567", 998),
+            ("+2901234", 290),
+        ] {
+            assert_eq!(calling_code(phone(number)), code, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_the_first_digits() {
+        let prefix = |text: &str| text.parse::<Prefix>();
+        for (text, number, matches) in [
+            ("1", "+15550123456", true),
+            ("1555", "+15550123456", true),
+            ("1556", "+15550123456", false),
+            ("4", "+15550123456", false),
+            ("49", "+4915112345678", true),
+            ("4", "+4915112345678", true),
+            ("5550123", "+5550123", true),
+            ("5550124", "+5550123", false),
+        ] {
+            assert_eq!(prefix(text).unwrap().matches(phone(number)), matches, "{text} {number}");
+        }
+        for bad in ["", "0", "049", "+49", "4 9", "12345678", "٤٩"] {
+            assert_eq!(prefix(bad), Err(PrefixError), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_denied_is_denied_whatever_is_allowed() {
+        let destinations = |allow: &[&str], deny: &[&str]| {
+            let list = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+            Destinations { allow: list(allow), deny: list(deny) }
+        };
+        for (allow, deny, permitted) in [
+            (&[][..], &[][..], true),
+            (&["1"], &[], true),
+            (&["49", "1"], &[], true),
+            (&["49"], &[], false),
+            (&[], &["1555"], false),
+            (&["1"], &["1555"], false),
+            (&["1555"], &["1"], false),
+            (&[], &["49"], true),
+        ] {
+            let permit = destinations(allow, deny).permit(phone("+15550123456"));
+            assert_eq!(permit, permitted, "{allow:?} {deny:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Commands about messages, for the engine's model.
+
+use proptest::prelude::*;
+
+use crate::channel::callback::{Callback, Progress, StatusUpdate};
+use crate::channel::{Failure, Origin, TemplateName};
+use crate::domain::template::{TemplateCategory, TemplateStatus};
+use crate::domain::{MessageId, NumberId};
+use crate::workspace::NewTemplate;
+use crate::{
+    IdempotentError, MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage,
+};
+
+use super::model::Answer;
+use super::*;
+
+/// What the provider reports of a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reported {
+    Sent,
+    Delivered,
+    Read,
+    Failed,
+}
+
+/// Any of them.
+pub(super) fn reported() -> impl Strategy<Value = Reported> {
+    prop_oneof![
+        Just(Reported::Sent),
+        Just(Reported::Delivered),
+        Just(Reported::Read),
+        Just(Reported::Failed),
+    ]
+}
+
+/// Sends a template, which needs no open window.
+pub(super) async fn send_message(
+    workspace: &Workspace,
+    to: Phone,
+) -> Result<MessageSent, SendMessageError> {
+    let TemplateName { name, language } = welcome_name();
+    let content = TemplateMessage { name, language, components: Vec::new() };
+    let content = MessageContent::Template(content);
+    match workspace.send_message(SendMessage { to, content }, None).await {
+        Ok(sent) => Ok(sent.answer),
+        Err(IdempotentError::Refused(error)) => Err(error),
+        Err(why) => panic!("{why}: there was no key"),
+    }
+}
+
+/// Has the provider report on a message.
+pub(super) async fn report(engine: Engine, message: MessageId, reported: Reported) -> Answer {
+    let workspace = engine.workspace(&id("acme")).unwrap();
+    let status = match reported {
+        Reported::Sent => Progress::Sent,
+        Reported::Delivered => Progress::Delivered,
+        Reported::Read => Progress::Read,
+        Reported::Failed => Progress::Failed(Failure::permanent(Some(131_026))),
+    };
+    let (origin, at) = (Origin::Message(message), engine.clock().now());
+    let statuses = vec![StatusUpdate { origin, provider_id: "wamid".into(), status, at }];
+    let callback = Callback { statuses, ..Callback::default() };
+    // It may be refused; the provider would repeat it.
+    workspace.receive(NumberId::from_bytes([0; 16]), callback).await.ok();
+    Answer::Reported
+}
+
+fn welcome_name() -> TemplateName {
+    TemplateName { name: "welcome".into(), language: "en".into() }
+}
+
+/// A template without parameters.
+pub(super) fn welcome() -> NewTemplate {
+    let TemplateName { name, language } = welcome_name();
+    NewTemplate {
+        name,
+        language,
+        category: TemplateCategory::Utility,
+        status: TemplateStatus::Approved,
+        components: vec![serde_json::json!({"type": "BODY", "text": "Welcome!"})],
+    }
+}

@@ -1,0 +1,219 @@
+//! A broadcast's record, audience, outcomes and reports, as they are committed.
+
+use std::ops::ControlFlow;
+
+use hashbrown::HashMap;
+
+use crate::broadcast::audience::Segment;
+use crate::broadcast::outcomes::{Failed, Mark, Window};
+use crate::broadcast::record::{self, Record, SEGMENT, WINDOW, message_id};
+use crate::broadcast::reports::{Report, Reports};
+use crate::domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
+use crate::store::{Direction, Store, StoreError, Table};
+
+use super::super::records;
+use super::read::{
+    Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
+};
+
+/// Called with a recipient's place, phone and variables.
+pub(super) type VisitRecipient<'a> = &'a mut dyn FnMut(u32, Phone, &[Box<str>]);
+
+/// A broadcast's record and outcomes, as they are committed.
+pub(super) struct Committed<'a> {
+    store: &'a dyn Store,
+    workspace: &'a WorkspaceId,
+    pub(super) record: Record,
+}
+
+impl<'a> Committed<'a> {
+    pub(super) const fn of(
+        store: &'a dyn Store,
+        workspace: &'a WorkspaceId,
+        record: Record,
+    ) -> Self {
+        Self { store, workspace, record }
+    }
+
+    pub(super) fn read(
+        store: &'a dyn Store,
+        workspace: &'a WorkspaceId,
+        id: BroadcastId,
+    ) -> Result<Option<Self>, StoreError> {
+        let key = record::record_key(workspace, id);
+        let Some(json) = store.get(Table::Broadcasts, &key)? else { return Ok(None) };
+        Ok(Some(Self { store, workspace, record: records::decode(&json)? }))
+    }
+
+    /// Visits every recipient's place and status, in order.
+    pub(super) fn visit(
+        &self,
+        visit: &mut dyn FnMut(u32, RecipientStatus, Option<&Failed>),
+    ) -> Result<(), StoreError> {
+        let Record { id, sendable, total, .. } = self.record;
+        let prefix = record::parts_prefix(self.workspace, id);
+        let mut reports = self.reports()?;
+        let (mut next, mut damage) = (0, None);
+        let direction = Direction::Forward;
+        self.store.scan(Table::BroadcastOutcomes, &prefix, None, direction, &mut |_, value| {
+            let window = match Window::decode(value) {
+                Ok(window) => window,
+                Err(error) => {
+                    damage = Some(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            let reported = reports.remove(&(next / WINDOW));
+            for (at, mark) in window.marks().enumerate() {
+                let report = reported.as_ref().and_then(|reported| reported.of(at));
+                let failure = match &reported {
+                    Some(reported) if report == Some(Report::Failed) => reported.failure(at),
+                    _ => window.failure(at),
+                };
+                let status = self.status(mark, report);
+                visit(next, status, failure);
+                next += 1;
+            }
+            ControlFlow::Continue(())
+        })?;
+        if let Some(damage) = damage {
+            return Err(damage);
+        }
+        let unsent = self.unsent();
+        (next..sendable).for_each(|index| visit(index, unsent, None));
+        (sendable..total).for_each(|index| visit(index, RecipientStatus::Suppressed, None));
+        Ok(())
+    }
+
+    /// What is said of a recipient that is not sent to yet.
+    const fn unsent(&self) -> RecipientStatus {
+        match self.record.status.is_over() {
+            true => RecipientStatus::Cancelled,
+            false => RecipientStatus::Pending,
+        }
+    }
+
+    /// What became of a recipient, by its outcome and what was reported later.
+    fn status(&self, mark: Mark, report: Option<Report>) -> RecipientStatus {
+        match (report, mark) {
+            (Some(Report::Failed), _) => RecipientStatus::Failed,
+            (Some(Report::Read), _) => RecipientStatus::Read,
+            (Some(Report::Delivered), _) => RecipientStatus::Delivered,
+            // A report also settles what nobody knew.
+            (Some(Report::Sent), _) | (None, Mark::Sent) => RecipientStatus::Sent,
+            (None, Mark::Claimed) if self.record.settled => RecipientStatus::Unknown,
+            (None, Mark::Claimed) => RecipientStatus::Pending,
+            (None, Mark::Again) => self.unsent(),
+            (None, Mark::Failed) => RecipientStatus::Failed,
+            (None, Mark::Unknown) => RecipientStatus::Unknown,
+            (None, Mark::OptedOut) => RecipientStatus::Suppressed,
+        }
+    }
+
+    /// What was reported later, by window.
+    fn reports(&self) -> Result<HashMap<u32, Reports>, StoreError> {
+        let prefix = record::parts_prefix(self.workspace, self.record.id);
+        let (mut reports, mut damage) = (HashMap::new(), None);
+        let direction = Direction::Forward;
+        self.store.scan(Table::BroadcastReports, &prefix, None, direction, &mut |key, value| {
+            let number = key[prefix.len()..].try_into().map(u32::from_be_bytes);
+            match (number, Reports::decode(value)) {
+                (Ok(number), Ok(window)) => drop(reports.insert(number, window)),
+                (_, Err(error)) => damage = Some(error),
+                (Err(_), _) => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        damage.map_or(Ok(reports), Err)
+    }
+
+    fn counts(&self) -> Result<BroadcastCounts, StoreError> {
+        let mut counts = BroadcastCounts::default();
+        self.visit(&mut |_, status, _| counts.add(status))?;
+        Ok(counts)
+    }
+
+    pub(super) fn broadcast(self, now: Timestamp) -> Result<Broadcast, StoreError> {
+        let counts = self.counts()?;
+        let record = self.record;
+        let rate_per_second = record.started_at.map(|started| {
+            let seconds = record.finished_at.unwrap_or(now).since(started).as_secs_f64();
+            // A part of a millisecond is not measured.
+            f64::from(counts.concluded()) / seconds.max(0.001)
+        });
+        Ok(Broadcast {
+            id: record.id,
+            name: record.name,
+            template: record.template,
+            policy: record.policy,
+            status: record.status,
+            reason: record.reason,
+            total_recipients: record.total,
+            counts,
+            rate_per_second,
+            created_at: record.created_at,
+            schedule_at: record.schedule_at,
+            started_at: record.started_at,
+            finished_at: record.finished_at,
+            retry_of: record.retry_of,
+        })
+    }
+
+    /// The recipients at these places, in rising order, with their variables.
+    pub(super) fn recipients(
+        &self,
+        places: impl Iterator<Item = u32>,
+        visit: VisitRecipient<'_>,
+    ) -> Result<(), StoreError> {
+        let mut segment: Option<Segment> = None;
+        for index in places {
+            let number = index / SEGMENT;
+            let held = match segment.take().filter(|held| held.number == number) {
+                Some(held) => held,
+                None => {
+                    let Record { id, personal, .. } = self.record;
+                    Segment::read(self.store, self.workspace, id, number, personal)?
+                }
+            };
+            if let Some((phone, variables)) = held.recipient(index) {
+                visit(index, phone, variables);
+            }
+            segment = Some(held);
+        }
+        Ok(())
+    }
+
+    pub(super) fn page(
+        &self,
+        wanted: Option<RecipientStatus>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<RecipientsPage, StoreError> {
+        let (mut places, mut total) = (Vec::new(), 0);
+        self.visit(&mut |index, status, failed| {
+            if wanted.is_none_or(|wanted| wanted == status) {
+                if total >= skip && places.len() < limit {
+                    places.push((index, status, failed.cloned()));
+                }
+                total += 1;
+            }
+        })?;
+        let mut rows = Vec::with_capacity(places.len());
+        let mut rest = places.iter();
+        self.recipients(places.iter().map(|(index, ..)| *index), &mut |index, to, _| {
+            // Every place has a recipient, so the two go together.
+            let of = rest.find(|(place, ..)| *place == index);
+            rows.extend(of.map(|(_, status, failed)| {
+                RecipientRow {
+                    to,
+                    message_id: (*status != RecipientStatus::Suppressed)
+                        .then(|| message_id(self.record.id, index)),
+                    status: *status,
+
+                    error: failed.clone().map(RecipientError::from),
+                }
+            }));
+        })?;
+        Ok(RecipientsPage { rows, total })
+    }
+}

@@ -1,0 +1,229 @@
+//! A broadcast's course: begun, held, gone on with, stopped, finished.
+
+use crate::broadcast::outcomes::{Mark, Tally};
+use crate::broadcast::record::{BroadcastStatus, Record, record_key};
+use crate::domain::template::TemplateStatus;
+use crate::domain::{BroadcastId, EventKind};
+use crate::store::Table;
+
+use super::super::command::{Command, Context};
+use super::super::handle::Workspace;
+use super::super::messages::Unavailable;
+use super::super::records;
+use super::super::templates::find_template;
+use super::{find, save, tell};
+
+/// Why a broadcast was not controlled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BroadcastError {
+    /// There is none of that id.
+    #[error("no such broadcast")]
+    NotFound,
+    /// It does not stand where this can be done.
+    #[error("the broadcast is {}", .0.as_str())]
+    WrongState(BroadcastStatus),
+    /// None of its messages has failed.
+    #[error("no message of the broadcast has failed")]
+    NothingFailed,
+    /// No number is connected that could go on with it.
+    #[error("no messaging number is connected")]
+    NotConnected,
+    /// It cannot be done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// What is to be done to a broadcast.
+#[derive(Debug, Clone)]
+pub(crate) enum Control {
+    /// It is its turn; `missed` says that it could have begun at its time and nothing ran.
+    Begin { missed: bool },
+    /// It is held, for this reason if nobody asked for it.
+    Pause { reason: Option<Box<str>> },
+    /// It goes on.
+    Resume,
+    /// It is stopped.
+    Cancel,
+    /// It cannot go on.
+    Fail { reason: Box<str> },
+    /// Every message that was claimed has an outcome, and nothing more is claimed.
+    Finish { tally: Tally },
+}
+
+pub(crate) struct ControlBroadcast {
+    pub(crate) id: BroadcastId,
+    pub(crate) control: Control,
+    pub(crate) max_lateness: std::time::Duration,
+}
+
+impl Command for ControlBroadcast {
+    type Answer = Record;
+    type Error = BroadcastError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Record, BroadcastError> {
+        use BroadcastStatus::{Paused, Queued, Scheduled, Sending};
+        let record = find(context, self.id)?.ok_or(BroadcastError::NotFound)?;
+        match (self.control, record.status) {
+            (Control::Begin { missed }, Scheduled | Queued) => {
+                let lateness = record.schedule_at.map(|at| context.now().since(at));
+                let late = missed && lateness.is_some_and(|late| late > self.max_lateness);
+                begin(context, record, late)
+            }
+            // It was begun by an actor before this one.
+            (Control::Begin { .. }, _) => Ok(record),
+            (Control::Pause { reason }, Queued | Sending) => {
+                let record = Record { status: Paused, reason, ..record };
+                Ok(changed(context, EventKind::BroadcastPaused, record))
+            }
+            (Control::Resume, Paused) => {
+                let number = context.core.number.ok_or(BroadcastError::NotConnected)?;
+                let status = if record.started_at.is_some() { Sending } else { Queued };
+                let record = Record { status, number, reason: None, ..record };
+                Ok(changed(context, EventKind::BroadcastResumed, record))
+            }
+            (Control::Cancel, Scheduled) => {
+                let record = cancelled(context, record);
+                Ok(settle(context, record, &Tally::default()))
+            }
+            (Control::Cancel, Queued | Sending | Paused) => Ok(cancelled(context, record)),
+            (Control::Fail { reason }, Scheduled | Queued | Sending | Paused) => {
+                Ok(failed(context, record, reason))
+            }
+            (Control::Finish { tally }, _) if !record.settled => {
+                Ok(finish(context, record, &tally))
+            }
+            (Control::Finish { .. }, _) => Ok(record),
+            (_, status) => Err(BroadcastError::WrongState(status)),
+        }
+    }
+}
+
+/// Begins, unless it is too late or the template may not be sent any more.
+fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record, BroadcastError> {
+    if late {
+        let reason = "its time was missed by too much".into();
+        return Ok(failed(context, record, reason));
+    }
+    let template = find_template(context, &record.template.name, &record.template.language)?;
+    match template.map(|template| template.status) {
+        Some(TemplateStatus::Approved) => {}
+        Some(TemplateStatus::Paused) => {
+            let reason = Some("the template is paused".into());
+            let record = Record { status: BroadcastStatus::Paused, reason, ..record };
+            return Ok(changed(context, EventKind::BroadcastPaused, record));
+        }
+        _ => {
+            let reason = "the template is not approved any more".into();
+            return Ok(failed(context, record, reason));
+        }
+    }
+    let Some(number) = context.core.number else {
+        let reason = Some("no messaging number is connected".into());
+        let record = Record { status: BroadcastStatus::Paused, reason, ..record };
+        return Ok(changed(context, EventKind::BroadcastPaused, record));
+    };
+    let started_at = Some(context.now());
+    let record = Record { status: BroadcastStatus::Sending, number, started_at, ..record };
+    Ok(changed(context, EventKind::BroadcastStarted, record))
+}
+
+fn changed(context: &mut Context<'_>, kind: EventKind, record: Record) -> Record {
+    save(context, &record);
+    tell(context, kind, &record);
+    record
+}
+
+fn cancelled(context: &mut Context<'_>, record: Record) -> Record {
+    let finished_at = Some(context.now());
+    let status = BroadcastStatus::Cancelled;
+    let record = Record { status, finished_at, reason: None, ..record };
+    changed(context, EventKind::BroadcastCancelled, record)
+}
+
+fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>) -> Record {
+    let finished_at = Some(context.now());
+    let status = BroadcastStatus::Failed;
+    let record = Record { status, finished_at, reason: Some(reason), ..record };
+    changed(context, EventKind::BroadcastFailed, record)
+}
+
+fn finish(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
+    if record.status.is_over() {
+        return settle(context, record, tally);
+    }
+    let finished_at = Some(context.now());
+    let record = Record { status: BroadcastStatus::Completed, finished_at, ..record };
+    let record = settle(context, record, tally);
+    tell(context, EventKind::BroadcastCompleted, &record);
+    record
+}
+
+/// Gives back the credits of what surely was not sent, once.
+fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
+    let taken = tally.of(Mark::Sent) + tally.of(Mark::Unknown);
+    let spent = taken.saturating_sub(record.reported_failed);
+    let unspent = u64::from(record.sendable.saturating_sub(spent));
+    let refund = record.price.saturating_mul(unspent);
+    let credits = context.core.credits.saturating_add(refund);
+    context.core.set_credits(credits, context.effects);
+    let record = Record { settled: true, ..record };
+    save(context, &record);
+    record
+}
+
+impl Workspace {
+    /// Holds a broadcast: nothing more of it is begun, and what is with the number still goes.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, it does not run, or not now.
+    pub async fn pause_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
+        self.steer(id, Control::Pause { reason: None }).await
+    }
+
+    /// Goes on with a paused broadcast.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, it is not paused, no number is connected, or not now.
+    pub async fn resume_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
+        self.steer(id, Control::Resume).await
+    }
+
+    /// Stops a broadcast for good.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, it is over, or not now.
+    pub async fn cancel_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
+        self.steer(id, Control::Cancel).await
+    }
+
+    async fn steer(&self, id: BroadcastId, control: Control) -> Result<(), BroadcastError> {
+        let workspace = self.clone();
+        crate::engine::detached(async move {
+            let record = workspace.control_broadcast(id, control).await?;
+            if record.settled {
+                workspace.shared.broadcasts.remove(id);
+            } else {
+                workspace.shared.broadcasts.wake(id);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) async fn control_broadcast(
+        &self,
+        id: BroadcastId,
+        control: Control,
+    ) -> Result<Record, BroadcastError> {
+        let max_lateness = self.shared.broadcasts.options.max_lateness;
+        self.perform(ControlBroadcast { id, control, max_lateness }).await
+    }
+
+    /// The broadcast's record as it is committed.
+    pub(crate) fn broadcast_record(&self, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
+        let key = record_key(self.id(), id);
+        let value = self.shared.store.get(Table::Broadcasts, &key);
+        let record = value.and_then(|value| value.map(|json| records::decode(&json)).transpose());
+        record.map_err(super::super::view::unreadable)
+    }
+}

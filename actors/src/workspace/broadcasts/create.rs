@@ -1,0 +1,331 @@
+//! Making a broadcast: its audience is written first, in parts, and its record last, so that it is
+//! there wholly or not at all.
+
+use std::ops::ControlFlow;
+
+use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::broadcast::record::{self, BroadcastStatus, Record, draft_key};
+use crate::broadcast::{Audience, BroadcastPolicy};
+use crate::channel::TemplateName;
+use crate::domain::template::{Misfit, parameters};
+use crate::domain::{BroadcastId, EventKind, Phone, Timestamp, WorkspaceId};
+use crate::engine::detached;
+use crate::random;
+use crate::store::{Change, Direction, Store, StoreError, Table};
+
+use super::super::command::{Command, Context};
+use super::super::handle::Workspace;
+use super::super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use super::super::messages::Unavailable;
+use super::super::templates::{self, UseTemplateError, approved_template};
+use super::{save, tell};
+
+/// Segments that are written in one commit.
+const SEGMENTS_AT_ONCE: usize = 16;
+
+/// A broadcast to be made.
+#[derive(Debug, Clone)]
+pub struct NewBroadcast {
+    /// Its name, for people.
+    pub name: Box<str>,
+    /// The template's name.
+    pub template: Box<str>,
+    /// The template's language.
+    pub language: Box<str>,
+    /// The parameters that all messages have: the channel's `components` of a message.
+    pub components: Vec<Value>,
+    /// Who gets it.
+    pub audience: Audience,
+    /// When it begins; `None` is at once.
+    pub schedule_at: Option<Timestamp>,
+    /// What becomes of messages whose outcome a crash has swallowed.
+    pub policy: BroadcastPolicy,
+}
+
+/// A broadcast was made: it is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BroadcastMade {
+    /// Names it in every later call.
+    pub broadcast_id: BroadcastId,
+    /// Scheduled or queued.
+    pub status: BroadcastStatus,
+    /// Its recipients, each once, those that have opted out included.
+    pub total_recipients: u32,
+}
+
+/// Why a broadcast was not made. Nothing was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateBroadcastError {
+    /// There is nobody to send it to.
+    #[error("a broadcast needs a recipient")]
+    NoRecipients,
+    /// There are too many.
+    #[error("a broadcast may have at most {0} recipients")]
+    TooManyRecipients(usize),
+    /// It should have begun already.
+    #[error("the time is in the past")]
+    Past,
+    /// The variables of a recipient do not fit the template.
+    #[error("the variables of {phone:?} do not fit: {misfit}")]
+    Variables {
+        /// Whose.
+        phone: Phone,
+        /// Why.
+        misfit: Misfit,
+    },
+    /// The template cannot be sent.
+    #[error(transparent)]
+    Template(UseTemplateError),
+    /// No number is connected.
+    #[error("no messaging number is connected")]
+    NotConnected,
+    /// The balance is too small.
+    #[error("{needed} credits are needed, {available} are left")]
+    InsufficientCredits {
+        /// What it costs.
+        needed: u64,
+        /// What is left.
+        available: u64,
+    },
+    /// It cannot be made now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl From<UseTemplateError> for CreateBroadcastError {
+    fn from(error: UseTemplateError) -> Self {
+        match error {
+            UseTemplateError::Unavailable(why) => Self::Unavailable(why),
+            error => Self::Template(error),
+        }
+    }
+}
+
+/// Makes the record of a broadcast whose audience is written.
+struct CreateBroadcast {
+    id: BroadcastId,
+    new: NewBroadcast,
+    /// Recipients that have not opted out.
+    sendable: u32,
+    total: u32,
+    retry_of: Option<BroadcastId>,
+}
+
+impl Command for CreateBroadcast {
+    type Answer = BroadcastMade;
+    type Error = CreateBroadcastError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<BroadcastMade, CreateBroadcastError> {
+        let Self { id, new, sendable, total, retry_of } = self;
+        let now = context.now();
+        if new.schedule_at.is_some_and(|at| at < now) {
+            return Err(CreateBroadcastError::Past);
+        }
+        let template = approved_template(context, &new.template, &new.language)?;
+        let personal = new.audience.variables.is_some();
+        if !personal {
+            // Those of each recipient were looked at before.
+            template.content(&new.components).map_err(UseTemplateError::Parameters)?;
+        }
+        let number = context.core.number.ok_or(CreateBroadcastError::NotConnected)?;
+        let price = context.core.rules.prices.template(template.category);
+        let needed = price.saturating_mul(sendable.into());
+        let available = context.core.credits;
+        let left = available
+            .checked_sub(needed)
+            .ok_or(CreateBroadcastError::InsufficientCredits { needed, available })?;
+        context.core.set_credits(left, context.effects);
+        let status = match new.schedule_at {
+            Some(_) => BroadcastStatus::Scheduled,
+            None => BroadcastStatus::Queued,
+        };
+        let record = Record {
+            id,
+            name: new.name,
+            template: TemplateName { name: template.name, language: template.language },
+            category: template.category,
+            policy: new.policy,
+            status,
+            reason: None,
+            total,
+            sendable,
+            price,
+            number,
+            definition: template.components,
+            components: new.components,
+            personal,
+            created_at: now,
+            schedule_at: new.schedule_at,
+            started_at: None,
+            finished_at: None,
+            retry_of,
+            reported_failed: 0,
+            settled: false,
+        };
+        context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
+        save(context, &record);
+        tell(context, EventKind::BroadcastCreated, &record);
+        Ok(BroadcastMade { broadcast_id: id, status, total_recipients: total })
+    }
+}
+
+impl Workspace {
+    /// Makes a broadcast; under an idempotency key, a second call with the key and the same body
+    /// answers what the first did, for a day.
+    ///
+    /// # Errors
+    /// [`IdempotentError`]: the key was used otherwise, or [`CreateBroadcastError`].
+    pub async fn create_broadcast(
+        &self,
+        new: NewBroadcast,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<BroadcastMade>, IdempotentError<CreateBroadcastError>> {
+        let workspace = self.clone();
+        // On its own: half of an audience is of no use.
+        detached(async move { workspace.create_broadcast_attached(new, key, None).await }).await
+    }
+
+    pub(super) async fn create_broadcast_attached(
+        &self,
+        mut new: NewBroadcast,
+        key: Option<IdempotencyKey>,
+        retry_of: Option<BroadcastId>,
+    ) -> Result<Replayable<BroadcastMade>, IdempotentError<CreateBroadcastError>> {
+        let recipients_max = self.shared.broadcasts.options.recipients_max;
+        if new.audience.is_empty() {
+            return Err(refused(CreateBroadcastError::NoRecipients));
+        }
+        if new.audience.len() > recipients_max {
+            return Err(refused(CreateBroadcastError::TooManyRecipients(recipients_max)));
+        }
+        let id = random::broadcast_id(self.shared.clock.now());
+        let prepared = self.read(move |store, workspace| {
+            let opted_out = opted_out(store, workspace)?;
+            let sendable = new.audience.set_aside(&opted_out);
+            let fits = check_variables(store, workspace, &new)?;
+            Ok((new, sendable, fits))
+        });
+        let (new, sendable, fits) = prepared.await.map_err(|why| refused(why.into()))?;
+        fits.map_err(refused)?;
+        let total = u32::try_from(new.audience.len()).unwrap_or(u32::MAX);
+        let sendable = u32::try_from(sendable).unwrap_or(u32::MAX);
+        self.write_audience(id, &new.audience).await.map_err(|why| refused(why.into()))?;
+        let schedule_at = new.schedule_at;
+        // The audience is written, and only whether it has variables still matters.
+        let new = NewBroadcast { audience: emptied(new.audience), ..new };
+        let command = CreateBroadcast { id, new, sendable, total, retry_of };
+        let made = self.perform(Idempotent { key, command }).await;
+        match &made {
+            Ok(Replayable { replayed: false, .. }) => {
+                let broadcasts = &self.shared.broadcasts;
+                broadcasts.add(self.id(), id, schedule_at.unwrap_or_default());
+                if schedule_at.is_none() {
+                    broadcasts.wake(id);
+                }
+            }
+            // If this fails as well, the next start sweeps it.
+            _ => drop(self.forget_draft(id).await),
+        }
+        made
+    }
+
+    /// Writes the audience, a bounded part of it in each commit.
+    async fn write_audience(
+        &self,
+        id: BroadcastId,
+        audience: &Audience,
+    ) -> Result<(), Unavailable> {
+        let (writer, workspace) = (&self.shared.writer, self.id());
+        let mut changes = vec![Change::put(Table::Broadcasts, draft_key(workspace, id), [])];
+        for segment in 0..audience.segments() {
+            changes.extend(audience.segment(workspace, id, segment));
+            if changes.len() >= SEGMENTS_AT_ONCE {
+                writer.commit(std::mem::take(&mut changes)).await?;
+            }
+        }
+        writer.commit(changes).await?;
+        Ok(())
+    }
+
+    /// Forgets what was written of a broadcast that was not made.
+    async fn forget_draft(&self, id: BroadcastId) -> Result<(), Unavailable> {
+        let changes =
+            self.read(move |store, workspace| draft_changes(store, workspace, id)).await?;
+        Ok(self.shared.writer.commit(changes).await?)
+    }
+}
+
+/// What forgets a broadcast that was not made.
+pub(crate) fn draft_changes(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = vec![Change::delete(Table::Broadcasts, draft_key(workspace, id))];
+    let prefix = record::parts_prefix(workspace, id);
+    store.scan(Table::BroadcastAudience, &prefix, None, Direction::Forward, &mut |key, _| {
+        changes.push(Change::delete(Table::BroadcastAudience, key));
+        ControlFlow::Continue(())
+    })?;
+    Ok(changes)
+}
+
+const fn refused(error: CreateBroadcastError) -> IdempotentError<CreateBroadcastError> {
+    IdempotentError::Refused(error)
+}
+
+fn emptied(audience: Audience) -> Audience {
+    let mut empty = Audience::new();
+    empty.variables = audience.variables.map(|_| Vec::new());
+    empty
+}
+
+/// The phones that have opted out.
+fn opted_out(store: &dyn Store, workspace: &WorkspaceId) -> Result<HashSet<u64>, StoreError> {
+    let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
+    let mut phones = HashSet::new();
+    store.scan(Table::Suppressions, &prefix, None, Direction::Forward, &mut |key, _| {
+        let phone = std::str::from_utf8(&key[prefix.len()..]).ok();
+        phones.extend(phone.and_then(|phone| phone.parse::<Phone>().ok()).map(Phone::as_u64));
+        ControlFlow::Continue(())
+    })?;
+    Ok(phones)
+}
+
+/// Whether every recipient's variables fit the template, if there is one.
+fn check_variables(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    new: &NewBroadcast,
+) -> Result<Result<(), CreateBroadcastError>, StoreError> {
+    let Some(all) = &new.audience.variables else { return Ok(Ok(())) };
+    let template = templates::read(store, workspace, &new.template, &new.language)?;
+    // Without one the command says so.
+    let Some(template) = template else { return Ok(Ok(())) };
+    for (variables, digits) in all.iter().zip(&new.audience.phones) {
+        let given = with_variables(&new.components, variables);
+        if let (Err(misfit), Ok(phone)) =
+            (parameters::fill(&template.components, &given), Phone::from_digits(*digits))
+        {
+            return Ok(Err(CreateBroadcastError::Variables { phone, misfit }));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The parameters of a recipient's message: its variables stand for those of the body.
+pub(crate) fn with_variables(components: &[Value], variables: &[Box<str>]) -> Vec<Value> {
+    if variables.is_empty() {
+        return components.to_vec();
+    }
+    let is_body = |component: &&Value| {
+        component["type"].as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("body"))
+    };
+    let others = components.iter().filter(|component| !is_body(component)).cloned();
+    let texts = variables.iter().map(|text| json!({ "type": "text", "text": text }));
+    let body = json!({ "type": "body", "parameters": texts.collect::<Vec<_>>() });
+    others.chain([body]).collect()
+}

@@ -1,0 +1,51 @@
+//! Broadcasts as a workspace's commands: made, controlled, and told of.
+
+mod committed;
+pub(crate) mod control;
+pub(crate) mod create;
+mod read;
+mod report;
+mod retry;
+
+use serde_json::json;
+
+use crate::broadcast::record::{Record, record_key};
+use crate::domain::{BroadcastId, EventKind, PublicEvent};
+use crate::store::Table;
+
+use super::command::Context;
+use super::messages::Unavailable;
+
+pub(super) use report::report;
+
+pub use control::BroadcastError;
+pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
+pub use read::{
+    Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
+};
+pub use retry::RetryBroadcastError;
+
+/// The broadcast's record.
+fn find(context: &Context<'_>, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
+    context.get_json(Table::Broadcasts, &record_key(&context.core.id, id))
+}
+
+fn save(context: &mut Context<'_>, record: &Record) {
+    let key = record_key(&context.core.id, record.id);
+    context.put_json(Table::Broadcasts, key, record);
+}
+
+/// Tells of a broadcast in the event log.
+fn tell(context: &mut Context<'_>, kind: EventKind, record: &Record) {
+    let mut data = json!({
+        "broadcast_id": record.id.to_string(),
+        "name": record.name,
+        "status": record.status.as_str(),
+        "total_recipients": record.total,
+    });
+    if let Some(reason) = &record.reason {
+        data["reason"] = (&**reason).into();
+    }
+    let data = data.to_string().into();
+    context.effects.tell(context.core.now(), PublicEvent::Other { kind, data });
+}

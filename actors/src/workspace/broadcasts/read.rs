@@ -1,0 +1,211 @@
+//! What is told of broadcasts: read from what is committed, without asking an actor.
+
+use std::ops::ControlFlow;
+
+use crate::broadcast::outcomes::Failed;
+use crate::broadcast::record::{self, BroadcastPolicy, BroadcastStatus, Record};
+use crate::channel::TemplateName;
+use crate::domain::{BroadcastId, MessageId, Phone, Timestamp};
+use crate::store::{Direction, StoreError, Table};
+
+use super::super::handle::Workspace;
+use super::super::messages::Unavailable;
+use super::super::records;
+use super::committed::Committed;
+use super::control::BroadcastError;
+
+/// A broadcast.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broadcast {
+    /// Its id.
+    pub id: BroadcastId,
+    /// Its name, for people.
+    pub name: Box<str>,
+    /// The template that it sends.
+    pub template: TemplateName,
+    /// What becomes of messages whose outcome a crash has swallowed.
+    pub policy: BroadcastPolicy,
+    /// Where it stands.
+    pub status: BroadcastStatus,
+    /// Why it was paused or ended, unless somebody asked for it.
+    pub reason: Option<Box<str>>,
+    /// Its recipients.
+    pub total_recipients: u32,
+    /// What became of them.
+    pub counts: BroadcastCounts,
+    /// Outcomes a second since it began; `None` before.
+    pub rate_per_second: Option<f64>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it is or was to begin, unless at once.
+    pub schedule_at: Option<Timestamp>,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// When it was over.
+    pub finished_at: Option<Timestamp>,
+    /// The broadcast whose failed recipients it sends to again.
+    pub retry_of: Option<BroadcastId>,
+}
+
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $variant:ident $field:ident;)*) => {
+        /// What became of a recipient.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum RecipientStatus { $($(#[$doc])* $variant,)* }
+
+        /// Recipients by what became of them: each is in one, and they add up to all.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct BroadcastCounts { $($(#[$doc])* pub $field: u32,)* }
+
+        impl RecipientStatus {
+            /// Every status.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The status as an answer spells it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($field),)* }
+            }
+        }
+
+        impl BroadcastCounts {
+            pub(super) fn add(&mut self, status: RecipientStatus) {
+                match status { $(RecipientStatus::$variant => self.$field += 1,)* }
+            }
+        }
+    };
+}
+
+statuses! {
+    /// Not sent yet, or the channel has not answered yet.
+    Pending pending;
+    /// The channel took it.
+    Sent sent;
+    /// It is on the recipient's device.
+    Delivered delivered;
+    /// The recipient has opened it.
+    Read read;
+    /// It was not sent, and never will be.
+    Failed failed;
+    /// It was handed over and no answer came.
+    Unknown unknown;
+    /// The recipient has opted out.
+    Suppressed suppressed;
+    /// The broadcast ended before it was sent.
+    Cancelled cancelled;
+}
+
+/// One recipient of a broadcast.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientRow {
+    /// Who.
+    pub to: Phone,
+    /// The message to it; `None` for one that gets none.
+    pub message_id: Option<MessageId>,
+    /// What became of it.
+    pub status: RecipientStatus,
+    /// Why it failed, if it did.
+    pub error: Option<RecipientError>,
+}
+
+/// Why a message to a recipient failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientError {
+    /// `channel_refused` or `not_sent_in_time`.
+    pub reason: &'static str,
+    /// The channel's own error code, where it gave one.
+    pub code: Option<u32>,
+    /// The channel's explanation; empty where it gave none.
+    pub details: Box<str>,
+}
+
+impl From<Failed> for RecipientError {
+    fn from(failed: Failed) -> Self {
+        let reason = if failed.refused { "channel_refused" } else { "not_sent_in_time" };
+        Self { reason, code: failed.code, details: failed.details }
+    }
+}
+
+/// A page of recipients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientsPage {
+    /// The rows of the page.
+    pub rows: Vec<RecipientRow>,
+    /// Rows of all pages.
+    pub total: usize,
+}
+
+impl BroadcastCounts {
+    /// Recipients that the channel has answered for, or will not.
+    pub(super) fn concluded(&self) -> u32 {
+        self.sent + self.delivered + self.read + self.failed + self.unknown
+    }
+}
+
+impl Workspace {
+    /// One broadcast.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, or not now.
+    pub async fn broadcast(&self, id: BroadcastId) -> Result<Broadcast, BroadcastError> {
+        let now = self.shared.clock.now();
+        let read = self.read(move |store, workspace| {
+            Committed::read(store, workspace, id)?.map(|found| found.broadcast(now)).transpose()
+        });
+        read.await?.ok_or(BroadcastError::NotFound)
+    }
+
+    /// Broadcasts, newest first: those after the first `skip`, at most `limit`, and how many there
+    /// are in all.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub async fn broadcasts(
+        &self,
+        skip: usize,
+        limit: usize,
+    ) -> Result<(Vec<Broadcast>, usize), Unavailable> {
+        let now = self.shared.clock.now();
+        self.read(move |store, workspace| {
+            let prefix = record::records_prefix(workspace);
+            let (mut found, mut total) = (Vec::new(), 0);
+            store.scan(
+                Table::Broadcasts,
+                &prefix,
+                None,
+                Direction::Backward,
+                &mut |_, value| {
+                    if total >= skip && found.len() < limit {
+                        found.push(records::decode::<Record>(value));
+                    }
+                    total += 1;
+                    ControlFlow::Continue(())
+                },
+            )?;
+            let read = |record: Result<Record, StoreError>| {
+                Committed::of(store, workspace, record?).broadcast(now)
+            };
+            let rows = found.into_iter().map(read).collect::<Result<_, _>>()?;
+            Ok((rows, total))
+        })
+        .await
+    }
+
+    /// A broadcast's recipients, those of one status or all.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is no such broadcast, or not now.
+    pub async fn broadcast_recipients(
+        &self,
+        id: BroadcastId,
+        status: Option<RecipientStatus>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<RecipientsPage, BroadcastError> {
+        let read = self.read(move |store, workspace| {
+            let found = Committed::read(store, workspace, id)?;
+            found.map(|found| found.page(status, skip, limit)).transpose()
+        });
+        read.await?.ok_or(BroadcastError::NotFound)
+    }
+}

@@ -1,0 +1,90 @@
+//! What the provider reports of a broadcast's messages.
+
+use serde_json::json;
+
+use crate::broadcast::outcomes::{Failed, Mark, Window};
+use crate::broadcast::record::{Record, WINDOW, message_id, window_key};
+use crate::broadcast::reports::{Report, Reports};
+use crate::channel::callback::Progress;
+use crate::domain::{BroadcastId, EventKind, PublicEvent};
+use crate::store::Table;
+
+use super::super::command::Context;
+use super::super::messages::Unavailable;
+use super::super::view::unreadable;
+use super::{find, save};
+
+/// Takes a report on the message to one recipient; one of a broadcast that nobody knows changes
+/// nothing.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(in crate::workspace) fn report(
+    context: &mut Context<'_>,
+    id: BroadcastId,
+    index: u32,
+    progress: &Progress,
+) -> Result<(), Unavailable> {
+    let Some(record) = find(context, id)?.filter(|record| index < record.sendable) else {
+        return Ok(());
+    };
+    let (report, failed) = match progress {
+        Progress::Sent => (Report::Sent, None),
+        Progress::Delivered => (Report::Delivered, None),
+        Progress::Read => (Report::Read, None),
+        Progress::Failed(failure) => (Report::Failed, Some(Failed::of(failure))),
+    };
+    let key = window_key(&context.core.id, id, index / WINDOW);
+    let stored = context.get(Table::BroadcastReports, &key)?;
+    let stored = stored.map(|bytes| Reports::decode(&bytes)).transpose().map_err(unreadable)?;
+    let mut reports = stored.unwrap_or_default();
+    let at = (index % WINDOW) as usize;
+    if !reports.take(at, report, failed) {
+        return Ok(());
+    }
+    context.put(Table::BroadcastReports, key.clone(), reports.encode());
+    if report == Report::Failed {
+        give_back(context, record, &key, at)?;
+    }
+    tell(context, id, index, report);
+    Ok(())
+}
+
+/// Gives back what a message cost that was taken and failed after all.
+fn give_back(
+    context: &mut Context<'_>,
+    record: Record,
+    window: &[u8],
+    at: usize,
+) -> Result<(), Unavailable> {
+    if !record.settled {
+        let reported_failed = record.reported_failed + 1;
+        save(context, &Record { reported_failed, ..record });
+        return Ok(());
+    }
+    let window = context.get(Table::BroadcastOutcomes, window)?;
+    let window = window.map(|bytes| Window::decode(&bytes)).transpose().map_err(unreadable)?;
+    let mark = window.and_then(|window| window.mark(at));
+    if matches!(mark, Some(Mark::Sent | Mark::Unknown)) {
+        let credits = context.core.credits.saturating_add(record.price);
+        context.core.set_credits(credits, context.effects);
+    }
+    Ok(())
+}
+
+fn tell(context: &mut Context<'_>, id: BroadcastId, index: u32, report: Report) {
+    let (kind, status) = match report {
+        // Its own answer said so.
+        Report::Sent => return,
+        Report::Delivered => (EventKind::MessageDelivered, "delivered"),
+        Report::Read => (EventKind::MessageRead, "read"),
+        Report::Failed => (EventKind::MessageFailed, "failed"),
+    };
+    let data = json!({
+        "message_id": message_id(id, index).to_string(),
+        "broadcast_id": id.to_string(),
+        "status": status,
+    });
+    let data = data.to_string().into();
+    context.effects.tell(context.core.now(), PublicEvent::Other { kind, data });
+}

@@ -1,0 +1,84 @@
+//! Sending to those that a broadcast has failed for.
+
+use crate::broadcast::Audience;
+use crate::domain::BroadcastId;
+
+use super::super::handle::Workspace;
+use super::super::idempotency::IdempotentError;
+use super::committed::Committed;
+use super::control::BroadcastError;
+use super::create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
+use super::read::RecipientStatus;
+
+/// Why a broadcast was not sent again to those that it has failed for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RetryBroadcastError {
+    /// The broadcast cannot be taken up again.
+    #[error(transparent)]
+    Broadcast(#[from] BroadcastError),
+    /// The new one cannot be made.
+    #[error(transparent)]
+    Create(#[from] CreateBroadcastError),
+}
+
+impl From<super::super::messages::Unavailable> for RetryBroadcastError {
+    fn from(why: super::super::messages::Unavailable) -> Self {
+        Self::Broadcast(why.into())
+    }
+}
+
+impl Workspace {
+    /// Makes a new broadcast to the recipients that one which is over has failed for.
+    ///
+    /// # Errors
+    /// [`RetryBroadcastError`]: there is none, it is not over, nothing has failed, or what
+    /// [`create_broadcast`](Self::create_broadcast) refuses.
+    pub async fn retry_broadcast(
+        &self,
+        id: BroadcastId,
+    ) -> Result<BroadcastMade, RetryBroadcastError> {
+        let workspace = self.clone();
+        crate::engine::detached(async move { workspace.retry_attached(id).await }).await
+    }
+
+    async fn retry_attached(&self, id: BroadcastId) -> Result<BroadcastMade, RetryBroadcastError> {
+        let read = self.read(move |store, workspace| {
+            let Some(found) = Committed::read(store, workspace, id)? else {
+                return Ok(Err(BroadcastError::NotFound));
+            };
+            if !found.record.settled {
+                return Ok(Err(BroadcastError::WrongState(found.record.status)));
+            }
+            let mut failed = Vec::new();
+            found.visit(&mut |index, status, _| {
+                if status == RecipientStatus::Failed {
+                    failed.push(index);
+                }
+            })?;
+            let mut audience = Audience::new();
+            found.recipients(failed.into_iter(), &mut |_, phone, variables| {
+                audience.add(phone, variables.into());
+            })?;
+            if audience.is_empty() {
+                return Ok(Err(BroadcastError::NothingFailed));
+            }
+            Ok(Ok((found.record, audience)))
+        });
+        let (record, audience) = read.await??;
+        let new = NewBroadcast {
+            name: record.name,
+            template: record.template.name,
+            language: record.template.language,
+            components: record.components,
+            audience,
+            schedule_at: None,
+            policy: record.policy,
+        };
+        match self.create_broadcast_attached(new, None, Some(id)).await {
+            Ok(made) => Ok(made.answer),
+            Err(IdempotentError::Refused(error)) => Err(error.into()),
+            // There is no key.
+            Err(_) => Err(BroadcastError::NotFound.into()),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Where one-time passwords of a workspace may go.
+
+use std::borrow::Cow;
+
+use postrider_actors::domain::destination::PREFIXES_MAX;
+use postrider_actors::domain::{Destinations, Prefix};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::workspace;
+use crate::http::error::ApiError;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+
+/// Where one-time passwords may go, by the first digits of phones: a country calling code, or a
+/// part of a country such as 1876.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[schema(as = Destinations)]
+pub(crate) struct DestinationsBody<'a> {
+    /// Only here; empty: everywhere.
+    #[serde(borrow, default)]
+    #[schema(value_type = Vec<String>, example = json!(["49", "43"]), max_items = 1000)]
+    allow: Vec<Cow<'a, str>>,
+    /// Not here, whatever is allowed.
+    #[serde(borrow, default)]
+    #[schema(value_type = Vec<String>, example = json!(["1876"]), max_items = 1000)]
+    deny: Vec<Cow<'a, str>>,
+}
+
+fn prefixes(field: &str, texts: &[Cow<'_, str>]) -> Result<Vec<Prefix>, ApiError> {
+    if texts.len() > PREFIXES_MAX {
+        let rule = format_args!("must have at most {PREFIXES_MAX} entries");
+        return Err(ApiError::field(field, rule));
+    }
+    let parse = |(index, text): (usize, &Cow<'_, str>)| {
+        text.parse().map_err(|error| ApiError::field(&format!("{field}[{index}]"), error))
+    };
+    texts.iter().enumerate().map(parse).collect()
+}
+
+fn told(destinations: &Destinations) -> Reply {
+    let texts = |prefixes: &[Prefix]| -> Vec<Cow<'static, str>> {
+        prefixes.iter().map(|prefix| prefix.to_string().into()).collect()
+    };
+    let Destinations { allow, deny } = destinations;
+    Reply::ok(&DestinationsBody { allow: texts(allow), deny: texts(deny) })
+}
+
+#[utoipa::path(
+    put,
+    path = "/admin/v1/workspaces/{workspace}/destinations",
+    operation_id = "setDestinations",
+    tag = "Administration",
+    summary = "Set where one-time passwords of a workspace may go",
+    description = "A list that is left out is empty. One to anywhere else is answered 422 with the reason `destination_blocked`, and \
+                   costs nothing.",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = DestinationsBody,
+    responses((status = 200, description = "The destinations in force", body = DestinationsBody))
+)]
+pub(crate) async fn set(mut call: Call<()>) -> Answer {
+    let destinations = {
+        let body: DestinationsBody<'_> = call.json()?;
+        Destinations { allow: prefixes("allow", &body.allow)?, deny: prefixes("deny", &body.deny)? }
+    };
+    let id = workspace(&mut call).await?;
+    Ok(told(&call.edge.engine.admin().set_destinations(&id, destinations).await?))
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/workspaces/{workspace}/destinations",
+    operation_id = "readDestinations",
+    tag = "Administration",
+    summary = "Read where one-time passwords of a workspace may go",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    responses((status = 200, description = "The destinations in force", body = DestinationsBody))
+)]
+pub(crate) async fn read(mut call: Call<()>) -> Answer {
+    let id = workspace(&mut call).await?;
+    Ok(told(&call.edge.engine.admin().destinations(&id).await?))
+}

@@ -1,0 +1,75 @@
+//! Holding, going on with, stopping and repeating a broadcast.
+
+use std::sync::Arc;
+
+use postrider_actors::Caller;
+
+use super::create::BroadcastMadeAnswer;
+use super::named;
+use super::read::{BroadcastRow, shown};
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+
+#[utoipa::path(
+    post,
+    path = "/v1/messaging/broadcasts/{broadcast_id}/pause",
+    operation_id = "pauseBroadcast",
+    tag = "Messaging",
+    summary = "Hold a broadcast",
+    description = "Nothing more of it is begun; what is with the number already still goes out.",
+    params(("broadcast_id" = String, Path, description = "The broadcast's id")),
+    responses((status = 200, description = "It is paused", body = BroadcastRow))
+)]
+pub(crate) async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
+    let id = named(&mut call).await?;
+    call.caller.workspace.pause_broadcast(id).await?;
+    shown(&call, id).await
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/messaging/broadcasts/{broadcast_id}/resume",
+    operation_id = "resumeBroadcast",
+    tag = "Messaging",
+    summary = "Go on with a paused broadcast",
+    params(("broadcast_id" = String, Path, description = "The broadcast's id")),
+    responses((status = 200, description = "It goes on", body = BroadcastRow))
+)]
+pub(crate) async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
+    let id = named(&mut call).await?;
+    call.caller.workspace.resume_broadcast(id).await?;
+    shown(&call, id).await
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/messaging/broadcasts/{broadcast_id}/cancel",
+    operation_id = "cancelBroadcast",
+    tag = "Messaging",
+    summary = "Stop a broadcast for good",
+    description = "What is not with the number yet is not sent, and its credits are given back.",
+    params(("broadcast_id" = String, Path, description = "The broadcast's id")),
+    responses((status = 200, description = "It is cancelled", body = BroadcastRow))
+)]
+pub(crate) async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
+    let id = named(&mut call).await?;
+    call.caller.workspace.cancel_broadcast(id).await?;
+    shown(&call, id).await
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/messaging/broadcasts/{broadcast_id}/retry",
+    operation_id = "retryBroadcast",
+    tag = "Messaging",
+    summary = "Send again to those that failed",
+    description = "Makes a new broadcast to the recipients whose messages failed, of one that is \
+                   over. Answers 409 when there are none.",
+    params(("broadcast_id" = String, Path, description = "The broadcast's id")),
+    responses((status = 200, description = "The new broadcast", body = BroadcastMadeAnswer))
+)]
+pub(crate) async fn retry(mut call: Call<Arc<Caller>>) -> Answer {
+    let id = named(&mut call).await?;
+    let made = call.caller.workspace.retry_broadcast(id).await?;
+    Ok(Reply::ok(&BroadcastMadeAnswer::from(made)))
+}

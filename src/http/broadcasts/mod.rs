@@ -1,0 +1,82 @@
+//! Broadcasts: one template to many recipients.
+
+pub(crate) mod control;
+pub(crate) mod create;
+pub(crate) mod read;
+mod recipients;
+
+use std::sync::Arc;
+
+use postrider_actors::domain::BroadcastId;
+use postrider_actors::{BroadcastError, Caller, CreateBroadcastError, RetryBroadcastError};
+
+use super::auth::Key;
+use super::error::{ApiError, Code};
+use super::pipeline::{BodySize, Call};
+use super::route::Routes;
+use super::templates::unusable;
+
+pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
+    routes
+        .post_sized("/v1/messaging/broadcasts", BodySize::Broadcast, create::create)
+        .get("/v1/messaging/broadcasts", read::list)
+        .get("/v1/messaging/broadcasts/{broadcast_id}", read::read)
+        .get("/v1/messaging/broadcasts/{broadcast_id}/recipients", read::recipients)
+        .post("/v1/messaging/broadcasts/{broadcast_id}/pause", control::pause)
+        .post("/v1/messaging/broadcasts/{broadcast_id}/resume", control::resume)
+        .post("/v1/messaging/broadcasts/{broadcast_id}/cancel", control::cancel)
+        .post("/v1/messaging/broadcasts/{broadcast_id}/retry", control::retry)
+}
+
+/// The broadcast that the path names; it may not exist.
+async fn named(call: &mut Call<Arc<Caller>>) -> Result<BroadcastId, ApiError> {
+    call.path("broadcast_id", "no such broadcast").await
+}
+
+impl From<CreateBroadcastError> for ApiError {
+    fn from(error: CreateBroadcastError) -> Self {
+        let message = error.to_string();
+        match error {
+            CreateBroadcastError::NoRecipients => {
+                Self::field("recipients", "must have at least one entry")
+            }
+            CreateBroadcastError::TooManyRecipients(most) => {
+                Self::field("recipients", format_args!("must have at most {most} entries"))
+            }
+            CreateBroadcastError::Past => Self::field("schedule_at", "must not be in the past"),
+            CreateBroadcastError::Variables { phone, misfit } => Self::field(
+                "recipients",
+                format_args!("must have variables that fit the template: of {phone}, {misfit}"),
+            ),
+            CreateBroadcastError::Template(error) => unusable(error, ""),
+            CreateBroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            CreateBroadcastError::InsufficientCredits { .. } => {
+                Self::new(Code::InsufficientCredits, message)
+            }
+            CreateBroadcastError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<BroadcastError> for ApiError {
+    fn from(error: BroadcastError) -> Self {
+        let message = error.to_string();
+        match error {
+            BroadcastError::NotFound => Self::new(Code::NotFound, message),
+            BroadcastError::WrongState(_) | BroadcastError::NothingFailed => {
+                Self::new(Code::Conflict, message)
+            }
+            BroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            BroadcastError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<RetryBroadcastError> for ApiError {
+    fn from(error: RetryBroadcastError) -> Self {
+        match error {
+            RetryBroadcastError::Broadcast(error) => error.into(),
+            RetryBroadcastError::Create(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What is told of broadcasts.
+
+use std::sync::Arc;
+
+use postrider_actors::domain::{BroadcastId, Timestamp};
+use postrider_actors::{
+    Broadcast, BroadcastCounts, BroadcastPolicy, Caller, RecipientError, RecipientRow,
+    RecipientStatus,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::named;
+use crate::http::error::ApiError;
+use crate::http::list::Page;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+
+/// A broadcast.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Broadcast)]
+pub(crate) struct BroadcastRow {
+    /// Its id.
+    #[schema(example = "brd_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    broadcast_id: String,
+    /// Its name, for people.
+    name: Box<str>,
+    /// The template's name.
+    template_name: Box<str>,
+    /// The template's language.
+    language: Box<str>,
+    /// `at_most_once` or `at_least_once`.
+    policy: &'static str,
+    /// `scheduled`, `queued`, `sending`, `paused`, `completed`, `cancelled` or `failed`.
+    #[schema(example = "sending")]
+    status: &'static str,
+    /// Its recipients, each counted once.
+    total_recipients: u32,
+    /// What became of them: each is in one, and they add up to `total_recipients`.
+    counts: CountsRow,
+    /// Outcomes a second since it began; null before.
+    rate_per_second: Option<f64>,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// When it is or was to begin; null for one that began at once.
+    #[schema(format = DateTime)]
+    schedule_at: Option<String>,
+    /// When it began.
+    #[schema(format = DateTime)]
+    started_at: Option<String>,
+    /// When it was over.
+    #[schema(format = DateTime)]
+    finished_at: Option<String>,
+    /// Why it was paused or ended; null if somebody asked for it, and while all is well.
+    reason: Option<Box<str>>,
+    /// The broadcast whose failed recipients it sends to again; null for others.
+    retry_of: Option<String>,
+}
+
+/// Recipients by what became of them.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BroadcastCounts)]
+pub(crate) struct CountsRow {
+    /// Not sent yet, or not answered for yet.
+    pending: u32,
+    /// The channel took it.
+    sent: u32,
+    /// It is on the recipient's device.
+    delivered: u32,
+    /// The recipient has opened it.
+    read: u32,
+    /// It was not sent, and never will be.
+    failed: u32,
+    /// It was handed over and no answer came.
+    unknown: u32,
+    /// The recipient has opted out.
+    suppressed: u32,
+    /// The broadcast ended before it was sent.
+    cancelled: u32,
+}
+
+/// A recipient of a broadcast.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BroadcastRecipient)]
+pub(crate) struct RecipientAnswer {
+    /// Who.
+    #[schema(example = "+15550123456")]
+    to: String,
+    /// The message to it; null for one that has opted out.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    message_id: Option<String>,
+    /// `pending`, `sent`, `delivered`, `read`, `failed`, `unknown`, `suppressed` or `cancelled`.
+    #[schema(example = "sent")]
+    status: &'static str,
+    /// Why it failed; null if it did not.
+    error: Option<RecipientErrorAnswer>,
+}
+
+/// Why a message to a recipient failed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BroadcastRecipientError)]
+pub(crate) struct RecipientErrorAnswer {
+    /// `channel_refused` or `not_sent_in_time`.
+    #[schema(example = "channel_refused")]
+    reason: &'static str,
+    /// The channel's error code, where it gave one.
+    #[schema(example = 131_026)]
+    code: Option<u32>,
+    /// The channel's explanation; empty where it gave none.
+    details: Box<str>,
+}
+
+/// A page of broadcasts.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what a page of them is")]
+pub(crate) struct BroadcastsAnswer {
+    /// The rows of the page, newest first.
+    data: Vec<BroadcastRow>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+}
+
+/// A page of recipients.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what a page of them is")]
+pub(crate) struct RecipientsAnswer {
+    /// The rows of the page.
+    data: Vec<RecipientAnswer>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+}
+
+impl From<BroadcastCounts> for CountsRow {
+    fn from(counts: BroadcastCounts) -> Self {
+        let BroadcastCounts {
+            pending,
+            sent,
+            delivered,
+            read,
+            failed,
+            unknown,
+            suppressed,
+            cancelled,
+        } = counts;
+        Self { pending, sent, delivered, read, failed, unknown, suppressed, cancelled }
+    }
+}
+
+impl From<Broadcast> for BroadcastRow {
+    fn from(found: Broadcast) -> Self {
+        let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        Self {
+            broadcast_id: found.id.to_string(),
+            name: found.name,
+            template_name: found.template.name,
+            language: found.template.language,
+            policy: match found.policy {
+                BroadcastPolicy::AtMostOnce => "at_most_once",
+                BroadcastPolicy::AtLeastOnce => "at_least_once",
+            },
+            status: found.status.as_str(),
+            total_recipients: found.total_recipients,
+            counts: found.counts.into(),
+            rate_per_second: found.rate_per_second,
+            created_at: found.created_at.to_string(),
+            schedule_at: time(found.schedule_at),
+            started_at: time(found.started_at),
+            finished_at: time(found.finished_at),
+            reason: found.reason,
+            retry_of: found.retry_of.map(|id| id.to_string()),
+        }
+    }
+}
+
+impl From<RecipientRow> for RecipientAnswer {
+    fn from(row: RecipientRow) -> Self {
+        let error = |RecipientError { reason, code, details }| RecipientErrorAnswer {
+            reason,
+            code,
+            details,
+        };
+        Self {
+            to: row.to.to_string(),
+            message_id: row.message_id.map(|id| id.to_string()),
+            status: row.status.as_str(),
+            error: row.error.map(error),
+        }
+    }
+}
+
+/// The answer that tells of a broadcast.
+pub(super) async fn shown(call: &Call<Arc<Caller>>, id: BroadcastId) -> Answer {
+    let found = call.caller.workspace.broadcast(id).await?;
+    Ok(Reply::ok(&BroadcastRow::from(found)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/messaging/broadcasts",
+    operation_id = "listBroadcasts",
+    tag = "Messaging",
+    summary = "List the broadcasts",
+    params(
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page, newest first", body = BroadcastsAnswer))
+)]
+pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let (rows, total) = call.caller.workspace.broadcasts(page.skip(), page.limit()).await?;
+    let rows = rows.into_iter().map(BroadcastRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, total)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/messaging/broadcasts/{broadcast_id}",
+    operation_id = "readBroadcast",
+    tag = "Messaging",
+    summary = "Where a broadcast stands",
+    params(("broadcast_id" = String, Path, description = "The broadcast's id")),
+    responses((status = 200, description = "The broadcast", body = BroadcastRow))
+)]
+pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+    let id = named(&mut call).await?;
+    shown(&call, id).await
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/messaging/broadcasts/{broadcast_id}/recipients",
+    operation_id = "listBroadcastRecipients",
+    tag = "Messaging",
+    summary = "What became of a broadcast's recipients",
+    params(
+        ("broadcast_id" = String, Path, description = "The broadcast's id"),
+        ("status" = Option<String>, Query, description = "Only those: `pending`, `sent`, \
+         `delivered`, `read`, `failed`, `unknown`, `suppressed` or `cancelled`"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of recipients", body = RecipientsAnswer))
+)]
+pub(crate) async fn recipients(mut call: Call<Arc<Caller>>) -> Answer {
+    let query = call.query()?;
+    let page = Page::of(&query)?;
+    let status = match query.text("status")? {
+        None => None,
+        Some(text) => {
+            let known = RecipientStatus::ALL.iter().find(|known| known.as_str() == text);
+            Some(*known.ok_or_else(|| {
+                let words: Vec<_> = RecipientStatus::ALL.iter().map(|one| one.as_str()).collect();
+                ApiError::field("status", format_args!("must be one of {}", words.join(", ")))
+            })?)
+        }
+    };
+    let id = named(&mut call).await?;
+    let workspace = &call.caller.workspace;
+    let found = workspace.broadcast_recipients(id, status, page.skip(), page.limit()).await?;
+    let rows = found.rows.into_iter().map(RecipientAnswer::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
