@@ -212,14 +212,7 @@ fn engine_options(
             kept_for: settings.events.kept_days,
             kept_max: settings.events.kept_max,
         },
-        webhooks: WebhookOptions {
-            addresses: AddressRules {
-                allow_http: settings.webhooks.allow_http,
-                allowed_subnets: settings.webhooks.allowed_subnets.clone(),
-            },
-            requests_max: settings.webhooks.requests_max,
-            timeout: settings.webhooks.timeout_seconds,
-        },
+        webhooks: webhook_options(settings),
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),
@@ -229,4 +222,15 @@ fn engine_options(
         recorder: Some(metrics.recorder()),
         ..defaults
     })
+}
+
+fn webhook_options(settings: &Settings) -> WebhookOptions {
+    WebhookOptions {
+        addresses: AddressRules {
+            allow_http: settings.webhooks.allow_http,
+            allowed_subnets: settings.webhooks.allowed_subnets.clone(),
+        },
+        requests_max: settings.webhooks.requests_max,
+        timeout: settings.webhooks.timeout_seconds,
+    }
 }
