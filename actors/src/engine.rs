@@ -22,13 +22,13 @@ use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::webhook::{WebhookOptions, Webhooks};
-use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::guard::{Guard, GuardOptions};
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
+use crate::workspace::{EventOptions, Workspace};
 
 mod callbacks;
 mod health;
@@ -113,6 +113,8 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// How much of the event logs is kept.
+    pub events: EventOptions,
     /// How webhooks are delivered.
     pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
@@ -160,6 +162,7 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            events: EventOptions::default(),
             webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             channel: None,
@@ -222,6 +225,7 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) events: EventOptions,
     pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
     /// How people opt out of messages, and in again.

@@ -130,6 +130,6 @@ pub use workspace::{
     ReplyError, UpdateConversationError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
+    EventEntry, EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable,
+    Route, Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

@@ -10,6 +10,7 @@ mod conversations;
 mod docs;
 mod drain;
 mod error;
+mod event_stream;
 mod events;
 mod health;
 mod limits;
@@ -27,6 +28,7 @@ mod segments;
 mod suppressions;
 mod templates;
 mod webhook_deliveries;
+mod webhook_document;
 mod webhooks;
 
 use std::sync::Arc;

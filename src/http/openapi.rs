@@ -11,9 +11,10 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
+use super::webhook_document::Deliveries;
 use super::{
-    admin, broadcasts, channels, contacts, conversations, docs, events, health, messages, otp,
-    sandbox, segments, suppressions, templates, webhook_deliveries, webhooks,
+    admin, broadcasts, channels, contacts, conversations, docs, event_stream, events, health,
+    messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -48,7 +49,7 @@ use super::{
         broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
         broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
         broadcasts::control::cancel, broadcasts::control::retry,
-        events::list,
+        events::list, event_stream::stream,
         webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
         webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
         webhook_deliveries::list,
@@ -84,7 +85,7 @@ use super::{
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     ),
-    modifiers(&SecondForm, &Shared)
+    modifiers(&SecondForm, &Shared, &Deliveries)
 )]
 struct Interface;
 

@@ -15,7 +15,7 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, CloudApi, Guard, Log, Messages, OptOut, Prices,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, Events, Guard, Log, Messages, OptOut, Prices,
     SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
@@ -52,6 +52,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[events]`
+    pub events: Events,
     /// `[webhooks]`
     pub webhooks: WebhooksSettings,
     /// `[cloud_api]`
@@ -123,6 +125,7 @@ impl Settings {
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            events: Events::build(layers)?,
             webhooks: WebhooksSettings::build(layers)?,
             cloud_api: CloudApi::build(layers)?,
             shutdown: Shutdown::build(layers)?,

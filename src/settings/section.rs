@@ -222,6 +222,15 @@ section! {
 }
 
 section! {
+    /// How much of the event logs is kept.
+    Events = "events"
+    /// For how long.
+    kept_days: Duration = value::days, "a whole number from 1 to 3650";
+    /// Events of a workspace, at the most.
+    kept_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
+}
+
+section! {
     /// How events are delivered.
     WebhooksSettings = "webhooks"
     /// Whether `http` is allowed beside `https`.
@@ -326,7 +335,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 16] = [
+pub(super) static SECTIONS: [SectionSpec; 17] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -339,6 +348,7 @@ pub(super) static SECTIONS: [SectionSpec; 16] = [
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,
+    Events::SPEC,
     WebhooksSettings::SPEC,
     CloudApi::SPEC,
     Shutdown::SPEC,

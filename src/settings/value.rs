@@ -142,6 +142,10 @@ pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }
 
+pub(super) fn days(raw: &Raw) -> Option<Duration> {
+    whole(1..=3650)(raw).map(|days: u64| Duration::from_secs(days * 24 * 3600))
+}
+
 pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.parse().ok()).collect()

@@ -171,7 +171,7 @@ async fn large_and_endless_answers_are_not_read_to_their_end() {
     let server = crate::world::TestServer::with(&off).await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());
     sink.next("/", [Answer::Gigabyte, Answer::Drip, Answer::Hang]);
-    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let (id, _) = register(&api, &sink.url("/"), json!({"ordered": true})).await;
     events(&api, 3).await;
     let mut rows = deliveries(&api, &id, 3).await;
     // They may be under way together, and then end in any order.

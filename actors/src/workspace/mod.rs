@@ -30,6 +30,7 @@ mod prefixes;
 mod receive;
 pub(crate) mod records;
 mod reported;
+mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
@@ -56,6 +57,7 @@ pub use conversations::{
 };
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use retention::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
