@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::channel::callback::TemplateUpdate;
+use crate::channel::cloud_api::ListError;
 use crate::channel::{TemplateContent, TemplateName};
 use crate::domain::template::parameters::{self, Filled};
 use crate::domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
@@ -62,6 +63,9 @@ pub enum TemplateError {
     /// There is none of that name and language.
     #[error("no such template")]
     NoSuchTemplate,
+    /// The provider does not tell what it has.
+    #[error(transparent)]
+    Provider(#[from] ListError),
     /// It cannot be done now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -205,6 +209,34 @@ fn set_status(context: &mut Context<'_>, template: Template, status: TemplateSta
     template
 }
 
+/// Takes a template as the provider lists it, whether or not it is there.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(super) fn put_listed(
+    context: &mut Context<'_>,
+    listed: NewTemplate,
+) -> Result<(), Unavailable> {
+    let NewTemplate { name, language, category, status, components } = listed;
+    let known = find_template(context, &name, &language)?;
+    // A new one has its status from the beginning.
+    let before = known.as_ref().map_or(status, |template| template.status);
+    let same =
+        |template: &Template| template.category == category && template.components == components;
+    if known.as_ref().is_some_and(same) {
+        if let Some(template) = known {
+            set_status(context, template, status);
+        }
+        return Ok(());
+    }
+    let updated_at = context.now();
+    let template = Template { name, language, category, status: before, components, updated_at };
+    let key = key(&context.core.id, &template.name, &template.language);
+    context.put_json(Table::Templates, key, &template);
+    set_status(context, template, status);
+    Ok(())
+}
+
 struct CreateTemplate(NewTemplate);
 
 impl Command for CreateTemplate {
@@ -285,14 +317,5 @@ impl Workspace {
     ) -> Result<Template, TemplateError> {
         let (name, language) = (name.into(), language.into());
         self.perform(SetTemplateStatus { name, language, status }).await
-    }
-
-    /// Brings the templates up to date with the channel's, and gives all of them. A sandbox number
-    /// has none but those that are there.
-    ///
-    /// # Errors
-    /// [`TemplateError`]: not now.
-    pub async fn sync_templates(&self) -> Result<Vec<Template>, TemplateError> {
-        Ok(self.templates().await?)
     }
 }
