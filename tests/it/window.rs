@@ -44,7 +44,7 @@ async fn what_a_customer_writes_is_an_event() {
     let api = server.workspace("acme").await;
     let body = json!({"from": PHONE, "text": "Is it \"open\"?", "name": "Ada"});
     let received = api.post(INBOUND, body).await.ok();
-    let events = api.get("/v1/events").await.ok();
+    let events = api.get("/v1/events?type=message.received").await.ok();
     let event = &events["data"][0];
     assert_eq!(event["type"], "message.received");
     let data = &event["data"];
