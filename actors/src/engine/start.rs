@@ -61,13 +61,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
-    let workspaces = Workspaces::default();
-    for id in opened.workspaces {
-        workspaces.add(id);
-    }
-    for slot in opened.damaged.iter().filter_map(|id| workspaces.slot(id)) {
-        slot.enter();
-    }
+    let workspaces = entries(opened.workspaces, &opened.damaged);
     let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| Snapshots {
         dir: Arc::clone(dir),
         store: Arc::clone(&opened.store),
@@ -130,6 +124,18 @@ async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
     let following = move || shared.webhooks.follow_all(&shared.workspaces.all());
     let followed = tokio::task::spawn_blocking(following).await;
     Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
+}
+
+/// The directory of workspaces.
+fn entries(ids: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
+    let workspaces = Workspaces::default();
+    for id in ids {
+        workspaces.add(id);
+    }
+    for slot in damaged.iter().filter_map(|id| workspaces.slot(id)) {
+        slot.enter();
+    }
+    workspaces
 }
 
 /// The numbers that are connected.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::channel::callback::TemplateUpdate;
+use crate::channel::cloud_api::ListedTemplate;
 use crate::channel::{TemplateContent, TemplateName};
 use crate::domain::template::parameters::{self, Filled};
 use crate::domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
@@ -17,6 +18,9 @@ use super::command::{Command, Context};
 use super::handle::Workspace;
 use super::messages::Unavailable;
 use super::records;
+
+/// Most listed templates that are taken up in one commit.
+const LISTED_MAX: usize = 50;
 
 /// A template, as the channel knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -224,6 +228,41 @@ impl Command for CreateTemplate {
     }
 }
 
+struct TakeTemplates(Vec<ListedTemplate>);
+
+impl Command for TakeTemplates {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        for listed in self.0 {
+            let category = listed.category.to_ascii_lowercase().parse();
+            let status = TemplateStatus::from_channel(&listed.status);
+            let components = serde_json::from_str(&listed.components);
+            let (Ok(category), Some(status), Ok(components)) = (category, status, components)
+            else {
+                tracing::warn!(template = %listed.name, "a listed template is not understood");
+                continue;
+            };
+            if !may_be_one(&listed.name, &listed.language) {
+                continue;
+            }
+            let ListedTemplate { name, language, .. } = listed;
+            let known = find_template(context, &name, &language)?;
+            let updated_at = known.as_ref().map_or(context.now(), |known| known.updated_at);
+            let before = known.as_ref().map_or(status, |known| known.status);
+            let template =
+                Template { name, language, category, status: before, components, updated_at };
+            if known.as_ref() != Some(&template) {
+                let key = key(&context.core.id, &template.name, &template.language);
+                context.put_json(Table::Templates, key, &template);
+            }
+            set_status(context, template, status);
+        }
+        Ok(())
+    }
+}
+
 struct SetTemplateStatus {
     name: Box<str>,
     language: Box<str>,
@@ -287,12 +326,16 @@ impl Workspace {
         self.perform(SetTemplateStatus { name, language, status }).await
     }
 
-    /// Brings the templates up to date with the channel's, and gives all of them. A sandbox number
-    /// has none but those that are there.
-    ///
-    /// # Errors
-    /// [`TemplateError`]: not now.
-    pub async fn sync_templates(&self) -> Result<Vec<Template>, TemplateError> {
-        Ok(self.templates().await?)
+    /// Takes templates as the provider lists them: new ones are added, the others changed.
+    pub(crate) async fn take_templates(
+        &self,
+        listed: Vec<ListedTemplate>,
+    ) -> Result<(), Unavailable> {
+        let mut listed = listed.into_iter().peekable();
+        while listed.peek().is_some() {
+            let some = listed.by_ref().take(LISTED_MAX).collect();
+            self.perform(TakeTemplates(some)).await?;
+        }
+        Ok(())
     }
 }
