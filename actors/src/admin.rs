@@ -24,7 +24,7 @@ use crate::workspace::records::{self, Profile};
 use crate::workspace::{Workspace, WorkspaceSettings};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
-pub use provider::{AskError, SyncTemplatesError};
+pub use provider::AskError;
 
 /// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.
 pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);

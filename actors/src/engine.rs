@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -25,7 +24,7 @@ use crate::supervise::NurseryMessage;
 use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
-use crate::workspace::guard::GuardOptions;
+use crate::workspace::guard::{Guard, GuardOptions};
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
@@ -34,6 +33,7 @@ use crate::workspace::slot::{Admission, Slot};
 mod callbacks;
 mod health;
 mod prices;
+mod reseal;
 mod root;
 mod start;
 mod stop;
@@ -213,9 +213,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) prices: Prices,
     pub(crate) messages: MessageOptions,
-    pub(crate) guard: GuardOptions,
-    /// How often suspiciously many codes to one country were noticed.
-    pub(crate) suspicions: AtomicU64,
+    pub(crate) guard: Guard,
     pub(crate) otps_per_workspace_max: usize,
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,

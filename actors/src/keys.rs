@@ -41,6 +41,11 @@ impl MasterKeys {
         CodeKeys { keys: self.keys.iter().map(derive).collect(), current: self.current }
     }
 
+    /// Whether there are earlier ones than the current.
+    pub(crate) fn has_earlier(&self) -> bool {
+        self.keys.len() > 1
+    }
+
     /// The current version, and the key that is derived from it for one purpose.
     pub(crate) fn current_for(&self, purpose: &[u8]) -> (u8, [u8; 32]) {
         // There is one of the current version always.

@@ -83,8 +83,7 @@ mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
 pub use admin::{
-    Admin, AdminError, AskError, CreateWorkspaceError, SyncTemplatesError, TIME_MAX, WorkspaceInfo,
-    WorkspaceState,
+    Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
 pub use broadcast::{Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables};
 pub use channel::cloud_api::{

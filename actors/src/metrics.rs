@@ -66,7 +66,7 @@ impl Figures {
         self.commits.absolute(stats.groups);
         self.batches.absolute(stats.batches);
         self.bytes.absolute(stats.bytes);
-        self.suspicions.absolute(shared.suspicions.load(Ordering::Relaxed));
+        self.suspicions.absolute(shared.guard.suspicions.load(Ordering::Relaxed));
         self.in_flight.set(shared.admission.in_flight() as f64);
         let live = shared.workspaces.all().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);

@@ -48,6 +48,13 @@ impl Sealed {
         Self { key_version, text: STANDARD_NO_PAD.encode([&nonce[..], &encrypted].concat()) }
     }
 
+    /// The same secret under the current master key, if it is under an earlier one and can be read.
+    pub(crate) fn resealed(&self, keys: &MasterKeys, place: &[u8]) -> Option<Self> {
+        let is_current = self.key_version == keys.current_for(PURPOSE).0;
+        let secret = if is_current { None } else { self.open(keys, place).ok() };
+        secret.map(|secret| Self::seal(keys, place, &secret))
+    }
+
     /// Decrypts it.
     pub(crate) fn open(&self, keys: &MasterKeys, place: &[u8]) -> Result<Vec<u8>, OpenError> {
         let version = self.key_version;
@@ -77,6 +84,9 @@ mod tests {
         assert_eq!(sealed.open(&rotated, b"here").as_deref(), Ok(&b"hush"[..]));
         let again = Sealed::seal(&rotated, b"here", b"hush");
         assert_eq!(again.key_version, 2);
+        assert_eq!(again.resealed(&rotated, b"here"), None);
+        assert_eq!(sealed.resealed(&rotated, b"there"), None);
+        assert_eq!(sealed.resealed(&rotated, b"here").map(|it| it.key_version), Some(2));
         assert_eq!(again.open(&old, b"here"), Err(OpenError::NoKey(2)));
         let stored = serde_json::to_string(&sealed).unwrap();
         assert!(!stored.contains("hush") && !stored.contains(&STANDARD_NO_PAD.encode("hush")));

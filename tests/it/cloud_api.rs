@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::fake::{FakeCloudApi, Limit, Scripted};
+use crate::fake::{FakeCloudApi, Limit, Scripted, template};
 use crate::otp::verify;
 use crate::world::{Api, TestServer, eventually};
 
@@ -348,4 +348,41 @@ async fn a_pace_of_its_own_delays_a_number() {
     let order: Vec<_> = rig.fake.accepted().into_iter().map(|it| it.opaque).collect();
     assert_eq!(order.len(), 5);
     assert_eq!(order.last(), sent.last(), "the last one waited");
+}
+
+#[tokio::test]
+async fn templates_are_brought_up_to_date_with_the_channels() {
+    let rig = Rig::new().await;
+    let admin = rig.server.admin();
+    let templates = "/admin/v1/workspaces/acme/templates";
+    let own = json!({
+        "name": "t1", "language": "en", "category": "utility",
+        "components": [{"type": "BODY", "text": "Old"}],
+    });
+    admin.post(templates, own).await.ok();
+    let listed = |status: &str| {
+        let all = (0..5).map(|n| template(&format!("t{n}"), "en", "MARKETING", status, "New"));
+        // What cannot be one of ours is passed over.
+        let odd = [template("T!", "en", "UTILITY", status, "x"), json!({"name": "t9"})];
+        all.chain(odd).collect()
+    };
+    rig.fake.set_templates(listed("APPROVED"));
+    let sync = format!("{templates}/sync");
+    let synced = admin.post(&sync, json!({})).await.ok();
+    let rows = synced["data"].as_array().unwrap();
+    assert_eq!(rows.len(), 5, "from several pages");
+    for row in rows {
+        assert_eq!((&row["status"], &row["category"]), (&json!("approved"), &json!("marketing")));
+        assert_eq!(row["components"], json!([{"type": "BODY", "text": "New"}]));
+    }
+    rig.fake.set_templates(listed("PAUSED"));
+    let synced = admin.post(&sync, json!({})).await.ok();
+    assert!(synced["data"].as_array().unwrap().iter().all(|row| row["status"] == "paused"));
+    let events = rig.api.get("/v1/events?type=template.status_changed").await.ok();
+    assert_eq!(events["data"].as_array().unwrap().len(), 5);
+    assert_eq!(admin.post(&sync, json!({})).await.ok(), synced, "nothing has changed");
+    rig.fake.set_token("another");
+    let refused = admin.post(&sync, json!({})).await;
+    let message = refused.check(503, "SERVICE_UNAVAILABLE")["message"].clone();
+    assert!(message.as_str().unwrap().contains("details of 190"), "{message}");
 }

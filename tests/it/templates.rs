@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::cloud_api::Rig;
-use crate::fake::template;
 use crate::world::{TestServer, millis};
 
 const ROOT: &str = "/admin/v1/workspaces";
@@ -125,33 +123,4 @@ async fn the_template_of_one_time_passwords_can_be_set() {
     let nobody = format!("{ROOT}/nobody/otp-template");
     admin.put(&nobody, &body).await.check(404, "NOT_FOUND");
     server.demo().post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
-}
-
-#[tokio::test]
-async fn templates_are_brought_up_to_date_with_the_providers() {
-    let rig = Rig::new().await;
-    let (admin, path) = (rig.server.admin(), format!("{ROOT}/acme/templates"));
-    let mut known = hello();
-    known["name"] = "order_update".into();
-    admin.post(&path, &known).await.ok();
-    rig.fake.set_templates(vec![
-        template("order_update", "en_US", "UTILITY", "APPROVED", "Hello {{1}}"),
-        template("sale", "en", "MARKETING", "PAUSED", "Sale"),
-        template("odd", "en", "MARKETING", "SOMETHING_NEW", "Odd"),
-    ]);
-    let sync = format!("{path}/sync");
-    let rows = admin.post(&sync, json!({})).await.ok()["data"].clone();
-    let found: Vec<_> = rows.as_array().unwrap().iter().collect();
-    assert_eq!(found.len(), 2);
-    assert_eq!(
-        (&found[0]["name"], &found[0]["status"]),
-        (&json!("order_update"), &json!("approved"))
-    );
-    assert_eq!((&found[1]["name"], &found[1]["category"]), (&json!("sale"), &json!("marketing")));
-    assert_eq!(found[1]["status"], "paused");
-    assert_eq!(admin.post(&sync, json!({})).await.ok()["data"], rows);
-    let told = rig.api.get("/v1/events?type=template.status_changed").await.ok();
-    assert_eq!(told["data"].as_array().unwrap().len(), 1);
-    rig.fake.set_token("another");
-    admin.post(&sync, json!({})).await.check(422, "UNPROCESSABLE");
 }

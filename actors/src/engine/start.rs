@@ -1,7 +1,6 @@
 //! Starting: the store, the records that are held in memory, the hot states, the actors.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use crate::admin::Admin;
 use crate::broadcast::{Broadcasts, recover};
 use crate::channel::sandbox::Sandbox;
 use crate::domain::WorkspaceId;
+use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::number::info::Stored;
 use crate::number::providers::Providers;
@@ -21,13 +21,15 @@ use crate::snapshots::{self, Replay, Snapshots};
 use crate::store::fjall::FjallStore;
 use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
-use crate::store::{Position, Store, StoreError, Table, Writer, WriterOptions};
+use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
 use crate::webhook::Webhooks;
+use crate::workspace::guard::Guard;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::records;
 use crate::workspace::slot::Admission;
 
+use super::reseal;
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
 
@@ -46,27 +48,30 @@ struct Opened {
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
+    /// Secrets under the current master key that were under an earlier one.
+    resealed: Vec<Change>,
     clock_offset: Duration,
     broadcasts: recover::Found,
 }
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
     let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
-    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max));
+    let keys = options.master_keys.clone();
+    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys));
     let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
     let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
+    reseal::commit(&opened.writer, &opened.resealed).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
-    let workspaces = entries(opened.workspaces, &opened.damaged);
-    let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| Snapshots {
-        dir: Arc::clone(dir),
-        store: Arc::clone(&opened.store),
-        journal_bytes_min: options.snapshot_journal_bytes,
-        newest: *newest,
+    let workspaces = workspaces(opened.workspaces, &opened.damaged);
+    let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| {
+        let journal_bytes_min = options.snapshot_journal_bytes;
+        let (dir, store) = (Arc::clone(dir), Arc::clone(&opened.store));
+        Snapshots { dir, store, journal_bytes_min, newest: *newest }
     });
     let shared = Arc::new(Shared {
         store: opened.store,
@@ -76,8 +81,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         limits: options.limits,
         prices: options.prices,
         messages: options.messages,
-        guard: options.guard,
-        suspicions: AtomicU64::new(0),
+        guard: Guard::new(options.guard),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(Admission::new(
             admission.in_flight_per_workspace,
@@ -127,9 +131,9 @@ async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
 }
 
 /// The directory of workspaces.
-fn entries(ids: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
+fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
     let workspaces = Workspaces::default();
-    for id in ids {
+    for id in all {
         workspaces.add(id);
     }
     for slot in damaged.iter().filter_map(|id| workspaces.slot(id)) {
@@ -154,7 +158,11 @@ fn numbers(options: &EngineOptions, sandbox: &Arc<Sandbox>, stored: &[Stored]) -
     numbers
 }
 
-fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, StartError> {
+fn open(
+    durability: &Durability,
+    queued_bytes_max: usize,
+    keys: &MasterKeys,
+) -> Result<Opened, StartError> {
     let (store, snapshots): (Arc<dyn Store>, _) = match durability {
         Durability::Memory => (Arc::new(MemoryStore::new()), None),
         Durability::Custom(store) => (Arc::clone(&store.0), None),
@@ -179,6 +187,7 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
     let broadcasts = recover::find(store.as_ref())?;
+    let resealed = reseal::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
     Ok(Opened {
         store,
@@ -190,6 +199,7 @@ fn open(durability: &Durability, queued_bytes_max: usize) -> Result<Opened, Star
         numbers,
         clock_offset,
         broadcasts,
+        resealed,
     })
 }
 

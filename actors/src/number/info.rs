@@ -115,6 +115,12 @@ impl NumberRecord {
         Self { info, secrets: sealed }
     }
 
+    /// The record under the current master key, if it is under an earlier one and can be read.
+    pub(crate) fn resealed(&self, keys: &MasterKeys) -> Option<Self> {
+        let secrets = self.secrets.as_ref()?.resealed(keys, self.info.id.as_bytes())?;
+        Some(Self { info: self.info.clone(), secrets: Some(secrets) })
+    }
+
     /// The number's secrets.
     pub(crate) fn secrets(&self, keys: &MasterKeys) -> Result<CloudApiSecrets, OpenError> {
         let sealed = self.secrets.as_ref().ok_or(OpenError::Damaged)?;

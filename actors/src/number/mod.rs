@@ -22,7 +22,7 @@ use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use std::sync::OnceLock;
 
-use crate::channel::{Origin, Outbound};
+use crate::channel::{Failure, Origin, Outbound};
 use crate::clock::Clock;
 use crate::domain::{NumberId, Timestamp, WorkspaceId};
 use crate::supervise::{Family, Residence};
@@ -130,6 +130,11 @@ impl Numbers {
                 // If it died with what it had, its restart has everything handed over again.
                 Ok(()) | Err(_) => return,
             },
+            Residence::Idle if !self.connected.contains_key(&number) => {
+                drop(residence);
+                self.directory.remove(&number);
+                return self.refuse(message);
+            }
             Residence::Idle => message,
             // Its restart has everything handed over again.
             Residence::Down { .. } | Residence::Parked(_) => return,
@@ -140,6 +145,18 @@ impl Numbers {
             let start = crate::supervise::NurseryMessage::Start(number, None);
             // The supervisor is gone when the engine is.
             drop(wiring.supervisor.cast(start));
+        }
+    }
+
+    /// Fails messages of a number that was disconnected while they became durable.
+    fn refuse(&self, message: NumberMessage) {
+        let (NumberMessage::Dispatch(messages) | NumberMessage::Recover(messages)) = message else {
+            return;
+        };
+        let Some(wiring) = self.wiring.get() else { return };
+        for Outbound { workspace, origin, .. } in messages {
+            let failed = Settled::Failed(Failure::permanent(None));
+            wiring.settle.settled(&workspace, vec![(origin, failed)]);
         }
     }
 
@@ -217,7 +234,7 @@ impl Family for NumberFamily {
     }
 
     fn is_wanted(&self, number: &NumberId) -> bool {
-        self.0.directory.contains_key(number)
+        self.0.connected.contains_key(number)
     }
 
     fn is_resident(&self, number: &NumberId) -> bool {

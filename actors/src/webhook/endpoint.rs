@@ -94,6 +94,22 @@ impl Endpoint {
         kinds.is_empty() || kinds.iter().any(|kind| kind == event.kind())
     }
 
+    /// Puts what is under an earlier master key under the current one; nothing if there is none.
+    pub(crate) fn reseal(&mut self, keys: &MasterKeys) -> Option<()> {
+        let place = place(self.id);
+        let secret = self.secret.resealed(keys, &place);
+        let previous = self.previous_secret.as_ref();
+        let previous = previous.and_then(|(secret, _)| secret.resealed(keys, &place));
+        let changed = (secret.is_some() || previous.is_some()).then_some(());
+        if let Some(secret) = secret {
+            self.secret = secret;
+        }
+        if let (Some(secret), Some((kept, _))) = (previous, &mut self.previous_secret) {
+            *kept = secret;
+        }
+        changed
+    }
+
     /// The secrets that sign at `now`.
     pub(super) fn secrets(
         &self,
@@ -117,4 +133,44 @@ fn open(sealed: &Sealed, keys: &MasterKeys, id: WebhookId) -> Result<WebhookSecr
 
 fn place(id: WebhookId) -> Vec<u8> {
     [b"webhook", id.as_bytes().as_slice()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Timestamp;
+
+    #[test]
+    fn both_secrets_outlive_a_rotation() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let (old, new) = (MasterKeys::single([7; 32]), MasterKeys::new([(2, [8; 32])]).unwrap());
+        let both = MasterKeys::new([(1, [7; 32]), (2, [8; 32])]).unwrap();
+        let id = WebhookId::from_parts(at, 1);
+        let sealed = |text: &str| seal(&WebhookSecret::new(text.as_bytes().to_vec()), &old, id);
+        let mut endpoint = Endpoint {
+            id,
+            settings: WebhookSettings {
+                url: "https://example.com".to_owned(),
+                events: Vec::new(),
+                description: None,
+                enabled: true,
+                rate_limit_per_second: None,
+                ordered: false,
+                batch: false,
+            },
+            disabled_reason: None,
+            created_at: at,
+            updated_at: at,
+            enabled_at: at,
+            secret: sealed("now"),
+            previous_secret: Some((sealed("before"), at.plus(ROTATION))),
+        };
+        assert_eq!(endpoint.reseal(&old), None);
+        assert_eq!(endpoint.reseal(&both), Some(()));
+        assert_eq!(endpoint.reseal(&both), None);
+        let secrets = endpoint.secrets(&new, at).unwrap();
+        let texts: Vec<_> = secrets.iter().map(WebhookSecret::as_bytes).collect();
+        assert_eq!(texts, [&b"now"[..], b"before"]);
+        assert!(endpoint.secrets(&old, at).is_err());
+    }
 }

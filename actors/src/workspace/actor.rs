@@ -258,7 +258,7 @@ impl WorkspaceActor {
     /// Tells the operator of many codes to one country that nobody submits.
     fn warn_of_suspicion(&self, state: &Loaded) {
         if let Some(calling_code) = state.effects.suspected {
-            self.shared.suspicions.fetch_add(1, Ordering::Relaxed);
+            self.shared.guard.suspicions.fetch_add(1, Ordering::Relaxed);
             let workspace = &self.slot.id;
             tracing::warn!(%workspace, calling_code, "suspiciously many codes are not submitted");
         }

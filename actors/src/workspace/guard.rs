@@ -1,5 +1,7 @@
 //! Where one-time passwords may go, and how many that nobody verifies, pure.
 
+use std::sync::atomic::AtomicU64;
+
 use serde_json::json;
 
 use crate::domain::destination::calling_code;
@@ -27,6 +29,21 @@ pub enum GuardMode {
     Report,
     /// They are told of, and not sent.
     Refuse,
+}
+
+/// The guard of an engine.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// What it does.
+    pub(crate) options: GuardOptions,
+    /// How often it noticed suspiciously many codes to one country.
+    pub(crate) suspicions: AtomicU64,
+}
+
+impl Guard {
+    pub(crate) const fn new(options: GuardOptions) -> Self {
+        Self { options, suspicions: AtomicU64::new(0) }
+    }
 }
 
 impl Core {

@@ -65,7 +65,7 @@ fn read(
         prices: shared.prices,
         otps_max: shared.otps_per_workspace_max,
         messages: shared.messages,
-        guard: shared.guard,
+        guard: shared.guard.options,
     };
     let core = Core {
         id: id.clone(),

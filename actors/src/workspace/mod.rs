@@ -32,6 +32,7 @@ mod reported;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
+mod template_sync;
 pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;

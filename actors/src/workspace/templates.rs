@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::channel::callback::TemplateUpdate;
-use crate::channel::cloud_api::ListedTemplate;
+use crate::channel::cloud_api::ListError;
 use crate::channel::{TemplateContent, TemplateName};
 use crate::domain::template::parameters::{self, Filled};
 use crate::domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
@@ -18,9 +18,6 @@ use super::command::{Command, Context};
 use super::handle::Workspace;
 use super::messages::Unavailable;
 use super::records;
-
-/// Most listed templates that are taken up in one commit.
-const LISTED_MAX: usize = 50;
 
 /// A template, as the channel knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +63,9 @@ pub enum TemplateError {
     /// There is none of that name and language.
     #[error("no such template")]
     NoSuchTemplate,
+    /// The provider does not tell what it has.
+    #[error(transparent)]
+    Provider(#[from] ListError),
     /// It cannot be done now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -209,6 +209,34 @@ fn set_status(context: &mut Context<'_>, template: Template, status: TemplateSta
     template
 }
 
+/// Takes a template as the provider lists it, whether or not it is there.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(super) fn put_listed(
+    context: &mut Context<'_>,
+    listed: NewTemplate,
+) -> Result<(), Unavailable> {
+    let NewTemplate { name, language, category, status, components } = listed;
+    let known = find_template(context, &name, &language)?;
+    // A new one has its status from the beginning.
+    let before = known.as_ref().map_or(status, |template| template.status);
+    let same =
+        |template: &Template| template.category == category && template.components == components;
+    if known.as_ref().is_some_and(same) {
+        if let Some(template) = known {
+            set_status(context, template, status);
+        }
+        return Ok(());
+    }
+    let updated_at = context.now();
+    let template = Template { name, language, category, status: before, components, updated_at };
+    let key = key(&context.core.id, &template.name, &template.language);
+    context.put_json(Table::Templates, key, &template);
+    set_status(context, template, status);
+    Ok(())
+}
+
 struct CreateTemplate(NewTemplate);
 
 impl Command for CreateTemplate {
@@ -225,41 +253,6 @@ impl Command for CreateTemplate {
         let key = key(&context.core.id, &template.name, &template.language);
         context.put_json(Table::Templates, key, &template);
         Ok(template)
-    }
-}
-
-struct TakeTemplates(Vec<ListedTemplate>);
-
-impl Command for TakeTemplates {
-    type Answer = ();
-    type Error = Unavailable;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        for listed in self.0 {
-            let category = listed.category.to_ascii_lowercase().parse();
-            let status = TemplateStatus::from_channel(&listed.status);
-            let components = serde_json::from_str(&listed.components);
-            let (Ok(category), Some(status), Ok(components)) = (category, status, components)
-            else {
-                tracing::warn!(template = %listed.name, "a listed template is not understood");
-                continue;
-            };
-            if !may_be_one(&listed.name, &listed.language) {
-                continue;
-            }
-            let ListedTemplate { name, language, .. } = listed;
-            let known = find_template(context, &name, &language)?;
-            let updated_at = known.as_ref().map_or(context.now(), |known| known.updated_at);
-            let before = known.as_ref().map_or(status, |known| known.status);
-            let template =
-                Template { name, language, category, status: before, components, updated_at };
-            if known.as_ref() != Some(&template) {
-                let key = key(&context.core.id, &template.name, &template.language);
-                context.put_json(Table::Templates, key, &template);
-            }
-            set_status(context, template, status);
-        }
-        Ok(())
     }
 }
 
@@ -324,18 +317,5 @@ impl Workspace {
     ) -> Result<Template, TemplateError> {
         let (name, language) = (name.into(), language.into());
         self.perform(SetTemplateStatus { name, language, status }).await
-    }
-
-    /// Takes templates as the provider lists them: new ones are added, the others changed.
-    pub(crate) async fn take_templates(
-        &self,
-        listed: Vec<ListedTemplate>,
-    ) -> Result<(), Unavailable> {
-        let mut listed = listed.into_iter().peekable();
-        while listed.peek().is_some() {
-            let some = listed.by_ref().take(LISTED_MAX).collect();
-            self.perform(TakeTemplates(some)).await?;
-        }
-        Ok(())
     }
 }

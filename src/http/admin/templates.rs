@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use axum::http::StatusCode;
 use postrider_actors::channel::TemplateName;
 use postrider_actors::domain::template;
-use postrider_actors::{AskError, ListError, NewTemplate, SyncTemplatesError, Workspace};
+use postrider_actors::{NewTemplate, Workspace};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::workspace;
 use crate::http::auth::Administrator;
-use crate::http::error::{ApiError, Code};
+use crate::http::error::ApiError;
 use crate::http::list::Page;
 use crate::http::pipeline::{Answer, Call};
 use crate::http::reply::Reply;
@@ -163,31 +163,16 @@ pub(crate) async fn change(mut call: Call<()>) -> Answer {
     operation_id = "syncTemplates",
     tag = "Administration",
     summary = "Bring the templates up to date with the channel's",
-    description = "Asks the provider of each connected account: new templates are added, the others \
-                   changed. A sandbox number has no templates but those that are there. Answers all \
-                   of them.",
+    description = "Takes what the provider behind the workspace's oldest number of the Cloud API has. \
+        A template that it does not have stays as it is; a sandbox number has none but those that are \
+        there. Answers all of them.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 200, description = "The first page of the templates", body = TemplatesAnswer))
 )]
 pub(crate) async fn sync(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let id = workspace(&mut call).await?;
-    let all = call.edge.engine.admin().sync_templates(&id).await?;
+    let all = existing(&mut call).await?.sync_templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
-}
-
-impl From<SyncTemplatesError> for ApiError {
-    fn from(error: SyncTemplatesError) -> Self {
-        let message = error.to_string();
-        match error {
-            SyncTemplatesError::NoSuchWorkspace => Self::new(Code::NotFound, message),
-            SyncTemplatesError::Ask(AskError::Provider(ListError::Refused(_))) => {
-                Self::new(Code::Unprocessable, message)
-            }
-            SyncTemplatesError::Ask(_) => Self::new(Code::ServiceUnavailable, message),
-            SyncTemplatesError::Unavailable(error) => error.into(),
-        }
-    }
 }
 
 #[utoipa::path(

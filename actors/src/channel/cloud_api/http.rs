@@ -23,6 +23,9 @@ use super::CloudApiOptions;
 /// request on a connection that is being closed may get lost.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
+/// What a provider asks to wait is believed up to this.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
 /// A client.
 pub(super) struct Http {
     client: Client<HttpsConnector<HttpConnector>, Payload>,
@@ -151,7 +154,7 @@ async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
 /// A request's body. It notes when a connection takes it: before that nothing can have been done.
@@ -178,5 +181,90 @@ impl Body for Payload {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const TOKEN: HeaderValue = HeaderValue::from_static("Bearer t");
+
+    fn http(timeout: Duration) -> Http {
+        let base_url = "http://127.0.0.1".to_owned();
+        Http::new(&CloudApiOptions { base_url, timeout, ..Default::default() }).unwrap()
+    }
+
+    /// Reads one request and writes `answer`, then closes; gives where.
+    async fn answering(answer: &'static [u8]) -> Uri {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        drop(tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.unwrap();
+            assert!(read > 0);
+            stream.write_all(answer).await.unwrap();
+        }));
+        uri
+    }
+
+    #[tokio::test]
+    async fn what_is_not_whole_is_lost() {
+        let http = http(Duration::from_secs(20));
+        for answer in [
+            &b""[..],
+            b"HTTP/1.1 200",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
+            b"not http\r\n\r\n",
+        ] {
+            let uri = answering(answer).await;
+            let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
+            assert_eq!(answered.err(), Some(NoAnswer::Lost));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_a_bound() {
+        let http = http(Duration::from_secs(20));
+        let uri =
+            answering(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: 8\r\n\r\n12345678");
+        let answer = http.post(uri.await, TOKEN, b"{}".to_vec(), 5).await.unwrap();
+        assert_eq!((answer.status, &answer.body[..]), (429, &b"12345"[..]));
+        assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
+    }
+
+    #[tokio::test]
+    async fn without_a_connection_nothing_was_written() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let http = http(Duration::from_secs(20));
+        for scheme in ["http", "https"] {
+            let uri: Uri = format!("{scheme}://{address}/").parse().unwrap();
+            let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
+            assert_eq!(answered.err(), Some(NoAnswer::NotWritten));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_that_fails_comes_before_the_request() {
+        let uri = answering(b"no TLS here").await.to_string().replace("http:", "https:");
+        let http = http(Duration::from_secs(20));
+        let answered = http.post(uri.parse().unwrap(), TOKEN, b"{}".to_vec(), 100).await;
+        assert_eq!(answered.err(), Some(NoAnswer::NotWritten));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_is_bounded_as_a_whole() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        // It is accepted by the system, and nobody ever answers.
+        let http = http(Duration::from_millis(200));
+        let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
+        assert!(answered.is_err());
     }
 }

@@ -7,7 +7,9 @@ use parking_lot::Mutex;
 
 use crate::channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending, Throttle};
 use crate::domain::event::Delivery;
-use crate::{CustomChannel, NewNumber, NewProvider, SendOtpError};
+use crate::{
+    CloudApiAccount, CloudApiSecrets, CustomChannel, NewNumber, NewProvider, SendOtpError,
+};
 
 use super::*;
 
@@ -77,10 +79,14 @@ struct Rig {
 
 impl Rig {
     async fn new(messages_per_second: u32) -> Self {
+        Self::on(CrashingStore::new(), messages_per_second).await
+    }
+
+    async fn on(store: impl Store, messages_per_second: u32) -> Self {
         let script = Arc::new(Script::default());
         let options = EngineOptions {
             channel: Some(CustomChannel(Arc::new(Scripted(Arc::clone(&script))))),
-            ..options(CrashingStore::new(), START)
+            ..options(store, START)
         };
         *script.clock.lock() = Some(options.clock.clone());
         let engine = Engine::start(options).await.unwrap();
@@ -109,10 +115,14 @@ impl Rig {
         requests
     }
 
-    async fn settle(&self) {
+    async fn settle_actors(&self) {
         for _ in 0..30 {
             tokio::task::yield_now().await;
         }
+    }
+
+    async fn settle(&self) {
+        self.settle_actors().await;
         self.engine.shared().writer.barrier().await.ok();
         self.engine.beat().await;
     }
@@ -290,4 +300,71 @@ async fn a_lost_answer_is_not_repeated_and_stops_nothing() {
     for request in requests {
         assert_eq!(rig.delivery(request).await, Delivery::Unknown);
     }
+}
+
+/// One group makes a message durable and takes its number away: the message must not be left.
+#[tokio::test(start_paused = true)]
+async fn what_becomes_durable_with_the_disconnection_fails() {
+    let store = super::gated::Gated::default();
+    let rig = Rig::on(store.clone(), 0).await;
+    let numbers = rig.engine.admin().numbers(&id("acme")).await.unwrap();
+    let (engine, acme, number) = (rig.engine.clone(), rig.acme.clone(), numbers[0].id);
+    // While this commit waits, the next group fills.
+    store.shut();
+    let first = tokio::spawn(async move { engine.admin().add_credits(&id("acme"), 1).await });
+    rig.settle_actors().await;
+    let sending = tokio::spawn(async move { acme.send_otp(SendOtp::to(phone(1))).await });
+    rig.settle_actors().await;
+    let engine = rig.engine.clone();
+    let disconnecting =
+        tokio::spawn(async move { engine.admin().disconnect_number(&id("acme"), number).await });
+    rig.settle_actors().await;
+    store.open();
+    first.await.unwrap().unwrap();
+    disconnecting.await.unwrap().unwrap();
+    let request = sending.await.unwrap().unwrap().request_id;
+    until("it has failed", async || rig.delivery(request).await == Delivery::Failed).await;
+    assert_eq!((rig.calls(), credits(&rig.engine, "acme").await), (0, 1_001));
+}
+
+/// A start under a new master key encrypts the secrets anew, so that the old one can be dropped.
+#[tokio::test(start_paused = true)]
+async fn the_secrets_of_a_number_outlive_a_rotation() {
+    let store = CrashingStore::new();
+    let started = async |keys: &[(u8, [u8; 32])]| {
+        let master_keys = MasterKeys::new(keys.iter().copied()).unwrap();
+        let options = EngineOptions { master_keys, ..options(store.clone(), START) };
+        Engine::start(options).await.unwrap()
+    };
+    let (old, new) = ((1, [7; 32]), (2, [8; 32]));
+    let engine = started(&[old]).await;
+    engine.admin().create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
+    let account = CloudApiAccount {
+        phone: phone(1),
+        phone_number_id: "106".parse().unwrap(),
+        account_id: "107".parse().unwrap(),
+    };
+    let secret = |text: &str| crate::Secret::new(text);
+    let secrets = CloudApiSecrets {
+        token: secret("t"),
+        app_secret: secret("s"),
+        verify_token: secret("shown"),
+    };
+    let provider = NewProvider::CloudApi(account, secrets);
+    let number = NewNumber { provider, messages_per_second: None };
+    let number = engine.admin().connect_number(&id("acme"), number).await.unwrap();
+    engine.shutdown(LONG).await.unwrap();
+    for keys in [&[old][..], &[old, new], &[new]] {
+        let engine = started(keys).await;
+        let receiver = engine.callbacks(number.id).unwrap();
+        assert!(receiver.knows("shown") && !receiver.knows("other"), "{keys:?}");
+        assert_eq!(
+            engine.admin().numbers(&id("acme")).await.unwrap(),
+            std::slice::from_ref(&number)
+        );
+        engine.shutdown(LONG).await.unwrap();
+    }
+    let engine = started(&[old]).await;
+    assert!(engine.callbacks(number.id).is_none(), "the new key is not there");
+    engine.shutdown(LONG).await.unwrap();
 }

@@ -1,0 +1,52 @@
+//! Encrypting stored secrets anew under the current master key, so that earlier ones can be dropped.
+
+use crate::domain::WorkspaceId;
+use crate::keys::MasterKeys;
+use crate::number::info::Stored;
+use crate::store::{Change, Store, StoreError, Table, Writer};
+use crate::webhook::records::{endpoints, endpoints_key};
+use crate::workspace::records;
+
+use super::StartError;
+
+/// Records that one commit changes.
+const AT_ONCE: usize = 100;
+
+/// The changes of records that have secrets under earlier master keys. A secret that cannot be read
+/// stays as it is: whoever needs it says so.
+pub(super) fn changes(
+    store: &dyn Store,
+    workspaces: &[WorkspaceId],
+    numbers: &[Stored],
+    keys: &MasterKeys,
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::new();
+    if !keys.has_earlier() {
+        return Ok(changes);
+    }
+    for (workspace, record) in numbers {
+        if let Some(record) = record.resealed(keys) {
+            let key = records::number_key(workspace, record.info.id);
+            changes.push(Change::put(Table::Workspaces, key, records::encode(&record)));
+        }
+    }
+    for workspace in workspaces {
+        let mut endpoints = endpoints(store, workspace)?;
+        // Every one, not up to the first.
+        if endpoints.iter_mut().filter_map(|endpoint| endpoint.reseal(keys)).count() > 0 {
+            let key = endpoints_key(workspace);
+            changes.push(Change::put(Table::Webhooks, key, records::encode(&endpoints)));
+        }
+    }
+    Ok(changes)
+}
+
+/// Makes the changes durable.
+pub(super) async fn commit(writer: &Writer, changes: &[Change]) -> Result<(), StartError> {
+    for some in changes.chunks(AT_ONCE) {
+        writer.commit(some.to_vec()).await.map_err(|error| {
+            StartError::Directory(format!("secrets could not be encrypted anew: {error}"))
+        })?;
+    }
+    Ok(())
+}
