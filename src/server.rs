@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use postrider_actors::clock::Stopwatch;
+use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
-    GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError, WebhookOptions,
+    EventOptions, GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError,
+    WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -184,6 +186,7 @@ fn engine_options(
             template_marketing: settings.prices.template_marketing,
             template_authentication: settings.prices.template_authentication,
         },
+        opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
         messages: MessageOptions {
             give_up: settings.messages.give_up_seconds,
             unknown_after: settings.messages.unknown_after_seconds,
@@ -207,14 +210,11 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
-        webhooks: WebhookOptions {
-            addresses: AddressRules {
-                allow_http: settings.webhooks.allow_http,
-                allowed_subnets: settings.webhooks.allowed_subnets.clone(),
-            },
-            requests_max: settings.webhooks.requests_max,
-            timeout: settings.webhooks.timeout_seconds,
+        events: EventOptions {
+            kept_for: settings.events.kept_days,
+            kept_max: settings.events.kept_max,
         },
+        webhooks: webhook_options(settings),
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),
@@ -224,4 +224,15 @@ fn engine_options(
         recorder: Some(metrics.recorder()),
         ..defaults
     })
+}
+
+fn webhook_options(settings: &Settings) -> WebhookOptions {
+    WebhookOptions {
+        addresses: AddressRules {
+            allow_http: settings.webhooks.allow_http,
+            allowed_subnets: settings.webhooks.allowed_subnets.clone(),
+        },
+        requests_max: settings.webhooks.requests_max,
+        timeout: settings.webhooks.timeout_seconds,
+    }
 }

@@ -15,20 +15,20 @@ use crate::broadcast::{BroadcastOptions, Broadcasts};
 use crate::channel::cloud_api::CloudApiOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
-use crate::domain::{Limits, WorkspaceId};
+use crate::domain::{Limits, OptOutWords, WorkspaceId};
 use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
 use crate::store::{Store, StoreError, Writer};
 use crate::supervise::NurseryMessage;
 use crate::webhook::{WebhookOptions, Webhooks};
-use crate::workspace::Workspace;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::guard::{Guard, GuardOptions};
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
+use crate::workspace::{EventOptions, Workspace};
 
 mod callbacks;
 mod health;
@@ -97,6 +97,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// What things cost.
     pub prices: Prices,
+    /// How people opt out of messages, and in again.
+    pub opt_out: OptOutWords,
     /// How broadcasts are made and sent.
     pub broadcasts: BroadcastOptions,
     /// How long single messages are worked at.
@@ -111,6 +113,8 @@ pub struct EngineOptions {
     pub queued_bytes_max: usize,
     /// How the sandbox behaves.
     pub sandbox: SandboxOptions,
+    /// How much of the event logs is kept.
+    pub events: EventOptions,
     /// How webhooks are delivered.
     pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
@@ -148,6 +152,7 @@ impl EngineOptions {
             limits: Limits::default(),
             broadcasts: BroadcastOptions::default(),
             prices: Prices::default(),
+            opt_out: OptOutWords::default(),
             messages: MessageOptions::default(),
             guard: GuardOptions::default(),
             admission: AdmissionOptions {
@@ -157,6 +162,7 @@ impl EngineOptions {
             otps_per_workspace_max: 10_000_000,
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
+            events: EventOptions::default(),
             webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             channel: None,
@@ -219,8 +225,11 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) events: EventOptions,
     pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
+    /// How people opt out of messages, and in again.
+    pub(crate) opt_out: Arc<OptOutWords>,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,
 }

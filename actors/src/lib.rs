@@ -125,6 +125,11 @@ pub use workspace::{
     UnsuppressError, UpdateContactError,
 };
 pub use workspace::{
-    EventEntry, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
+    Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
+    ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
+    ReplyError, UpdateConversationError,
+};
+pub use workspace::{
+    EventEntry, EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable,
+    Route, Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

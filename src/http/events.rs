@@ -13,6 +13,7 @@ use super::auth::Key;
 use super::error::ApiError;
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX};
 use super::pipeline::{Answer, Call};
+use super::query::Query;
 use super::reply::Reply;
 use super::route::Routes;
 
@@ -20,7 +21,7 @@ use super::route::Routes;
 const CURSOR_VERSION: u8 = 1;
 
 pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes.get("/v1/events", list)
+    routes.get("/v1/events", list).get("/v1/events/stream", super::event_stream::stream)
 }
 
 /// One event.
@@ -56,6 +57,15 @@ impl From<EventEntry> for EventRow {
     }
 }
 
+impl EventRow {
+    /// The event as a message of a stream.
+    pub(super) fn as_message(&self) -> String {
+        // A struct of texts and numbers always has a JSON form, and it has no line break.
+        let data = serde_json::to_string(self).unwrap_or_default();
+        format!("id: {}\nevent: {}\ndata: {data}\n\n", self.id, self.kind)
+    }
+}
+
 /// A part of the log.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EventsAnswer {
@@ -85,12 +95,7 @@ pub(crate) struct EventsAnswer {
 pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let limit = query.whole("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
-    let after = match query.text("cursor")? {
-        None => 0,
-        Some(cursor) => decode_cursor(cursor).ok_or_else(|| {
-            ApiError::field("cursor", "must be the `next_cursor` of an earlier answer")
-        })?,
-    };
+    let after = after_cursor(&query)?.unwrap_or(0);
     let kind = query.text("type")?;
     if kind.is_some_and(|kind| !PublicEvent::KINDS.iter().any(|(name, _)| *name == kind)) {
         let kinds: Vec<_> = PublicEvent::KINDS.iter().map(|(name, _)| *name).collect();
@@ -102,6 +107,13 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
         data: page.entries.into_iter().map(EventRow::from).collect(),
         next_cursor: encode_cursor(page.next_after),
     }))
+}
+
+/// The sequence that a query's `cursor` stands after.
+pub(super) fn after_cursor(query: &Query) -> Result<Option<u64>, ApiError> {
+    let Some(cursor) = query.text("cursor")? else { return Ok(None) };
+    let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
+    decode_cursor(cursor).map(Some).ok_or_else(bad)
 }
 
 fn encode_cursor(after: u64) -> String {

@@ -115,31 +115,39 @@ pub(crate) async fn send(call: Call<Arc<Caller>>) -> Answer {
     Ok(sent(answer).replayed(replayed))
 }
 
-fn sent(MessageSent { message_id, status }: MessageSent) -> Reply {
+/// The answer for a message that was accepted.
+pub(crate) fn sent(MessageSent { message_id, status }: MessageSent) -> Reply {
     Reply::ok(&SentAnswer { message_id: message_id.to_string(), status: status.as_str() })
 }
 
 fn message(body: &SendBody<'_>) -> Result<SendMessage, ApiError> {
     let to: Phone = body.to.parse().map_err(|error| ApiError::field("to", error))?;
-    let content = match &*body.kind {
+    let content = content(&body.kind, body.template.as_ref(), body.text.as_deref())?;
+    Ok(SendMessage { to, content })
+}
+
+/// What a message of type `kind` says.
+pub(crate) fn content(
+    kind: &str,
+    template: Option<&TemplateBody<'_>>,
+    text: Option<&str>,
+) -> Result<MessageContent, ApiError> {
+    match kind {
         "text" => {
-            let text = body.text.as_deref();
             let text = text.ok_or_else(|| ApiError::field("text", "must be given"))?;
             let text = text.parse().map_err(|error| ApiError::field("text", error))?;
-            MessageContent::Text(text)
+            Ok(MessageContent::Text(text))
         }
         "template" => {
-            let template = body.template.as_ref();
             let template = template.ok_or_else(|| ApiError::field("template", "must be given"))?;
-            MessageContent::Template(TemplateMessage {
+            Ok(MessageContent::Template(TemplateMessage {
                 name: (*template.name).into(),
                 language: template.language.as_deref().unwrap_or(LANGUAGE_DEFAULT).into(),
                 components: template.components.clone().unwrap_or_default(),
-            })
+            }))
         }
-        _ => return Err(ApiError::field("type", "must be template or text")),
-    };
-    Ok(SendMessage { to, content })
+        _ => Err(ApiError::field("type", "must be template or text")),
+    }
 }
 
 /// A message and where it stands.

@@ -6,9 +6,11 @@ mod body;
 mod broadcasts;
 mod channels;
 mod contacts;
+mod conversations;
 mod docs;
 mod drain;
 mod error;
+mod event_stream;
 mod events;
 mod health;
 mod limits;
@@ -26,6 +28,7 @@ mod segments;
 mod suppressions;
 mod templates;
 mod webhook_deliveries;
+mod webhook_document;
 mod webhooks;
 
 use std::sync::Arc;
@@ -150,6 +153,9 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(contacts::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(segments::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(segments::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(conversations::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
+        .and(conversations::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
+        .and(conversations::sending(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))

@@ -11,9 +11,10 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
+use super::webhook_document::Deliveries;
 use super::{
-    admin, broadcasts, channels, contacts, docs, events, health, messages, otp, sandbox, segments,
-    suppressions, templates, webhook_deliveries, webhooks,
+    admin, broadcasts, channels, contacts, conversations, docs, event_stream, events, health,
+    messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries, webhooks,
 };
 
 #[derive(OpenApi)]
@@ -40,13 +41,15 @@ use super::{
         contacts::create, contacts::list, contacts::read, contacts::update, contacts::delete,
         contacts::batch::create,
         segments::create, segments::list, segments::read, segments::delete, segments::members,
+        conversations::list, conversations::read, conversations::update, conversations::written,
+        conversations::reply,
         suppressions::create, suppressions::list, suppressions::delete,
         messages::send, messages::read,
         templates::list,
         broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
         broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
         broadcasts::control::cancel, broadcasts::control::retry,
-        events::list,
+        events::list, event_stream::stream,
         webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
         webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
         webhook_deliveries::list,
@@ -68,6 +71,8 @@ use super::{
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
         (name = "Contacts", description = "Contacts; scopes `contacts:read` and `contacts:write`"),
         (name = "Segments", description = "Saved filters of contacts; the scopes of contacts"),
+        (name = "Conversations", description = "The inbox; the scopes of contacts, and to reply \
+            `messaging:send`"),
         (name = "Suppressions", description = "Phones that have opted out; the scopes of contacts"),
         (
             name = "Messaging",
@@ -80,7 +85,7 @@ use super::{
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     ),
-    modifiers(&SecondForm, &Shared)
+    modifiers(&SecondForm, &Shared, &Deliveries)
 )]
 struct Interface;
 
@@ -219,6 +224,8 @@ impl Area {
         let lists = [
             "/v1/events",
             "/contacts",
+            "/v1/conversations",
+            "/messages",
             "/v1/segments",
             "/v1/suppressions",
             "/v1/sandbox/messages",
@@ -246,6 +253,7 @@ impl Area {
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
             "/v1/contacts" if has_body => refusals.extend([409, 422]),
+            path if path.ends_with("/messages") && has_body => refusals.push(422),
             "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             "/v1/webhooks" if has_body => refusals.push(422),

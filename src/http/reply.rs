@@ -63,6 +63,14 @@ impl Reply {
         Self { response }
     }
 
+    /// A body that comes in time.
+    pub(crate) fn stream(status: StatusCode, content_type: &'static str, body: Body) -> Self {
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Self { response }
+    }
+
     /// Adds a header.
     pub(crate) fn header(&mut self, name: HeaderName, value: HeaderValue) {
         self.response.headers_mut().insert(name, value);

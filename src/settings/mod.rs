@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, CloudApi, Guard, Log, Messages, Prices, SandboxSettings,
-    Secrets, Server, Shutdown, Storage, WebhooksSettings,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, Events, Guard, Log, Messages, OptOut, Prices,
+    SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -38,6 +38,8 @@ pub struct Settings {
     pub number_messages_per_second: Option<u32>,
     /// `[prices]`
     pub prices: Prices,
+    /// `[opt_out]`
+    pub opt_out: OptOut,
     /// `[broadcasts]`
     pub broadcasts: Broadcasts,
     /// `[messages]`
@@ -50,6 +52,8 @@ pub struct Settings {
     pub storage: Storage,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
+    /// `[events]`
+    pub events: Events,
     /// `[webhooks]`
     pub webhooks: WebhooksSettings,
     /// `[cloud_api]`
@@ -114,12 +118,14 @@ impl Settings {
             limits: section::build_limits(layers)?,
             number_messages_per_second: section::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
+            opt_out: OptOut::build(layers)?,
             broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,
             guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
+            events: Events::build(layers)?,
             webhooks: WebhooksSettings::build(layers)?,
             cloud_api: CloudApi::build(layers)?,
             shutdown: Shutdown::build(layers)?,

@@ -144,6 +144,15 @@ section! {
 }
 
 section! {
+    /// How people opt out of messages.
+    OptOut = "opt_out"
+    /// Words that opt out.
+    stop_words: Vec<String> = value::words, "at most 200 texts of 1 to 64 characters";
+    /// Words that opt in again.
+    start_words: Vec<String> = value::words, "at most 200 texts of 1 to 64 characters";
+}
+
+section! {
     /// How long single messages are worked at.
     Messages = "messages"
     /// How long a message may wait for the channel.
@@ -210,6 +219,15 @@ section! {
     enabled: bool = value::flag, "true or false";
     /// Messages that a workspace's sandbox number remembers.
     messages_kept: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+}
+
+section! {
+    /// How much of the event logs is kept.
+    Events = "events"
+    /// For how long.
+    kept_days: Duration = value::days, "a whole number from 1 to 3650";
+    /// Events of a workspace, at the most.
+    kept_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
 }
 
 section! {
@@ -317,18 +335,20 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 15] = [
+pub(super) static SECTIONS: [SectionSpec; 17] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     LIMITS,
     Prices::SPEC,
+    OptOut::SPEC,
     Broadcasts::SPEC,
     Messages::SPEC,
     Guard::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
     SandboxSettings::SPEC,
+    Events::SPEC,
     WebhooksSettings::SPEC,
     CloudApi::SPEC,
     Shutdown::SPEC,

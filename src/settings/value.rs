@@ -142,6 +142,10 @@ pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=3600)(raw).map(Duration::from_secs)
 }
 
+pub(super) fn days(raw: &Raw) -> Option<Duration> {
+    whole(1..=3650)(raw).map(|days: u64| Duration::from_secs(days * 24 * 3600))
+}
+
 pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.parse().ok()).collect()
@@ -193,6 +197,21 @@ pub(super) fn master_keys(raw: &Raw) -> Option<Vec<(u8, MasterKey)>> {
         keys.push((version, MasterKey::from_hex(key.trim())?));
     }
     Some(keys)
+}
+
+/// A list of texts, or one text with commas between them.
+pub(super) fn words(raw: &Raw) -> Option<Vec<String>> {
+    let words: Vec<String> = match raw {
+        Raw::Toml(toml::Value::Array(words)) => {
+            words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?
+        }
+        raw => {
+            let words = raw.as_text()?.split(',').map(str::trim).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
+        }
+    };
+    let short = words.iter().all(|word| (1..=64).contains(&word.chars().count()));
+    (short && words.len() <= 200).then_some(words)
 }
 
 pub(super) fn guard_mode(raw: &Raw) -> Option<GuardMode> {
@@ -268,6 +287,20 @@ mod tests {
         assert_eq!(read(&format!("1={hex}, 2={hex}")), Some(2));
         for bad in [format!("1={hex},1={hex}"), format!("0={hex}"), hex.clone(), "1=".into()] {
             assert_eq!(read(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_are_a_list_or_have_commas_between() {
+        let read = |text: &str| words(&Raw::Text(text.into()));
+        assert_eq!(read("stop, opt out ,,"), Some(vec!["stop".to_owned(), "opt out".to_owned()]));
+        assert_eq!(read(""), Some(Vec::new()));
+        assert_eq!(read(&"x".repeat(65)), None);
+        let list = toml::Value::Array(vec!["a, b".into(), "c".into()]);
+        assert_eq!(words(&Raw::Toml(list)), Some(vec!["a, b".to_owned(), "c".to_owned()]));
+        for bad in [vec![toml::Value::from("")], vec![toml::Value::from(1)], vec!["x".into(); 201]]
+        {
+            assert_eq!(words(&Raw::Toml(toml::Value::Array(bad))), None);
         }
     }
 

@@ -24,6 +24,8 @@ mod contacts;
 mod contacts_batch;
 mod contacts_limits;
 mod contacts_list;
+mod conversations;
+mod event_stream;
 mod events;
 mod faults;
 mod guard;

@@ -72,3 +72,49 @@ async fn scopes_are_needed() {
     writer.get("/v1/segments").await.check(403, "FORBIDDEN");
     assert_eq!(reader.get("/v1/segments").await.ok()["total"], 1);
 }
+
+#[tokio::test]
+async fn words_of_several_languages_opt_out_and_in() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    let phones = async || {
+        let listed = api.get(SUPPRESSIONS).await.ok();
+        let rows = listed["data"].as_array().unwrap().iter();
+        rows.map(|row| row["phone"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let write = async |text: &str| {
+        let body = json!({"from": "+15550123456", "text": text});
+        api.post("/v1/sandbox/inbound", body).await.ok();
+    };
+    for (out, back) in [
+        ("STOP", "START"),
+        (" stop! ", "Alta"),
+        ("Стоп.", "старт"),
+        ("退订", "订阅"),
+        ("Baja", "unstop"),
+    ] {
+        write("please stop").await;
+        assert_eq!(phones().await, Vec::<String>::new());
+        write(out).await;
+        assert_eq!(phones().await, ["+15550123456"], "{out}");
+        write("stop it, or start").await;
+        assert_eq!(phones().await, ["+15550123456"]);
+        write(back).await;
+        assert_eq!(phones().await, Vec::<String>::new(), "{back}");
+    }
+}
+
+#[tokio::test]
+async fn the_words_are_a_setting() {
+    let settings = [("OPT_OUT__STOP_WORDS", "nix, no more"), ("OPT_OUT__START_WORDS", "")];
+    let server = TestServer::with(&settings).await;
+    let api = server.workspace("acme").await;
+    for (number, text) in ["stop", "NIX", "No  more!", "more"].iter().enumerate() {
+        let body = json!({"from": format!("+1555000000{number}"), "text": text});
+        api.post("/v1/sandbox/inbound", body).await.ok();
+    }
+    let listed = api.get(SUPPRESSIONS).await.ok();
+    let phones: Vec<_> =
+        listed["data"].as_array().unwrap().iter().map(|row| &row["phone"]).collect();
+    assert_eq!(phones, ["+15550000001", "+15550000002"]);
+}

@@ -92,6 +92,18 @@ pub enum Content {
     Text(Arc<str>),
 }
 
+impl Content {
+    /// What the recipient reads; nothing of a code.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Otp { .. } => None,
+            Self::Template(content) => Some(&content.text),
+            Self::Text(text) => Some(text),
+        }
+    }
+}
+
 /// Which template.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TemplateName {

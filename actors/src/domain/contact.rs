@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Phone;
+
 /// Most characters of a name.
 pub const NAME_CHARS_MAX: usize = 200;
 /// Most bytes of an e-mail address (RFC 5321, section 4.5.3.1.3, without the angle brackets).
@@ -53,6 +55,12 @@ impl ContactName {
     pub fn new(text: &str) -> Result<Self, ContactError> {
         let good = !text.trim().is_empty() && text.chars().count() <= NAME_CHARS_MAX;
         if good { Ok(Self(text.into())) } else { Err(ContactError::Name) }
+    }
+
+    /// What somebody is called of whom only the phone is known.
+    #[must_use]
+    pub fn of_phone(phone: Phone) -> Self {
+        Self(phone.to_string().into())
     }
 
     /// The name.

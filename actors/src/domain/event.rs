@@ -222,6 +222,8 @@ event_kinds! {
     ContactCreated = "contact.created", "a contact was made";
     ContactUpdated = "contact.updated", "a contact was changed";
     ContactDeleted = "contact.deleted", "a contact was deleted";
+    ConversationOpened = "conversation.opened", "a contact wrote, in a conversation that was not open";
+    ConversationUpdated = "conversation.updated", "a conversation's status or assignee was changed";
     WebhookDisabled = "webhook.disabled", "a webhook was disabled because its endpoint failed or is gone";
     WebhookTest = "webhook.test", "somebody asked for a test of one webhook; only that one receives it";
     MessageQueued = "message.queued", "a message was accepted for sending";

@@ -138,6 +138,8 @@ identifiers! {
     EventId = "evt_";
     /// A contact.
     ContactId = "con_";
+    /// A conversation with a contact.
+    ConversationId = "cnv_";
     /// A saved filter of contacts.
     SegmentId = "seg_";
     /// What the channel calls a message that it took.

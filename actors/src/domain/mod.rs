@@ -8,6 +8,7 @@ pub mod event;
 pub mod fold;
 pub mod id;
 pub mod limits;
+pub mod opt_out;
 pub mod phone;
 pub mod scope;
 pub mod template;
@@ -20,10 +21,11 @@ pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    BroadcastId, ContactId, EventId, IdError, KeyId, MessageId, NumberId, RequestId, SegmentId,
-    WebhookId,
+    BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId,
+    RequestId, SegmentId, WebhookId,
 };
 pub use limits::{Limits, LimitsOverride};
+pub use opt_out::OptOutWords;
 pub use phone::{Phone, PhoneError};
 pub use scope::{Scope, Scopes};
 pub use time::{Timestamp, TimestampError};

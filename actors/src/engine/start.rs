@@ -90,8 +90,10 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         workspaces,
         numbers: Arc::new(numbers),
         webhooks,
+        events: options.events,
         broadcasts: Broadcasts::new(options.broadcasts),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
+        opt_out: Arc::new(options.opt_out),
         creations: Arc::default(),
     });
     let access = Access::load(Arc::clone(&shared)).await?;

@@ -8,6 +8,7 @@ mod admin;
 mod broadcasts;
 mod channels;
 mod clock;
+mod contacts;
 mod crashes;
 mod drain;
 mod gated;

@@ -66,6 +66,8 @@ pub enum Table {
     ContactIndex,
     /// Saved filters of contacts.
     Segments,
+    /// Conversations, and what was written in them.
+    Conversations,
     /// Webhook endpoints, and what follows their deliveries.
     Webhooks,
     /// Single messages: where each stands, and what it says.
@@ -100,6 +102,7 @@ impl Table {
         Self::Contacts,
         Self::ContactIndex,
         Self::Segments,
+        Self::Conversations,
         Self::Webhooks,
         Self::Messages,
         Self::Windows,
@@ -125,6 +128,7 @@ impl Table {
             Self::Contacts => "contacts",
             Self::ContactIndex => "contact_index",
             Self::Segments => "segments",
+            Self::Conversations => "conversations",
             Self::Webhooks => "webhooks",
             Self::Messages => "messages",
             Self::Windows => "windows",

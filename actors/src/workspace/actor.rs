@@ -230,7 +230,7 @@ impl WorkspaceActor {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
         }
         if !state.behind {
-            state.behind = state.sweep(self.shared.store.as_ref());
+            state.behind = state.sweep(self.shared.store.as_ref(), self.shared.events);
         }
         state.finish(None)?;
         if !state.behind {

@@ -4,14 +4,21 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 
+use tokio::sync::watch;
+
 use crate::store::writer::Group;
 use crate::webhook::{EndpointSlot, Webhooks};
+
+/// Streams of one workspace's events at a time.
+const STREAMS_MAX: usize = 100;
 
 /// Those who follow the log of one workspace. Telling nobody costs next to nothing.
 #[derive(Default)]
 pub(crate) struct Audience {
     /// `None` when there are none.
     endpoints: ArcSwapOption<Vec<Arc<EndpointSlot>>>,
+    /// Streams of events.
+    streams: watch::Sender<()>,
 }
 
 impl Audience {
@@ -29,6 +36,14 @@ impl Audience {
         if let Some(endpoints) = &*self.endpoints.load() {
             endpoints.iter().for_each(|endpoint| webhooks.wake(endpoint));
         }
+        if self.streams.receiver_count() > 0 {
+            self.streams.send_replace(());
+        }
+    }
+
+    /// What tells a stream that the log has grown; `None` when there are as many as may be.
+    pub(super) fn stream(&self) -> Option<watch::Receiver<()>> {
+        (self.streams.receiver_count() < STREAMS_MAX).then(|| self.streams.subscribe())
     }
 }
 

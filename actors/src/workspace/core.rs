@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::channel::{Content, Failure, Origin, Outbound, TemplateName};
 use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
 use crate::domain::{
-    Destinations, Event, Limits, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId,
-    Timestamp, WorkspaceId,
+    Destinations, Event, Limits, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent,
+    RequestId, Timestamp, WorkspaceId,
 };
 use crate::engine::Prices;
 use crate::keys::CodeKeys;
@@ -72,6 +72,8 @@ pub(crate) struct Core {
     pub(super) keys: CodeKeys,
     /// The template that carries them.
     pub(super) otp_template: Arc<TemplateName>,
+    /// How people opt out of messages, and in again.
+    pub(super) opt_out: Arc<OptOutWords>,
 }
 
 impl Core {

@@ -148,6 +148,23 @@ impl Workspace {
         self.read(move |store, id| read_events(store, id, after, limit, kind.as_deref())).await
     }
 
+    /// The sequence of the newest event; 0 when there is none.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn last_event(&self) -> Result<u64, Unavailable> {
+        self.read(super::log::last_sequence).await
+    }
+
+    /// What changes each time the event log has grown, for a stream of events.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the workspace has as many streams as it may.
+    pub fn follow_events(&self) -> Result<tokio::sync::watch::Receiver<()>, Unavailable> {
+        let overloaded = || Unavailable::because(UnavailableReason::Overloaded);
+        self.slot.audience.stream().ok_or_else(overloaded)
+    }
+
     /// Reads what is committed, without asking the actor.
     pub(crate) async fn read<T: Send + 'static>(
         &self,

@@ -14,7 +14,8 @@ use crate::store::Table;
 
 use super::command::Context;
 use super::messages::Unavailable;
-use super::window;
+use super::suppressions::apply_opt_out;
+use super::{conversations, window};
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
@@ -44,15 +45,19 @@ pub(super) fn take(
     if context.get(Table::Received, &key)?.is_some() {
         return Ok(());
     }
-    context.put(Table::Received, key, Vec::new());
     let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
-    received_first(context, &received)
+    received_first(context, &received)?;
+    // Last, so that one that could not be taken is not known when it comes again.
+    context.put(Table::Received, key, Vec::new());
+    Ok(())
 }
 
 /// Everything that a contact's message sets off. Each message comes here exactly once.
 fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
     let Received { number, at, inbound, .. } = *received;
     window::open(context, number, inbound.from, at)?;
+    apply_opt_out(context, inbound.from, &inbound.text)?;
+    conversations::received(context, received.id, inbound, at)?;
     context.effects.tell(context.now(), event(received));
     Ok(())
 }

@@ -76,6 +76,7 @@ fn read(
         destinations: records.profile.destinations.clone(),
         keys: shared.master_keys.code_keys(id),
         otp_template: Arc::new(records.profile.otp_template()),
+        opt_out: Arc::clone(&shared.opt_out),
     };
     let log_next = next_log_sequence(store, id).map_err(park_if_damaged)?;
     Ok((core, records, log_next))

@@ -9,6 +9,7 @@ pub(crate) mod broadcasts;
 pub(crate) mod command;
 mod configure;
 mod contacts;
+mod conversations;
 pub(crate) mod core;
 pub(crate) mod effects;
 mod gate;
@@ -29,6 +30,7 @@ mod prefixes;
 mod receive;
 pub(crate) mod records;
 mod reported;
+mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
@@ -42,12 +44,20 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
     Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
     NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
 };
+pub use conversations::{
+    Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
+    ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
+    ReplyError, UpdateConversationError,
+};
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use retention::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;

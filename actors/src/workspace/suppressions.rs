@@ -4,12 +4,16 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::opt_out::OptOut;
 use crate::domain::{Phone, Timestamp, WorkspaceId};
 use crate::store::{Direction, StoreError, Table};
 
 use super::command::{Command, Context};
 use super::messages::Unavailable;
 use super::{Workspace, records};
+
+/// Why a phone that opted out with a message is there.
+const BY_MESSAGE: &str = "opted out by message";
 
 /// A phone that has opted out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +144,30 @@ impl Command for Unsuppress {
         context.get(Table::Suppressions, &key)?.ok_or(UnsuppressError::NotFound)?;
         context.delete(Table::Suppressions, key);
         Ok(())
+    }
+}
+
+/// Whether a phone has opted out.
+pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
+    Ok(context.get(Table::Suppressions, &key(&context.core.id, phone))?.is_some())
+}
+
+/// Sees to what an inbound message of this text means: out, in again, or neither.
+pub(super) fn apply_opt_out(
+    context: &mut Context<'_>,
+    phone: Phone,
+    text: &str,
+) -> Result<(), Unavailable> {
+    match context.core.opt_out.read(text) {
+        Some(OptOut::Out) => {
+            let reason = Some(BY_MESSAGE.to_owned());
+            Suppress { phone, reason }.carry_out(context).map(drop)
+        }
+        Some(OptOut::Back) => {
+            context.delete(Table::Suppressions, key(&context.core.id, phone));
+            Ok(())
+        }
+        None => Ok(()),
     }
 }
 

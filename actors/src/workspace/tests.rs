@@ -90,6 +90,7 @@ impl Bench {
             number: Some(NumberId::from_bytes([9; 16])),
             destinations: Destinations::default(),
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
+            opt_out: Arc::default(),
         };
         Self {
             core,

@@ -4,6 +4,7 @@ use crate::domain::{ContactId, EventKind};
 use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
+use crate::workspace::conversations::forget;
 use crate::workspace::messages::Unavailable;
 
 use super::create::phone_holder;
@@ -48,7 +49,7 @@ impl Workspace {
         self.perform(UpdateContact { id, change }).await
     }
 
-    /// Deletes a contact. Its phone is free again.
+    /// Deletes a contact and the conversation with it. Its phone is free again.
     ///
     /// # Errors
     /// [`DeleteContactError`]: there is none, or not now.
@@ -110,6 +111,7 @@ impl Command for DeleteContact {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), DeleteContactError> {
         let contact = find(context, self.id)?.ok_or(DeleteContactError::NotFound)?;
+        forget(context, contact.place())?;
         index::update(context, contact.place(), None)?;
         context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
         if let Some(phone) = contact.phone {
@@ -121,7 +123,10 @@ impl Command for DeleteContact {
 }
 
 /// The contact of that identifier, with what earlier commands have made of it.
-fn find(context: &Context<'_>, id: ContactId) -> Result<Option<Contact>, Unavailable> {
+pub(in crate::workspace) fn find(
+    context: &Context<'_>,
+    id: ContactId,
+) -> Result<Option<Contact>, Unavailable> {
     let key = record::contact_key(&context.core.id, record::place_of(id));
     let found: Option<Contact> = context.get_json(Table::Contacts, &key)?;
     Ok(found.filter(|contact| contact.id == id))

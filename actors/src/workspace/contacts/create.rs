@@ -171,8 +171,17 @@ pub(super) fn phone_holder(
     number(context, &record::phone_key(&context.core.id, phone))
 }
 
+/// The contact that has a phone.
+pub(in crate::workspace) fn holder(
+    context: &Context<'_>,
+    phone: Phone,
+) -> Result<Option<Contact>, Unavailable> {
+    let Some(place) = phone_holder(context, Some(phone))? else { return Ok(None) };
+    context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
+}
+
 /// Makes a contact whose phone nobody has.
-pub(super) fn create(
+pub(in crate::workspace) fn create(
     context: &mut Context<'_>,
     new: NewContact,
     unique: u128,

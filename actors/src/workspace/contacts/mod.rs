@@ -14,6 +14,8 @@ mod live;
 mod record;
 mod segments;
 mod texts;
+#[cfg(test)]
+mod whole;
 
 pub use change::{DeleteContactError, UpdateContactError};
 pub use create::CreateContactError;
@@ -21,6 +23,13 @@ pub use filter::ContactFilter;
 pub use list::{ContactsPage, ReadContactError};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{Segment, SegmentError};
+
+pub(super) use change::find as find_contact;
+pub(super) use create::{create, holder};
+pub(super) use record::{place_of, read as read_contact};
+
+#[cfg(test)]
+pub(crate) use whole::whole;
 
 use crate::domain::{EventKind, PublicEvent};
 

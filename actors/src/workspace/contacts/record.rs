@@ -104,7 +104,7 @@ pub(super) fn contact_id(at: Timestamp, place: u64, unique: u128) -> ContactId {
 }
 
 /// The place that an identifier tells; whether the contact there has the identifier must be seen.
-pub(super) fn place_of(id: ContactId) -> u64 {
+pub(in crate::workspace) fn place_of(id: ContactId) -> u64 {
     let [_, _, _, _, _, _, a, b, c, d, e, ..] = *id.as_bytes();
     u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
 }
@@ -148,7 +148,7 @@ pub(super) fn read_at(
 }
 
 /// The contact of that identifier, if there is one.
-pub(super) fn read(
+pub(in crate::workspace) fn read(
     store: &dyn Store,
     workspace: &WorkspaceId,
     id: ContactId,

@@ -14,6 +14,7 @@ pub use state::{MessageError, MessageKind, MessageState, MessageStatus};
 
 pub(super) use content::unsent;
 pub(super) use learn::{report, settle};
+pub(super) use send::Send;
 
 /// How long single messages are worked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,9 @@ use crate::domain::text::MessageText;
 use crate::domain::{Event, MessageId, NumberId, Phone};
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
+use crate::workspace::conversations::{self, Wrote};
 use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::suppressions::has_opted_out;
 use crate::workspace::templates::{UseTemplateError, use_template};
 use crate::workspace::window;
 
@@ -92,11 +94,11 @@ pub enum SendMessageError {
 }
 
 /// The command behind [`crate::Workspace::send_message`].
-pub(super) struct Send {
-    pub(super) message: SendMessage,
-    pub(super) unique: u128,
+pub(in crate::workspace) struct Send {
+    pub(in crate::workspace) message: SendMessage,
+    pub(in crate::workspace) unique: u128,
     /// Who waits for the channel's answer.
-    pub(super) waiter: Option<Waiter>,
+    pub(in crate::workspace) waiter: Option<Waiter>,
 }
 
 /// What a message is, once it may be sent.
@@ -120,6 +122,8 @@ impl Command for Send {
         };
         let Checked { number, kind, template, price, content } = checked;
         may_send(context, price)?;
+        // Before anything is changed: what can fail is done first.
+        let conversation = conversations::of_phone(context, to)?;
         let now = context.now();
         let message_id = MessageId::from_parts(now, unique);
         let state = MessageState {
@@ -150,6 +154,10 @@ impl Command for Send {
             (StoredContent::key(&workspace, message_id), StoredContent::from(&content));
         context.put_json(Table::Messages, content_key, &stored);
         context.put_json(Table::Messages, MessageState::key(&workspace, message_id), &state);
+        if let (Some(conversation), Some(text)) = (conversation, content.text()) {
+            let wrote = Wrote { id: message_id, kind: kind.as_str(), text };
+            conversations::sent(context, conversation, &wrote);
+        }
         context.effects.outbound.push(outbound(&workspace, &state, content));
         if let Some(waiter) = waiter {
             context.waiters.add(message_id, waiter);
@@ -195,13 +203,6 @@ fn check_template(
     let template = TemplateName { name: template.name, language: template.language };
     let content = Content::Template(Arc::new(content));
     Ok(Checked { number, kind: MessageKind::Template, template: Some(template), price, content })
-}
-
-/// Whether there is a record in [`Table::Suppressions`], under `workspace ‖ 0 ‖ phone`.
-fn has_opted_out(context: &Context<'_>, contact: Phone) -> Result<bool, Unavailable> {
-    let workspace = context.core.id.as_str().as_bytes();
-    let key = [workspace, &[0], contact.to_string().as_bytes()].concat();
-    Ok(context.get(Table::Suppressions, &key)?.is_some())
 }
 
 /// Whether a message of this price can be paid for and taken now.

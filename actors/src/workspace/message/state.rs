@@ -146,7 +146,7 @@ pub(super) enum Learned {
 
 impl MessageState {
     /// The key of a message's record.
-    pub(super) fn key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
+    pub(in crate::workspace) fn key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
         [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
     }
 

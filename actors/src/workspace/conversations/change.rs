@@ -1,0 +1,140 @@
+//! Changing conversations, and replying in them.
+
+use crate::domain::{ConversationId, EventKind};
+use crate::random;
+use crate::workspace::Workspace;
+use crate::workspace::command::{Command, Context};
+use crate::workspace::contacts::{Contact, find_contact};
+use crate::workspace::message::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
+use crate::workspace::messages::Unavailable;
+
+use super::record::{Conversation, ConversationStatus, find, put, tell};
+
+/// A change of a conversation; `None` leaves a field as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConversationChange {
+    /// Where it stands.
+    pub status: Option<ConversationStatus>,
+    /// Who sees to it; `Some(None)` is nobody.
+    pub assigned_to: Option<Option<String>>,
+}
+
+/// Why a conversation was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateConversationError {
+    /// The workspace has no such conversation.
+    #[error("no such conversation")]
+    NotFound,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a reply was not accepted. It cost nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// The workspace has no such conversation.
+    #[error("no such conversation")]
+    NotFound,
+    /// The contact has no phone any more.
+    #[error("the contact has no phone")]
+    NoPhone,
+    /// The message was refused.
+    #[error(transparent)]
+    Refused(#[from] SendMessageError),
+}
+
+impl From<Unavailable> for ReplyError {
+    fn from(why: Unavailable) -> Self {
+        Self::Refused(why.into())
+    }
+}
+
+impl Workspace {
+    /// Changes a conversation; gives what it is then, and its contact.
+    ///
+    /// # Errors
+    /// [`UpdateConversationError`]: there is none, or not now.
+    pub async fn update_conversation(
+        &self,
+        id: ConversationId,
+        change: ConversationChange,
+    ) -> Result<(Conversation, Contact), UpdateConversationError> {
+        self.perform(UpdateConversation { id, change }).await
+    }
+
+    /// Writes to the contact of a conversation. It waits for the contact then, if it was open.
+    ///
+    /// # Errors
+    /// [`ReplyError`]: there is none, or what [`send_message`](Self::send_message) refuses.
+    pub async fn reply(
+        &self,
+        id: ConversationId,
+        content: MessageContent,
+    ) -> Result<MessageSent, ReplyError> {
+        self.perform(Reply { id, content, unique: random::unique() }).await
+    }
+}
+
+struct UpdateConversation {
+    id: ConversationId,
+    change: ConversationChange,
+}
+
+impl Command for UpdateConversation {
+    type Answer = (Conversation, Contact);
+    type Error = UpdateConversationError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, UpdateConversationError> {
+        let found = find_with_contact(context, self.id)?;
+        let (old, contact) = found.ok_or(UpdateConversationError::NotFound)?;
+        let ConversationChange { status, assigned_to } = self.change;
+        let new = Conversation {
+            status: status.unwrap_or(old.status),
+            assigned_to: assigned_to.unwrap_or_else(|| old.assigned_to.clone()),
+            ..old.clone()
+        };
+        if new != old {
+            put(context, Some(&old), &new);
+            tell(context, EventKind::ConversationUpdated, &new);
+        }
+        Ok((new, contact))
+    }
+}
+
+struct Reply {
+    id: ConversationId,
+    content: MessageContent,
+    unique: u128,
+}
+
+impl Command for Reply {
+    type Answer = MessageSent;
+    type Error = ReplyError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, ReplyError> {
+        let Self { id, content, unique } = self;
+        let (_, contact) = find_with_contact(context, id)?.ok_or(ReplyError::NotFound)?;
+        let to = contact.phone.ok_or(ReplyError::NoPhone)?;
+        let send = Send { message: SendMessage { to, content }, unique, waiter: None };
+        let sent = send.carry_out(context)?;
+        // Sending has added the message to the conversation.
+        if let Some(old) = find(context, id)?
+            && old.status == ConversationStatus::Open
+        {
+            let new = Conversation { status: ConversationStatus::Pending, ..old.clone() };
+            put(context, Some(&old), &new);
+            tell(context, EventKind::ConversationUpdated, &new);
+        }
+        Ok(sent)
+    }
+}
+
+fn find_with_contact(
+    context: &Context<'_>,
+    id: ConversationId,
+) -> Result<Option<(Conversation, Contact)>, Unavailable> {
+    let Some(conversation) = find(context, id)? else { return Ok(None) };
+    let contact = conversation.contact_id;
+    Ok(find_contact(context, contact)?.map(|contact| (conversation, contact)))
+}

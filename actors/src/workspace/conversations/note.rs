@@ -1,0 +1,121 @@
+//! Keeping conversations current: what contacts write, and what is written to them.
+
+use crate::channel::callback::Inbound;
+use crate::domain::{
+    ContactName, ConversationId, CustomFields, EventKind, MessageId, Phone, Tags, Timestamp,
+};
+use crate::store::Table;
+use crate::workspace::command::Context;
+use crate::workspace::contacts::{NewContact, create, holder, place_of};
+use crate::workspace::messages::Unavailable;
+
+use super::record::{
+    Conversation, ConversationStatus, Direction, Written, find_by_place, message_key, put, tell,
+};
+
+/// A message of the workspace's.
+pub(in crate::workspace) struct Wrote<'a> {
+    /// The message.
+    pub(in crate::workspace) id: MessageId,
+    /// Its kind as a body spells it.
+    pub(in crate::workspace) kind: &'static str,
+    /// What the recipient reads.
+    pub(in crate::workspace) text: &'a str,
+}
+
+/// Takes what a contact wrote: makes the contact if the phone is nobody's, and opens the
+/// conversation.
+pub(in crate::workspace) fn received(
+    context: &mut Context<'_>,
+    id: MessageId,
+    inbound: &Inbound,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let unique = u128::from_be_bytes(*id.as_bytes());
+    let contact = match holder(context, inbound.from)? {
+        Some(contact) => contact,
+        None => create(context, stranger(inbound), unique)?,
+    };
+    let old = find_by_place(context, place_of(contact.id))?;
+    let now = context.now();
+    let mut new = old.clone().unwrap_or_else(|| Conversation {
+        id: ConversationId::from_parts(now, unique),
+        contact_id: contact.id,
+        status: ConversationStatus::Resolved,
+        assigned_to: None,
+        last_message: String::new(),
+        last_message_at: at,
+        created_at: now,
+        active_at: now,
+    });
+    let opens = new.status != ConversationStatus::Open;
+    new.status = ConversationStatus::Open;
+    let text = match &*inbound.text {
+        "" => format!("[{}]", inbound.kind),
+        text => text.to_owned(),
+    };
+    let kind = inbound.kind.to_string();
+    let written = Written { direction: Direction::In, kind, text: inbound.text.to_string(), at };
+    let new = note(context, old.as_ref(), new, id, text, &written);
+    if opens {
+        tell(context, EventKind::ConversationOpened, &new);
+    }
+    Ok(())
+}
+
+/// What is known of somebody who writes for the first time.
+fn stranger(inbound: &Inbound) -> NewContact {
+    let name = inbound.name.as_deref().unwrap_or_default();
+    let name: String = name.chars().take(crate::domain::contact::NAME_CHARS_MAX).collect();
+    NewContact {
+        name: ContactName::new(&name).unwrap_or_else(|_| ContactName::of_phone(inbound.from)),
+        phone: Some(inbound.from),
+        email: None,
+        tags: Tags::default(),
+        custom_fields: CustomFields::default(),
+    }
+}
+
+/// The conversation with whoever has a phone.
+pub(in crate::workspace) fn of_phone(
+    context: &Context<'_>,
+    phone: Phone,
+) -> Result<Option<Conversation>, Unavailable> {
+    match holder(context, phone)? {
+        Some(contact) => find_by_place(context, place_of(contact.id)),
+        None => Ok(None),
+    }
+}
+
+/// Takes what was written to a contact; gives what the conversation is then.
+pub(in crate::workspace) fn sent(
+    context: &mut Context<'_>,
+    conversation: Conversation,
+    wrote: &Wrote<'_>,
+) -> Conversation {
+    let at = context.now();
+    let (kind, text) = (wrote.kind.to_owned(), wrote.text.to_owned());
+    let written = Written { direction: Direction::Out, kind, text: text.clone(), at };
+    note(context, Some(&conversation), conversation.clone(), wrote.id, text, &written)
+}
+
+/// Adds a message to a conversation; gives what it is then.
+fn note(
+    context: &mut Context<'_>,
+    old: Option<&Conversation>,
+    mut new: Conversation,
+    message: MessageId,
+    text: String,
+    written: &Written,
+) -> Conversation {
+    // Messages may be told of in any order: the last one is the latest.
+    if new.last_message.is_empty() || new.last_message_at <= written.at {
+        new.last_message = text;
+        new.last_message_at = written.at;
+    }
+    new.active_at = context.now();
+    let key = message_key(&context.core.id, new.id, message);
+    context.put_json(Table::Conversations, key, written);
+    put(context, old, &new);
+    new
+}

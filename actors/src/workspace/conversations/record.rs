@@ -1,0 +1,192 @@
+//! A conversation, and the records that it is kept in.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::domain::{
+    ContactId, ConversationId, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
+};
+use crate::store::Table;
+use crate::workspace::command::Context;
+use crate::workspace::contacts::place_of;
+use crate::workspace::messages::Unavailable;
+
+/// Where a conversation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConversationStatus {
+    /// The contact waits for an answer.
+    Open,
+    /// The workspace has answered.
+    Pending,
+    /// Somebody said that it is done.
+    Resolved,
+}
+
+impl ConversationStatus {
+    /// Every status.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Pending, Self::Resolved];
+
+    /// The status as a body spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Pending => "pending",
+            Self::Resolved => "resolved",
+        }
+    }
+
+    pub(super) const fn as_byte(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The contact.
+    In,
+    /// The workspace.
+    Out,
+}
+
+/// A conversation. This is its record too, as JSON.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// Names it in every call.
+    pub id: ConversationId,
+    /// With whom.
+    pub contact_id: ContactId,
+    /// Where it stands.
+    pub status: ConversationStatus,
+    /// The agent who sees to it.
+    pub assigned_to: Option<String>,
+    /// What was written last.
+    pub last_message: String,
+    /// When.
+    pub last_message_at: Timestamp,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When something was last written, as the order of the list has it.
+    pub(super) active_at: Timestamp,
+}
+
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Conversation");
+        shown.field("id", &self.id).field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// What was written. What became of a message of the workspace's is in the message's own record.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Written {
+    pub(super) direction: Direction,
+    pub(super) kind: String,
+    pub(super) text: String,
+    pub(super) at: Timestamp,
+}
+
+/// What the keys of a kind start with.
+pub(super) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, kind]].concat()
+}
+
+pub(super) fn conversation_key(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
+    [prefix(workspace, b'c').as_slice(), id.as_bytes()].concat()
+}
+
+pub(super) fn contact_key(workspace: &WorkspaceId, place: u64) -> Vec<u8> {
+    [prefix(workspace, b'o').as_slice(), &place.to_be_bytes()].concat()
+}
+
+pub(super) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
+    [prefix(workspace, b'm').as_slice(), id.as_bytes()].concat()
+}
+
+pub(super) fn message_key(
+    workspace: &WorkspaceId,
+    id: ConversationId,
+    message: MessageId,
+) -> Vec<u8> {
+    [messages_prefix(workspace, id).as_slice(), message.as_bytes()].concat()
+}
+
+fn active_key(workspace: &WorkspaceId, conversation: &Conversation) -> Vec<u8> {
+    let at = conversation.active_at.as_millis().to_be_bytes();
+    [prefix(workspace, b'a').as_slice(), &at, conversation.id.as_bytes()].concat()
+}
+
+/// The conversation of that id.
+pub(super) fn find(
+    context: &Context<'_>,
+    id: ConversationId,
+) -> Result<Option<Conversation>, Unavailable> {
+    context.get_json(Table::Conversations, &conversation_key(&context.core.id, id))
+}
+
+/// The conversation with the contact at a place.
+pub(super) fn find_by_place(
+    context: &Context<'_>,
+    place: u64,
+) -> Result<Option<Conversation>, Unavailable> {
+    let key = contact_key(&context.core.id, place);
+    let id = context.get(Table::Conversations, &key)?;
+    let id = id.and_then(|id| id.try_into().ok()).map(ConversationId::from_bytes);
+    id.map_or(Ok(None), |id| find(context, id))
+}
+
+/// Writes a conversation in place of what it was.
+pub(super) fn put(context: &mut Context<'_>, old: Option<&Conversation>, new: &Conversation) {
+    let workspace = context.core.id.clone();
+    match old {
+        Some(old) if old.active_at != new.active_at => {
+            context.delete(Table::Conversations, active_key(&workspace, old));
+        }
+        Some(_) => {}
+        None => {
+            let key = contact_key(&workspace, place_of(new.contact_id));
+            context.put(Table::Conversations, key, new.id.as_bytes().to_vec());
+        }
+    }
+    let assigned_to = new.assigned_to.as_deref().unwrap_or_default().as_bytes();
+    let active = [&[new.status.as_byte()], assigned_to].concat();
+    context.put(Table::Conversations, active_key(&workspace, new), active);
+    context.put_json(Table::Conversations, conversation_key(&workspace, new.id), new);
+}
+
+/// Deletes the conversation with a contact that is deleted.
+pub(in crate::workspace) fn forget(
+    context: &mut Context<'_>,
+    place: u64,
+) -> Result<(), Unavailable> {
+    if let Some(conversation) = find_by_place(context, place)? {
+        let workspace = context.core.id.clone();
+        for key in [
+            contact_key(&workspace, place),
+            active_key(&workspace, &conversation),
+            conversation_key(&workspace, conversation.id),
+        ] {
+            context.delete(Table::Conversations, key);
+        }
+    }
+    Ok(())
+}
+
+/// Tells what happened to a conversation.
+pub(super) fn tell(context: &mut Context<'_>, kind: EventKind, conversation: &Conversation) {
+    let data = json!({
+        "conversation_id": conversation.id.to_string(),
+        "contact_id": conversation.contact_id.to_string(),
+        "status": conversation.status.as_str(),
+        "channel": "messaging",
+        "assigned_to": conversation.assigned_to,
+        "last_message": conversation.last_message,
+        "last_message_at": conversation.last_message_at.to_string(),
+        "created_at": conversation.created_at.to_string(),
+    });
+    let event = PublicEvent::Other { kind, data: data.to_string().into() };
+    context.effects.tell(context.now(), event);
+}

@@ -1,0 +1,340 @@
+//! Conversations: the inbox.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use postrider_actors::domain::ConversationId;
+use postrider_actors::{
+    Caller, Contact, Conversation, ConversationChange, ConversationFilter, ConversationMessage,
+    ConversationStatus, Direction, ReadConversationError, ReplyError, UpdateConversationError,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::contacts::ContactRow;
+use super::error::{ApiError, Code};
+use super::list::Page;
+use super::messages::{self, SentAnswer, TemplateBody};
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+use super::route::Routes;
+
+/// Most characters of an agent's id.
+const AGENT_CHARS_MAX: usize = 100;
+
+const NO_SUCH_CONVERSATION: &str = "no such conversation";
+
+pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
+    routes
+        .get("/v1/conversations", list)
+        .get("/v1/conversations/{conversation_id}", read)
+        .get("/v1/conversations/{conversation_id}/messages", written)
+}
+
+pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
+    routes.patch("/v1/conversations/{conversation_id}", update)
+}
+
+pub(crate) fn sending(routes: Routes<Key>) -> Routes<Key> {
+    routes.post("/v1/conversations/{conversation_id}/messages", reply)
+}
+
+/// What a contact and the workspace have written to each other.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Conversation)]
+pub(crate) struct ConversationRow {
+    /// Names it in every call.
+    #[schema(example = "cnv_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// With whom.
+    contact: ContactRow,
+    /// `open`: the contact waits for an answer; `pending`: it has one; `resolved`.
+    #[schema(example = "open")]
+    status: &'static str,
+    /// `messaging`
+    #[schema(example = "messaging")]
+    channel: &'static str,
+    /// The agent who sees to it.
+    #[schema(example = "agent-7")]
+    assigned_to: Option<String>,
+    /// What was written last.
+    #[schema(example = "Where is my order?")]
+    last_message: String,
+    /// When.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    last_message_at: String,
+    /// When it was made.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    created_at: String,
+}
+
+impl From<(Conversation, Contact)> for ConversationRow {
+    fn from((conversation, contact): (Conversation, Contact)) -> Self {
+        Self {
+            id: conversation.id.to_string(),
+            contact: contact.into(),
+            status: conversation.status.as_str(),
+            channel: "messaging",
+            assigned_to: conversation.assigned_to,
+            last_message: conversation.last_message,
+            last_message_at: conversation.last_message_at.to_string(),
+            created_at: conversation.created_at.to_string(),
+        }
+    }
+}
+
+/// A page of conversations.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what `list` writes")]
+pub(crate) struct ConversationsAnswer {
+    /// The one that was last written in first.
+    data: Vec<ConversationRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
+
+/// A message of a conversation.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ConversationMessage)]
+pub(crate) struct WrittenRow {
+    /// The message.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// `in`: the contact wrote it; `out`: the workspace did.
+    #[schema(example = "in")]
+    direction: &'static str,
+    /// `text`, `template`, or what else the contact sent.
+    #[serde(rename = "type")]
+    #[schema(example = "text")]
+    kind: String,
+    /// What it says.
+    #[schema(example = "Where is my order?")]
+    text: String,
+    /// `received` for one of the contact's; what became of it for one of the workspace's.
+    #[schema(example = "received")]
+    status: &'static str,
+    /// When it was written.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    at: String,
+}
+
+impl From<ConversationMessage> for WrittenRow {
+    fn from(message: ConversationMessage) -> Self {
+        let direction = match message.direction {
+            Direction::In => "in",
+            Direction::Out => "out",
+        };
+        Self {
+            id: message.id.to_string(),
+            direction,
+            kind: message.kind,
+            text: message.text,
+            status: message.status,
+            at: message.at.to_string(),
+        }
+    }
+}
+
+/// A page of what was written.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what `written` writes")]
+pub(crate) struct WrittenAnswer {
+    /// Newest first.
+    data: Vec<WrittenRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/conversations",
+    operation_id = "listConversations",
+    tag = "Conversations",
+    summary = "List the conversations",
+    params(
+        ("status" = Option<String>, Query, description = "Only `open`, `pending` or `resolved` \
+         ones"),
+        ("assigned_to" = Option<String>, Query, description = "Only those of this agent"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most \
+         conversations of a page, 50 unless told"),
+    ),
+    responses((
+        status = 200,
+        description = "Conversations, the one that was last written in first",
+        body = ConversationsAnswer
+    ))
+)]
+pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+    let query = call.query()?;
+    let page = Page::of(&query)?;
+    let filter = ConversationFilter {
+        status: query.text("status")?.map(status).transpose()?,
+        assigned_to: query.text("assigned_to")?.map(str::to_owned),
+    };
+    let found = call.caller.workspace.conversations(filter, page.skip(), page.limit()).await?;
+    let rows: Vec<_> = found.conversations.into_iter().map(ConversationRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/conversations/{conversation_id}",
+    operation_id = "readConversation",
+    tag = "Conversations",
+    summary = "Read a conversation",
+    params(("conversation_id" = String, Path, description = "The conversation's id")),
+    responses((status = 200, description = "The conversation", body = ConversationRow))
+)]
+pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+    let id = conversation(&mut call).await?;
+    Ok(Reply::ok(&ConversationRow::from(call.caller.workspace.conversation(id).await?)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/conversations/{conversation_id}/messages",
+    operation_id = "listConversationMessages",
+    tag = "Conversations",
+    summary = "List what was written in a conversation",
+    params(
+        ("conversation_id" = String, Path, description = "The conversation's id"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most messages of \
+         a page, 50 unless told"),
+    ),
+    responses((status = 200, description = "Messages, newest first", body = WrittenAnswer))
+)]
+pub(crate) async fn written(mut call: Call<Arc<Caller>>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let id = conversation(&mut call).await?;
+    let workspace = &call.caller.workspace;
+    let found = workspace.conversation_messages(id, page.skip(), page.limit()).await?;
+    let rows: Vec<_> = found.messages.into_iter().map(WrittenRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+/// A change of a conversation; what is left out stays as it is.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct ConversationUpdate {
+    /// `open`, `pending` or `resolved`.
+    #[schema(example = "resolved")]
+    status: Option<String>,
+    /// The agent who sees to it; `null` is nobody.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, example = "agent-7", min_length = 1, max_length = 100)]
+    assigned_to: Option<Option<String>>,
+}
+
+/// A field that is there, null or not.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+#[utoipa::path(
+    patch,
+    path = "/v1/conversations/{conversation_id}",
+    operation_id = "updateConversation",
+    tag = "Conversations",
+    summary = "Change a conversation's status or assignee",
+    params(("conversation_id" = String, Path, description = "The conversation's id")),
+    request_body = ConversationUpdate,
+    responses((status = 200, description = "The conversation", body = ConversationRow))
+)]
+pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+    let body: ConversationUpdate = call.json()?;
+    let agent = body.assigned_to.iter().flatten().next();
+    if agent.is_some_and(|agent| agent.trim().is_empty() || agent.chars().count() > AGENT_CHARS_MAX)
+    {
+        return Err(ApiError::field("assigned_to", "must have 1 to 100 characters"));
+    }
+    let change = ConversationChange {
+        status: body.status.as_deref().map(status).transpose()?,
+        assigned_to: body.assigned_to,
+    };
+    let id = conversation(&mut call).await?;
+    let updated = call.caller.workspace.update_conversation(id, change).await?;
+    Ok(Reply::ok(&ConversationRow::from(updated)))
+}
+
+/// A reply; without `Debug`, as it has the text.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Reply)]
+pub(crate) struct ReplyBody<'a> {
+    /// `text` or `template`.
+    #[serde(borrow, rename = "type")]
+    #[schema(example = "text")]
+    kind: Cow<'a, str>,
+    /// When `type` is `template`.
+    #[serde(borrow)]
+    template: Option<TemplateBody<'a>>,
+    /// When `type` is `text`.
+    #[serde(borrow)]
+    #[schema(example = "It is on its way.", min_length = 1, max_length = 4096)]
+    text: Option<Cow<'a, str>>,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/conversations/{conversation_id}/messages",
+    operation_id = "replyInConversation",
+    tag = "Conversations",
+    summary = "Reply in a conversation",
+    description = "Scope `messaging:send`. Free text is allowed for 24 hours after the contact has \
+                   written, as with `POST /v1/messaging/send`. An open conversation is pending \
+                   then.",
+    params(("conversation_id" = String, Path, description = "The conversation's id")),
+    request_body = ReplyBody,
+    responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
+)]
+pub(crate) async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
+    let content = {
+        let body: ReplyBody<'_> = call.json()?;
+        messages::content(&body.kind, body.template.as_ref(), body.text.as_deref())?
+    };
+    let id = conversation(&mut call).await?;
+    Ok(messages::sent(call.caller.workspace.reply(id, content).await?))
+}
+
+async fn conversation(call: &mut Call<Arc<Caller>>) -> Result<ConversationId, ApiError> {
+    call.path("conversation_id", NO_SUCH_CONVERSATION).await
+}
+
+fn status(text: &str) -> Result<ConversationStatus, ApiError> {
+    let mut all = ConversationStatus::ALL.into_iter();
+    all.find(|status| status.as_str() == text)
+        .ok_or_else(|| ApiError::field("status", "must be one of open, pending, resolved"))
+}
+
+impl From<ReadConversationError> for ApiError {
+    fn from(error: ReadConversationError) -> Self {
+        match error {
+            ReadConversationError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
+            ReadConversationError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<UpdateConversationError> for ApiError {
+    fn from(error: UpdateConversationError) -> Self {
+        match error {
+            UpdateConversationError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
+            UpdateConversationError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReplyError> for ApiError {
+    fn from(error: ReplyError) -> Self {
+        match error {
+            ReplyError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
+            ReplyError::NoPhone => Self::new(Code::Unprocessable, error.to_string()),
+            ReplyError::Refused(error) => error.into(),
+        }
+    }
+}

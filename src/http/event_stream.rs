@@ -1,0 +1,135 @@
+//! The event log as a stream: server-sent events that can be taken up again.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::channel::{Channel, Sender};
+use postrider_actors::domain::{EventId, LogEntry};
+use postrider_actors::{Caller, Unavailable};
+use tokio::sync::watch;
+
+use super::Edge;
+use super::error::ApiError;
+use super::events::{EventRow, after_cursor};
+use super::pipeline::{Answer, Call};
+use super::reply::Reply;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// How often a stream without events says that it is there.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Events that are read at a time.
+const PART: usize = 100;
+/// Parts that may wait for a client that does not read on.
+const BUFFER: usize = 4;
+
+#[utoipa::path(
+    get,
+    path = "/v1/events/stream",
+    operation_id = "streamEvents",
+    tag = "Events",
+    summary = "Follow the event log",
+    description = "Server-sent events: each has the event's id as `id`, its type as `event` and \
+                   the object that the log shows as `data`. Left alone it begins with the next \
+                   event; with `Last-Event-ID` (an event's id or its sequence) or `cursor` it goes \
+                   on after that one. A comment comes at least every 15 seconds. It ends when the \
+                   server stops or the key is revoked; connect again with the last id.",
+    params(
+        ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the list of events"),
+    ),
+    responses((status = 200, description = "Events as they come", body = String,
+        content_type = "text/event-stream"))
+)]
+pub(crate) async fn stream(call: Call<Arc<Caller>>) -> Answer {
+    let last = call.header(&LAST_EVENT_ID);
+    let from = match last {
+        Some(id) => Some(sequence(id).ok_or_else(|| {
+            ApiError::field("Last-Event-ID", "must be an event's id or sequence")
+        })?),
+        None => after_cursor(&call.query()?)?,
+    };
+    let growth = call.caller.workspace.follow_events()?;
+    let after = match from {
+        Some(after) => after,
+        None => call.caller.workspace.last_event().await?,
+    };
+    let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFER);
+    let following = Following {
+        edge: Arc::clone(&call.edge),
+        caller: Arc::clone(&call.caller),
+        after,
+        growth,
+        sender,
+    };
+    drop(tokio::spawn(following.run()));
+    let mut reply = Reply::stream(StatusCode::OK, "text/event-stream", Body::new(body));
+    reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(reply)
+}
+
+fn sequence(id: &str) -> Option<u64> {
+    match id.parse::<EventId>() {
+        Ok(id) => Some(LogEntry::sequence_of(id)),
+        Err(_) => id.parse().ok(),
+    }
+}
+
+/// A stream that somebody reads.
+struct Following {
+    edge: Arc<Edge>,
+    caller: Arc<Caller>,
+    after: u64,
+    growth: watch::Receiver<()>,
+    sender: Sender<Bytes, Infallible>,
+}
+
+impl Following {
+    /// Sends events until the client goes, the server stops or the key is revoked.
+    async fn run(mut self) {
+        let edge = Arc::clone(&self.edge);
+        let following = async {
+            let mut text = ": here\n\n".to_owned();
+            while self.sender.send_data(Bytes::from(text)).await.is_ok() && self.is_allowed().await
+            {
+                match self.next().await {
+                    Ok(next) => text = next,
+                    Err(error) => {
+                        tracing::warn!(%error, "a stream of events ends");
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = following => {}
+            () = edge.drain.begun() => {}
+        }
+    }
+
+    /// Whether the key has not been revoked since.
+    async fn is_allowed(&self) -> bool {
+        let keys = self.edge.engine.admin().keys(self.caller.workspace.id()).await;
+        keys.is_ok_and(|keys| keys.iter().any(|key| key.id == self.caller.key_id))
+    }
+
+    /// The next part, or a heartbeat.
+    async fn next(&mut self) -> Result<String, Unavailable> {
+        // What comes while it reads is noticed after it.
+        self.growth.borrow_and_update();
+        let page = self.caller.workspace.events(self.after, PART, None).await?;
+        self.after = page.next_after;
+        if page.entries.is_empty() {
+            // The log's sender lives as long as the workspace, so it changes or time passes.
+            return match tokio::time::timeout(HEARTBEAT, self.growth.changed()).await {
+                Ok(_) => Ok(String::new()),
+                Err(_) => Ok(": still here\n\n".to_owned()),
+            };
+        }
+        Ok(page.entries.into_iter().map(|entry| EventRow::from(entry).as_message()).collect())
+    }
+}

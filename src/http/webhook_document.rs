@@ -1,0 +1,57 @@
+//! What is posted to endpoints, in the OpenAPI document.
+
+use postrider_actors::domain::PublicEvent;
+use utoipa::Modify;
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder,
+};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, Required, Type};
+
+/// Each type of event is one webhook of the document.
+pub(crate) struct Deliveries;
+
+impl Modify for Deliveries {
+    fn modify(&self, document: &mut OpenApi) {
+        let all = PublicEvent::KINDS.iter().fold(PathsBuilder::new(), |all, (kind, what)| {
+            all.path(*kind, PathItem::new(HttpMethod::Post, delivery(what)))
+        });
+        document.webhooks = Some(all.build());
+    }
+}
+
+fn delivery(what: &str) -> OperationBuilder {
+    let event = ContentBuilder::new().schema(Some(Ref::from_schema_name("EventRow"))).build();
+    let body = RequestBodyBuilder::new()
+        .description(Some("The event; for an endpoint with `batch`, an array of up to 100"))
+        .content("application/json", event)
+        .required(Some(Required::True))
+        .build();
+    let arrived = ResponseBuilder::new().description("It has arrived").build();
+    let other = ResponseBuilder::new()
+        .description("It is tried again later; after 410 nothing more is sent")
+        .build();
+    let headers = [
+        ("webhook-id", "The event's id, the same with every try"),
+        ("webhook-timestamp", "Unix seconds of this try"),
+        ("webhook-signature", "`v1,` and the signature in Base64; two while a secret is replaced"),
+    ];
+    let headers = headers.map(|(name, description)| {
+        let text = ObjectBuilder::new().schema_type(Type::String).build();
+        ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::True)
+            .description(Some(description))
+            .schema(Some(text))
+            .build()
+    });
+    OperationBuilder::new()
+        .tag("Webhooks")
+        .summary(Some(what))
+        .parameters(Some(headers))
+        .request_body(Some(body))
+        .response("2XX", arrived)
+        .response("default", other)
+}
