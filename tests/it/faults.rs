@@ -12,6 +12,7 @@ mod ledger;
 mod load;
 mod process;
 
+mod broadcast;
 mod damage;
 mod failing;
 mod kill;

@@ -14,6 +14,7 @@ mod world;
 
 mod admin;
 mod bodies;
+mod broadcast_faults;
 mod broadcasts;
 mod checks;
 mod cloud_api;
