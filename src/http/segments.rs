@@ -17,7 +17,7 @@ use super::pipeline::{Answer, Call};
 use super::reply::Reply;
 use super::route::Routes;
 
-const NO_SUCH_SEGMENT: &str = "no such segment";
+pub(crate) const NO_SUCH_SEGMENT: &str = "no such segment";
 
 pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
     routes

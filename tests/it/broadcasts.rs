@@ -324,3 +324,33 @@ async fn a_body_of_many_recipients_is_taken_up_to_its_limit() {
     let refused = demo.call("POST", PATH, &headers, padded.as_bytes()).await;
     refused.check(413, "PAYLOAD_TOO_LARGE");
 }
+
+#[tokio::test]
+async fn a_segment_can_stand_for_its_phones() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    for (name, phone) in [("ana", Some("+15550000001")), ("bo", Some("+15550000002")), ("cy", None)]
+    {
+        let contact = json!({"name": name, "phone": phone, "tags": ["vip"]});
+        assert_eq!(demo.post("/v1/contacts", contact).await.status, 201);
+    }
+    let segment = async |tag: &str| {
+        let body = json!({"name": tag, "filter": {"tags_any": [tag]}});
+        let made = demo.post("/v1/segments", body).await.json();
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let (vip, nobody) = (segment("vip").await, segment("nobody").await);
+    let body =
+        |segment: &str| json!({"name": "S", "template_name": "spring_sale", "segment_id": segment});
+    let id = create(&demo, &body(&vip)).await;
+    let done = becomes(&demo, &id, "completed").await;
+    assert_eq!((&done["total_recipients"], &done["counts"]["sent"]), (&json!(2), &json!(2)));
+    demo.post(PATH, body(&nobody)).await.check_field("segment_id");
+    let unknown = "seg_01jd3v0x5n8m7k2q4r6s8t0w2y";
+    demo.post(PATH, body(unknown)).await.check(404, "NOT_FOUND");
+    let mut both = sale(["+15550000001"]);
+    both["segment_id"] = vip.clone().into();
+    demo.post(PATH, both).await.check_field("segment_id");
+    let (_, sender) = server.key("demo", &["messaging:send"], json!({})).await;
+    sender.post(PATH, body(&vip)).await.check(403, "FORBIDDEN");
+}

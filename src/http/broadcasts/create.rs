@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use postrider_actors::domain::Timestamp;
-use postrider_actors::{BroadcastMade, BroadcastPolicy, Caller, NewBroadcast, Route};
+use postrider_actors::domain::{Scope, SegmentId, Timestamp};
+use postrider_actors::{Audience, BroadcastMade, BroadcastPolicy, Caller, NewBroadcast, Route};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -12,6 +12,7 @@ use super::recipients::Recipients;
 use crate::http::error::ApiError;
 use crate::http::pipeline::{Answer, Call};
 use crate::http::reply::Reply;
+use crate::http::segments::NO_SUCH_SEGMENT;
 
 /// Most characters of a broadcast's name.
 const NAME_CHARS_MAX: usize = 200;
@@ -33,8 +34,13 @@ pub(crate) struct NewBroadcastBody<'a> {
     language: Option<Cow<'a, str>>,
     /// Phones in E.164, or objects `{"to": "+15550123456", "variables": ["Ada"]}` with the body's
     /// parameters of that recipient. Doubled ones count once.
-    #[schema(value_type = Vec<Object>, example = json!(["+15550123456", "+15550123457"]))]
-    recipients: Recipients,
+    #[schema(value_type = Option<Vec<Object>>,
+        example = json!(["+15550123456", "+15550123457"]))]
+    recipients: Option<Recipients>,
+    /// A segment instead of `recipients`: its contacts that have a phone, as they are now. The key
+    /// also needs the scope `contacts:read`.
+    #[serde(borrow)]
+    segment_id: Option<Cow<'a, str>>,
     /// When it begins, RFC 3339; left out: at once.
     #[serde(borrow)]
     #[schema(format = DateTime, example = "2030-01-31T09:30:00Z")]
@@ -89,16 +95,37 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
 pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
     // A body of a million recipients takes a while to read.
     let read = tokio::task::spawn_blocking(move || {
-        let new = new_broadcast(call.json()?)?;
+        let (new, segment) = new_broadcast(call.json()?)?;
         let key = call.idempotency_key(Route::CreateBroadcast)?;
-        Ok::<_, ApiError>((call, new, key))
+        Ok::<_, ApiError>((call, new, segment, key))
     });
-    let (call, new, key) = read.await.map_err(|_| ApiError::internal())??;
+    let (call, mut new, segment, key) = read.await.map_err(|_| ApiError::internal())??;
+    if let Some(segment) = segment {
+        new.audience = members(&call, segment).await?;
+    }
     let made = call.caller.workspace.create_broadcast(new, key).await?;
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made.answer)).replayed(made.replayed))
 }
 
-fn new_broadcast(body: NewBroadcastBody<'_>) -> Result<NewBroadcast, ApiError> {
+/// The contacts of a segment that have a phone.
+async fn members(call: &Call<Arc<Caller>>, segment: SegmentId) -> Result<Audience, ApiError> {
+    if !call.caller.scopes.contains(Scope::ContactsRead) {
+        return Err(ApiError::scope_missing(Scope::ContactsRead));
+    }
+    let mut audience = Audience::new();
+    for phone in call.caller.workspace.segment_phones(segment).await? {
+        audience.add(phone, Box::default());
+    }
+    if audience.is_empty() {
+        return Err(ApiError::field("segment_id", "must name a segment with phones in it"));
+    }
+    Ok(audience)
+}
+
+/// The broadcast that a body asks for; its audience is still empty when it is a segment's.
+fn new_broadcast(
+    body: NewBroadcastBody<'_>,
+) -> Result<(NewBroadcast, Option<SegmentId>), ApiError> {
     let chars = body.name.chars().count();
     if !(1..=NAME_CHARS_MAX).contains(&chars) || body.name.chars().any(char::is_control) {
         let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
@@ -122,13 +149,25 @@ fn new_broadcast(body: NewBroadcastBody<'_>) -> Result<NewBroadcast, ApiError> {
             return Err(ApiError::field("policy", "must be at_most_once or at_least_once"));
         }
     };
-    Ok(NewBroadcast {
+    let (audience, segment) = match (body.recipients, body.segment_id.as_deref()) {
+        (Some(recipients), None) => (recipients.audience()?, None),
+        (None, Some(id)) => {
+            let id = id.parse().map_err(|_| ApiError::not_found(NO_SUCH_SEGMENT))?;
+            (Audience::new(), Some(id))
+        }
+        (None, None) => return Err(ApiError::field("recipients", "must be given")),
+        (Some(_), Some(_)) => {
+            return Err(ApiError::field("segment_id", "must not be given beside `recipients`"));
+        }
+    };
+    let new = NewBroadcast {
         name: body.name.into(),
         template: body.template_name.into(),
         language: body.language.unwrap_or(Cow::Borrowed("en")).into(),
         components: body.components.unwrap_or_default(),
-        audience: body.recipients.audience()?,
+        audience,
         schedule_at,
         policy,
-    })
+    };
+    Ok((new, segment))
 }
