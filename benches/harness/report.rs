@@ -108,12 +108,23 @@ impl Row {
         }
     }
 
+    /// A row whose budget is the least that its value may be.
+    pub(crate) fn of_least(
+        name: &'static str,
+        unit: impl Into<String>,
+        value: f64,
+        budget_and_goal: (f64, f64),
+    ) -> Self {
+        let row = Self::of_value(name, unit, value, Some(budget_and_goal));
+        Self { more_is_better: true, ..row }
+    }
+
     /// How the row stands to its budget.
     fn verdict(&self) -> &'static str {
         let (Some(budget), Some(goal)) = (self.budget, self.goal) else { return "–" };
-        let keeps = |bound: f64| match self.ratio {
-            Some(ratio) if self.more_is_better => ratio >= bound,
-            _ => self.value <= bound,
+        let keeps = |bound: f64| match self.more_is_better {
+            true => self.ratio.unwrap_or(self.value) >= bound,
+            false => self.value <= bound,
         };
         let p99_keeps = match (self.goal_p99_ratio, self.p99_ms, self.reference_p99_ms) {
             (Some(bound), Some(p99), Some(reference)) => p99 <= reference * bound,

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::report::Row;
 use crate::scale::Scale;
 
+mod broadcast;
 mod echo;
 mod in_process;
 mod otp_http;
@@ -20,8 +21,14 @@ pub(crate) struct Group {
 }
 
 /// All of them, in the report's order.
-pub(crate) const GROUPS: &[Group] =
-    &[otp_http::SEND, otp_http::VERIFY, in_process::GROUP, store_commit::GROUP, pending::GROUP];
+pub(crate) const GROUPS: &[Group] = &[
+    otp_http::SEND,
+    otp_http::VERIFY,
+    in_process::GROUP,
+    store_commit::GROUP,
+    pending::GROUP,
+    broadcast::GROUP,
+];
 
 /// The first argument of a process that this one started for a measurement.
 pub(crate) const CHILD: &str = "--measure-in-this-process";

@@ -1,0 +1,123 @@
+//! `broadcast_fan_out`: a broadcast to a million through a channel that costs nothing, each
+//! window claimed durably before it is sent and each outcome kept.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use postrider_actors::channel::{Channel, Outbound, Outcome, Sending};
+use postrider_actors::domain::BroadcastId;
+use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
+use postrider_actors::{
+    Audience, BroadcastPolicy, BroadcastStatus, CustomChannel, Engine, NewBroadcast, NewNumber,
+    NewProvider, NewTemplate, Workspace,
+};
+
+use super::Group;
+use crate::measure::{Phones, Stopwatch};
+use crate::report::Row;
+use crate::scale::Scale;
+use crate::{Result, setup};
+
+/// The rows.
+pub(crate) const GROUP: Group = Group { rows: &["broadcast_fan_out", "broadcast_create"], run };
+
+/// Messages per second and core.
+const BUDGET_AND_GOAL: (f64, f64) = (500_000.0, 2_000_000.0);
+/// How often it is looked whether a broadcast is over.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Takes everything at once and counts it.
+struct Counting(AtomicU64);
+
+impl Channel for Counting {
+    fn send(&self, _: Outbound) -> Sending {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(Outcome::Sent))
+    }
+}
+
+fn run(scale: &Scale) -> Result<Vec<Row>> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = setup::runtime()?;
+    let (mut rates, mut creations) = (Vec::new(), Vec::new());
+    for _ in 0..scale.restarts {
+        let (created, sent) = runtime.block_on(one(scale.pending))?;
+        eprintln!("  made in {created:.2} s, sent in {sent:.2} s");
+        rates.push(scale.pending as f64 / sent / cores as f64);
+        creations.push(created);
+    }
+    rates.sort_by(f64::total_cmp);
+    creations.sort_by(f64::total_cmp);
+    let unit = format!("messages/s and core ({cores}), {} recipients", scale.pending);
+    let fan_out = Row::of_least(GROUP.rows[0], unit, rates[rates.len() / 2], BUDGET_AND_GOAL);
+    let unit = format!("s to make a broadcast of {} phones durable", scale.pending);
+    let made = Row::of_value(GROUP.rows[1], unit, creations[creations.len() / 2], None);
+    Ok(vec![fan_out, made])
+}
+
+/// A broadcast on an engine of its own: seconds to make it, seconds to send it.
+async fn one(recipients: usize) -> Result<(f64, f64)> {
+    let data = setup::data_directory()?;
+    let channel = Arc::new(Counting(AtomicU64::new(0)));
+    let mut options = setup::options(data.path(), 1000);
+    options.channel = Some(CustomChannel(channel.clone()));
+    options.broadcasts.recipients_max = recipients;
+    let engine = Engine::start(options).await?;
+    let workspace = prepared(&engine).await?;
+    let (phones, mut audience) = (Phones::new(), Audience::new());
+    for _ in 0..recipients {
+        audience.add(phones.next_phone()?, Box::default());
+    }
+    let watch = Stopwatch::start();
+    let new = NewBroadcast {
+        name: "Benchmark".into(),
+        template: "sale".into(),
+        language: "en".into(),
+        components: Vec::new(),
+        audience,
+        schedule_at: None,
+        policy: BroadcastPolicy::AtMostOnce,
+    };
+    let id = workspace.create_broadcast(new, None).await?.answer.broadcast_id;
+    let created = watch.elapsed().as_secs_f64();
+    let watch = Stopwatch::start();
+    wait(&workspace, id).await?;
+    let sent = watch.elapsed().as_secs_f64();
+    let count = channel.0.load(Ordering::Relaxed);
+    if count != recipients as u64 {
+        return Err(format!("{count} messages went to {recipients} recipients").into());
+    }
+    engine.shutdown(Duration::from_secs(30)).await?;
+    Ok((created, sent))
+}
+
+async fn wait(workspace: &Workspace, id: BroadcastId) -> Result<()> {
+    loop {
+        match workspace.broadcast(id).await?.status {
+            BroadcastStatus::Completed => return Ok(()),
+            BroadcastStatus::Queued | BroadcastStatus::Sending => tokio::time::sleep(LOOK).await,
+            other => return Err(format!("the broadcast is {}", other.as_str()).into()),
+        }
+    }
+}
+
+/// A workspace with credits, the channel's number and a template.
+async fn prepared(engine: &Engine) -> Result<Workspace> {
+    let id = setup::workspace_id()?;
+    engine.admin().create_workspace(id.clone(), "Benchmark".to_owned()).await?;
+    engine.admin().set_credits(&id, u64::MAX / 2).await?;
+    let number = NewNumber { provider: NewProvider::Custom, messages_per_second: None };
+    engine.admin().connect_number(&id, number).await?;
+    let workspace = engine.workspace(&id).ok_or("the workspace was just made")?;
+    let template = NewTemplate {
+        name: "sale".into(),
+        language: "en".into(),
+        category: TemplateCategory::Marketing,
+        status: TemplateStatus::Approved,
+        components: vec![serde_json::json!({"type": "BODY", "text": "Everything must go."})],
+    };
+    workspace.create_template(template).await?;
+    Ok(workspace)
+}
