@@ -239,12 +239,17 @@ async fn a_client_that_does_not_read_gives_its_place_up() {
 #[tokio::test]
 async fn a_stop_does_not_wait_for_a_client() {
     let mut server = TestServer::with(&[("SHUTDOWN__GRACE_SECONDS", "4")]).await;
-    let headers = [JSON, ("Content-Length", "25")];
+    let headers = [JSON, ("Expect", "100-continue"), ("Content-Length", "25")];
     let mut half = server.connect().await;
     half.send(server.demo().request("POST", "/v1/otp/send", &headers, b"")).await;
+    assert_eq!(half.reply().await.unwrap().status, 100, "it waits for the body now");
     half.send(&BODY[..5]).await;
     let _deaf = reads_nothing(&server).await;
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    crate::world::eventually("an answer that nobody reads", || async {
+        let metrics = server.stranger().get("/metrics").await.text();
+        metrics.contains(r#"route="/docs/"#).then_some(())
+    })
+    .await;
     let watch = postrider_actors::clock::Stopwatch::start();
     // It fails the test when it is not clean.
     server.stop();
