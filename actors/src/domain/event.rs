@@ -115,6 +115,16 @@ pub enum Event {
         /// The message.
         id: MessageId,
     },
+    /// The message is about to be handed over: from now on it may have been.
+    MessageClaimed {
+        /// The message.
+        id: MessageId,
+    },
+    /// It was claimed and surely not taken: it waits as before.
+    MessageReleased {
+        /// The message.
+        id: MessageId,
+    },
 }
 
 /// The bytes are not events of this version.

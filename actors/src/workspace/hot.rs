@@ -13,10 +13,12 @@ use crate::domain::{Event, MessageId, RequestId, Timestamp};
 use super::otps::{Otp, OtpTable, Slot};
 use super::prefixes::PrefixCounts;
 use super::sends::SendLog;
-use super::unsent::UnsentMessages;
+use super::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 2;
+const SNAPSHOT_VERSION: u8 = 3;
+/// The first byte of one that knows no claims.
+const WITHOUT_CLAIMS: u8 = 2;
 /// The first byte of one that knows neither messages nor countries.
 const WITHOUT_MESSAGES: u8 = 1;
 
@@ -86,9 +88,11 @@ impl HotState {
             | Event::OtpReported { id, .. } => self.change(id, event),
             Event::MessageQueued { id, give_up_at } => {
                 self.advance(id.timestamp());
-                self.messages.insert(id, give_up_at);
+                self.messages.insert(id, Unsent { give_up_at, claimed: false });
             }
             Event::MessageSettled { id } => self.messages.remove(id),
+            Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
+            Event::MessageReleased { id } => self.messages.set_claimed(id, false),
         }
     }
 
@@ -105,6 +109,8 @@ impl HotState {
             Event::OtpSent { .. }
             | Event::MessageQueued { .. }
             | Event::MessageSettled { .. }
+            | Event::MessageClaimed { .. }
+            | Event::MessageReleased { .. }
             | Event::PumpingSuspected { .. } => {}
             Event::OtpResent { .. } => {
                 otp.delivery = Delivery::Queued;
@@ -163,9 +169,10 @@ impl HotState {
         }
         let messages = self.messages.iter();
         out.extend_from_slice(&(messages.len() as u64).to_be_bytes());
-        for (id, give_up_at) in messages {
+        for (id, unsent) in messages {
             out.extend_from_slice(id.as_bytes());
-            out.extend_from_slice(&give_up_at.as_millis().to_be_bytes());
+            out.extend_from_slice(&unsent.give_up_at.as_millis().to_be_bytes());
+            out.push(unsent.claimed.into());
         }
         self.prefixes.encode_into(out);
     }
@@ -176,7 +183,7 @@ impl HotState {
     /// [`EventDecodeError`] when the bytes are not such a state of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, EventDecodeError> {
         let (version, mut rest) = bytes.split_first().ok_or(EventDecodeError)?;
-        if ![SNAPSHOT_VERSION, WITHOUT_MESSAGES].contains(version) {
+        if ![SNAPSHOT_VERSION, WITHOUT_CLAIMS, WITHOUT_MESSAGES].contains(version) {
             return Err(EventDecodeError);
         }
         let now = Timestamp::from_millis(take_u64(&mut rest)?);
@@ -201,7 +208,8 @@ impl HotState {
             let (id, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
             rest = after;
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
-            state.messages.insert(MessageId::from_bytes(*id), give_up_at);
+            let claimed = *version != WITHOUT_CLAIMS && take_bool(&mut rest)?;
+            state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
         }
         if *version != WITHOUT_MESSAGES {
             state.prefixes = PrefixCounts::take_from(&mut rest)?;
@@ -220,6 +228,16 @@ impl HotState {
             return None;
         }
         self.sends.wait_for_phone(self.now, phone, limit, window, |slot| self.otps.at(slot).phone)
+    }
+}
+
+fn take_bool(bytes: &mut &[u8]) -> Result<bool, EventDecodeError> {
+    let (byte, rest) = bytes.split_first().ok_or(EventDecodeError)?;
+    *bytes = rest;
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(EventDecodeError),
     }
 }
 

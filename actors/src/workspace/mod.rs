@@ -6,6 +6,7 @@
 pub(crate) mod actor;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
+mod claims;
 pub(crate) mod command;
 mod configure;
 mod contacts;

@@ -1,5 +1,6 @@
 //! The rules of a workspace, without a runtime: each test says what time it is.
 
+mod claims;
 mod replay;
 mod resend;
 mod send;
@@ -31,6 +32,7 @@ use super::messages::{
 };
 use super::otps::Otp;
 use super::prefixes::PrefixCount;
+use super::unsent::Unsent;
 
 /// When every test begins.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -58,7 +60,7 @@ struct Image {
     otps: Vec<Otp>,
     sends: Vec<(Timestamp, RequestId)>,
     prefixes: Vec<(u16, PrefixCount)>,
-    messages: Vec<(MessageId, Timestamp)>,
+    messages: Vec<(MessageId, Unsent)>,
 }
 
 fn image(hot: &HotState) -> Image {
