@@ -39,6 +39,8 @@ pub(crate) enum NumberMessage {
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
     Wake(u64),
+    /// The provider has reported that the account cannot send.
+    Fault(Failure),
     /// The number was disconnected: everything that is not with the channel fails.
     Close,
     /// Start nothing more; answered when nothing is with the channel.
@@ -160,6 +162,7 @@ impl Actor for NumberActor {
                     state.wait.until = None;
                 }
             }
+            NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
                 state.draining = Some(done);

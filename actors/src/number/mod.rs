@@ -148,6 +148,11 @@ impl Numbers {
         }
     }
 
+    /// A provider has reported that a number's account cannot send.
+    pub(crate) fn fault(&self, number: NumberId, failure: Failure) {
+        self.hand_over_to(number, NumberMessage::Fault(failure));
+    }
+
     fn hand_over(&self, messages: Vec<Outbound>, message: fn(Vec<Outbound>) -> NumberMessage) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {

@@ -185,14 +185,19 @@ impl NumberActor {
         }
     }
 
-    /// The account cannot send: the message goes back, and everything waits.
+    /// The account cannot send: the message goes back.
     fn stopped(&self, attempt: Attempt, failure: Failure, trial: bool, state: &mut State) {
+        self.fault(failure, trial, state);
+        self.put_back(attempt, state);
+    }
+
+    /// The account cannot send: everything waits.
+    pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
         if state.breaker.stop(self.clock.now(), trial) {
             let (code, reason) = (failure.code, &*failure.details);
             tracing::warn!(number = %self.number, code, reason, "the number's account cannot send");
             self.tell(News::Stopped(failure));
         }
-        self.put_back(attempt, state);
     }
 
     /// The provider wants less: the message goes back, and what is throttled waits.

@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 
 use crate::channel::callback::{Callback, Progress, StatusUpdate};
-use crate::channel::{Channel, Origin, Outbound, Outcome, Sending, Throttle};
+use crate::channel::{
+    Channel, Failure, FailureClass, Origin, Outbound, Outcome, Sending, Throttle,
+};
 use crate::domain::MessageId;
 use crate::store::{Keep, Outcome as CommitOutcome};
 use crate::{CustomChannel, MessageState, MessageStatus, NewNumber, NewProvider};
@@ -198,10 +200,7 @@ async fn what_was_surely_not_taken_is_sent_after_a_crash() {
         throttled(Throttle::Recipient),
         throttled(Throttle::Number),
         Outcome::Retry { after: None },
-        Outcome::Failed(crate::channel::Failure {
-            class: crate::channel::FailureClass::Account,
-            ..crate::channel::Failure::permanent(Some(190))
-        }),
+        Outcome::Failed(Failure { class: FailureClass::Account, ..Failure::permanent(Some(190)) }),
     ] {
         let store = CrashingStore::new();
         let rig = Rig::start(store.clone(), Arc::default(), START).await;
@@ -212,6 +211,83 @@ async fn what_was_surely_not_taken_is_sent_after_a_crash() {
         let (rig, _) = rig.after_a_crash(&store).await;
         rig.becomes(message, MessageStatus::Sent).await;
         assert_eq!(rig.count(message), 2, "{answer:?}");
+    }
+}
+
+/// A gateway said that it did not get through, and it did: the provider reports on it while it waits.
+#[tokio::test(start_paused = true)]
+async fn what_a_report_has_settled_is_not_sent_again() {
+    for status in [Progress::Delivered, Progress::Failed(Failure::permanent(None))] {
+        let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+        rig.script.answers.lock().push_back(Outcome::Retry { after: None });
+        let message = rig.send(1).await;
+        rig.handed(1).await;
+        rig.settle().await;
+        rig.report(message, status.clone()).await;
+        let next = rig.send(2).await;
+        for _ in 0..40 {
+            rig.engine.pass(Duration::from_secs(1)).await;
+            rig.settle().await;
+        }
+        rig.becomes(next, MessageStatus::Sent).await;
+        assert_eq!((rig.count(message), rig.count(next)), (1, 1), "{status:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_fault_in_a_report_stops_the_number() {
+    let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+    let sent = rig.send(1).await;
+    rig.becomes(sent, MessageStatus::Sent).await;
+    let class = FailureClass::Account;
+    let failure = Failure { class, code: Some(131_042), details: "unpaid".into() };
+    let stops = async || {
+        let log = log(&rig.acme).await;
+        log.into_iter().filter(|it| it.event.kind() == "number.stopped").collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        rig.report(sent, Progress::Failed(failure.clone())).await;
+        until("it is told", async || stops().await.len() == 1).await;
+    }
+    let told = stops().await[0].event.data();
+    assert_eq!((&told["error_code"], &told["reason"]), (&131_042.into(), &"unpaid".into()));
+    let refused = send_message(&rig.acme, phone(2)).await.unwrap_err();
+    let reason = UnavailableReason::ChannelDown;
+    let retry_after = Duration::from_secs(60);
+    assert_eq!(refused, crate::Unavailable { reason, retry_after }.into());
+    assert_eq!(rig.credits().await, 100, "what failed after all is paid back");
+    rig.engine.pass(Duration::from_secs(61)).await;
+    rig.settle().await;
+    let next = rig.send(2).await;
+    rig.becomes(next, MessageStatus::Sent).await;
+    // The provider repeats what it reported: that is no news.
+    rig.report(sent, Progress::Failed(failure)).await;
+    let last = rig.send(3).await;
+    rig.becomes(last, MessageStatus::Sent).await;
+    let told = kinds(&log(&rig.acme).await);
+    let told: Vec<_> = told.into_iter().filter(|kind| kind.starts_with("number.")).collect();
+    assert_eq!(told, ["number.stopped", "number.recovered"]);
+}
+
+/// A channel that says so of one phone is not sent marketing to it any more.
+#[tokio::test(start_paused = true)]
+async fn who_has_stopped_marketing_at_the_channel_is_suppressed() {
+    for reported in [false, true] {
+        let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+        let class = FailureClass::OptedOut;
+        let failure = Failure { class, ..Failure::permanent(Some(131_050)) };
+        if !reported {
+            rig.script.answers.lock().push_back(Outcome::Failed(failure.clone()));
+        }
+        let message = rig.send(1).await;
+        if reported {
+            rig.becomes(message, MessageStatus::Sent).await;
+            rig.report(message, Progress::Failed(failure)).await;
+        }
+        rig.becomes(message, MessageStatus::Failed).await;
+        let page = rig.acme.suppressions(0, 9).await.unwrap();
+        let [suppressed] = &page.suppressions[..] else { panic!("one") };
+        assert_eq!(suppressed.phone, phone(1), "{reported}");
     }
 }
 
