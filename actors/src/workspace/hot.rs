@@ -12,12 +12,13 @@ use crate::domain::{Event, MessageId, RequestId, Timestamp};
 
 use super::otps::{Otp, OtpTable, Slot};
 use super::prefixes::PrefixCounts;
+use super::repeats::Repeats;
 use super::sends::SendLog;
 use super::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
 const SNAPSHOT_VERSION: u8 = 3;
-/// The first byte of one that knows no claims.
+/// The first byte of one that knows neither claims nor repeats.
 const WITHOUT_CLAIMS: u8 = 2;
 /// The first byte of one that knows neither messages nor countries.
 const WITHOUT_MESSAGES: u8 = 1;
@@ -31,6 +32,7 @@ pub(crate) struct HotState {
     pub(super) sends: SendLog,
     pub(super) messages: UnsentMessages,
     pub(super) prefixes: PrefixCounts,
+    pub(super) repeats: Repeats,
 }
 
 impl HotState {
@@ -47,7 +49,18 @@ impl HotState {
     /// Forgets what is over by `latest`, for a snapshot.
     pub(crate) fn forget_until(&mut self, latest: Timestamp) {
         self.advance(latest);
+        self.forget_ended();
+    }
+
+    fn forget_ended(&mut self) {
         self.otps.forget_ended(self.now);
+        self.forget_repeats();
+    }
+
+    /// Forgets what is to be repeated of requests that are forgotten.
+    pub(super) fn forget_repeats(&mut self) {
+        let otps = &self.otps;
+        self.repeats.retain(|id| otps.find(id).is_some());
     }
 
     /// Moves to `now`, if that is later, and lets the windows roll.
@@ -93,6 +106,7 @@ impl HotState {
             Event::MessageSettled { id } => self.messages.remove(id),
             Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
             Event::MessageReleased { id } => self.messages.set_claimed(id, false),
+            Event::OtpRepeat { id, repeat } => self.repeats.set(id, repeat),
         }
     }
 
@@ -111,6 +125,7 @@ impl HotState {
             | Event::MessageSettled { .. }
             | Event::MessageClaimed { .. }
             | Event::MessageReleased { .. }
+            | Event::OtpRepeat { .. }
             | Event::PumpingSuspected { .. } => {}
             Event::OtpResent { .. } => {
                 otp.delivery = Delivery::Queued;
@@ -145,7 +160,7 @@ impl HotState {
         for event in Event::decode_all(events) {
             self.play(&event?);
         }
-        self.otps.forget_ended(self.now);
+        self.forget_ended();
         Ok(())
     }
 
@@ -174,6 +189,7 @@ impl HotState {
             out.extend_from_slice(&unsent.give_up_at.as_millis().to_be_bytes());
             out.push(unsent.claimed.into());
         }
+        self.repeats.encode_into(out);
         self.prefixes.encode_into(out);
     }
 
@@ -210,6 +226,9 @@ impl HotState {
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
             let claimed = *version != WITHOUT_CLAIMS && take_bool(&mut rest)?;
             state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
+        }
+        if *version == SNAPSHOT_VERSION {
+            state.repeats = Repeats::take_from(&mut rest)?;
         }
         if *version != WITHOUT_MESSAGES {
             state.prefixes = PrefixCounts::take_from(&mut rest)?;

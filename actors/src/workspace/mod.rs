@@ -30,6 +30,7 @@ mod otps;
 mod prefixes;
 mod receive;
 pub(crate) mod records;
+mod repeats;
 mod reported;
 mod retention;
 mod sends;

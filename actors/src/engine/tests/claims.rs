@@ -235,6 +235,21 @@ async fn what_a_report_has_settled_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_never_sent_again() {
+    let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+    rig.script.answers.lock().push_back(Outcome::Unknown);
+    let message = rig.send(1).await;
+    rig.becomes(message, MessageStatus::Unknown).await;
+    for _ in 0..3 {
+        rig.engine.pass(Duration::from_secs(3600)).await;
+        rig.settle().await;
+    }
+    assert_eq!(rig.count(message), 1);
+    rig.report(message, Progress::Read).await;
+    rig.becomes(message, MessageStatus::Read).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_account_fault_in_a_report_stops_the_number() {
     let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
     let sent = rig.send(1).await;
@@ -342,8 +357,8 @@ async fn what_a_dead_number_had_under_way_is_unknown() {
 async fn a_rebuilt_workspace_gets_the_answer_that_its_number_waits_for() {
     let store = CrashingStore::new();
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
-    rig.engine.admin().connect_sandbox_number(&id("acme")).await.unwrap();
     let numbers = rig.engine.admin().numbers(&id("acme")).await.unwrap();
+    rig.engine.admin().connect_sandbox_number(&id("acme")).await.unwrap();
     rig.engine.admin().disconnect_number(&id("acme"), numbers[0].id).await.unwrap();
     let script = crate::ScriptedOutcome::Slow;
     rig.engine.sandbox().script(&id("acme"), None, script, None);
