@@ -18,3 +18,5 @@ mod failing;
 mod kill;
 mod power;
 mod stop;
+
+pub use process::signal;
