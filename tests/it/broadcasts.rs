@@ -112,6 +112,7 @@ async fn what_is_wrong_with_a_broadcast_is_named() {
         ("schedule_at", json!("tomorrow")),
         ("policy", json!("twice")),
         ("components", json!("x")),
+        ("components", json!([{"type": "x".repeat(70_000)}])),
     ] {
         let mut body = sale(["+15550123456"]);
         body[field.split('[').next().unwrap()] = value;
