@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use crate::channel::{Failure, Origin, Outbound, Outcome};
 use crate::clock::Clock;
-use crate::domain::{Timestamp, WorkspaceId};
+use crate::domain::{BroadcastId, Timestamp, WorkspaceId};
 use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
@@ -33,6 +33,8 @@ pub(crate) enum NumberMessage {
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
     Wake(u64),
+    /// The broadcast is held or over: what the channel does not have of it is handed back.
+    Withdraw(BroadcastId),
     /// The number was disconnected: everything that is not with the channel fails.
     Close,
     /// Start nothing more; answered when nothing is with the channel.
@@ -137,6 +139,7 @@ impl Actor for NumberActor {
                     state.wait.until = None;
                 }
             }
+            NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => state.draining = Some(done),
         }
@@ -179,11 +182,12 @@ impl NumberActor {
         self.concluded(attempt, outcome, state);
     }
 
-    /// The number is gone: what waits for it has nowhere to go.
+    /// The number is gone: what waits for it has nowhere to go, unless it is a broadcast's.
     fn fail_everything(&self, state: &mut State) {
         let delayed = std::mem::take(&mut state.delayed).into_values();
         let waiting = state.lanes.drain().chain(delayed).chain(state.recipients.drain());
-        for attempt in waiting.collect::<Vec<_>>() {
+        let waiting = waiting.collect();
+        for attempt in self.give_back(waiting, state) {
             self.conclude(&attempt, Settled::Failed(Failure::permanent(None)), state);
         }
     }

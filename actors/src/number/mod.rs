@@ -12,6 +12,7 @@ pub(crate) mod providers;
 mod recipients;
 mod sending;
 mod window;
+mod withdraw;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +25,7 @@ use std::sync::OnceLock;
 
 use crate::channel::{Failure, Origin, Outbound};
 use crate::clock::Clock;
-use crate::domain::{NumberId, Timestamp, WorkspaceId};
+use crate::domain::{BroadcastId, NumberId, Timestamp, WorkspaceId};
 use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
@@ -40,6 +41,12 @@ pub(crate) trait Settle: Send + Sync + 'static {
 
     /// Something happened to a number of a workspace.
     fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News);
+
+    /// A number hands messages of broadcasts back, by their places: they surely were not taken.
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>);
+
+    /// A number's account cannot send.
+    fn stopped(&self, number: NumberId, failure: &Failure);
 
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);
@@ -108,6 +115,17 @@ impl Numbers {
         self.hand_over(messages, NumberMessage::Recover);
     }
 
+    /// Has a number hand a broadcast's messages back that the channel does not have.
+    pub(crate) fn withdraw(&self, number: NumberId, broadcast: BroadcastId) {
+        self.hand_over_to(number, NumberMessage::Withdraw(broadcast));
+    }
+
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        if let (Some(wiring), false) = (self.wiring.get(), places.is_empty()) {
+            wiring.settle.withdrawn(places);
+        }
+    }
+
     fn hand_over(&self, messages: Vec<Outbound>, message: fn(Vec<Outbound>) -> NumberMessage) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {
@@ -148,16 +166,23 @@ impl Numbers {
         }
     }
 
-    /// Fails messages of a number that was disconnected while they became durable.
+    /// Fails messages of a number that was disconnected while they became durable, and hands those
+    /// of broadcasts back.
     fn refuse(&self, message: NumberMessage) {
         let (NumberMessage::Dispatch(messages) | NumberMessage::Recover(messages)) = message else {
             return;
         };
         let Some(wiring) = self.wiring.get() else { return };
+        let mut places = Vec::new();
         for Outbound { workspace, origin, .. } in messages {
+            if let Origin::Broadcast { broadcast, index } = origin {
+                places.push((broadcast, index));
+                continue;
+            }
             let failed = Settled::Failed(Failure::permanent(None));
             wiring.settle.settled(&workspace, vec![(origin, failed)]);
         }
+        self.withdrawn(places);
     }
 
     /// A number was disconnected: what it has not handed over fails, and it goes.

@@ -107,6 +107,11 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
         Ok::<_, ApiError>((call, new, segment, key, turn))
     });
     let (call, mut new, segment, key, turn) = read.await.map_err(|_| ApiError::internal())??;
+    let workspace = &call.caller.workspace;
+    let before = key.as_ref().map(|key| workspace.broadcast_made_before(key)).transpose()?;
+    if let Some(made) = before.flatten() {
+        return Ok(Reply::ok(&BroadcastMadeAnswer::from(made)).replayed(true));
+    }
     if let Some(segment) = segment {
         new.audience = members(&call, segment).await?;
     }

@@ -22,7 +22,7 @@ const UNCERTAIN: usize = 1500;
 /// Longer than any wait of the server's for the channel, which is a second here.
 const STANDSTILL: Duration = Duration::from_secs(4);
 const PATH: &str = "/v1/messaging/broadcasts";
-const ACME: &str = "/admin/v1/workspaces/acme";
+pub const ACME: &str = "/admin/v1/workspaces/acme";
 
 /// A server that sends through a fake, and dies now and then.
 struct Sender<'a> {
@@ -35,7 +35,7 @@ struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    async fn start(directory: &'a Path, credits: usize) -> Self {
+    async fn start(directory: &'a Path, credits: u64) -> Self {
         let (fake, moments, key) = (FakeCloudApi::start(), Vec::new(), String::new());
         let mut sender = Self { fake, directory, process: None, moments, key };
         sender.begin();
@@ -110,15 +110,15 @@ impl<'a> Sender<'a> {
     }
 }
 
-async fn made(client: &mut Client, path: &str, body: Value) -> Value {
+pub async fn made(client: &mut Client, path: &str, body: Value) -> Value {
     match client.post(path, &body).await {
         Outcome::Answered(Answer { status: 200 | 201, body, .. }) => body,
         other => panic!("{path}: {other:?}"),
     }
 }
 
-/// Makes a workspace that sends through the fake; gives its key.
-async fn prepare(process: &Process, credits: usize) -> String {
+/// Makes a workspace that sends through the fake and can pay for so many; gives its key.
+pub async fn prepare(process: &Process, credits: u64) -> String {
     let mut admin = process.admin();
     let acme = json!({"id": "acme", "name": "Acme"});
     made(&mut admin, "/admin/v1/workspaces", acme).await;
@@ -156,7 +156,7 @@ async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
     let all = all.map_or(RECIPIENTS, |wanted| wanted.parse().expect("a number of recipients"));
     let half = all / 2;
     let dir = tempfile::tempdir().unwrap();
-    let mut sender = Sender::start(dir.path(), 2 * half).await;
+    let mut sender = Sender::start(dir.path(), 2 * half as u64).await;
     let mut api = sender.api();
     let once = create(&mut api, "at_most_once", half).await;
     let again = create(&mut api, "at_least_once", half).await;
