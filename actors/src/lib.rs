@@ -120,9 +120,9 @@ pub use workspace::messages::{
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
-    NewContact, ReadContactError, Segment, SegmentError, Suppression, SuppressionsPage,
-    UnsuppressError, UpdateContactError,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    CreateContactError, DeleteContactError, NewContact, ReadContactError, Segment, SegmentError,
+    Suppression, SuppressionsPage, UnsuppressError, UpdateContactError,
 };
 pub use workspace::{
     Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,

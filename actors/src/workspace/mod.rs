@@ -47,8 +47,9 @@ mod tests;
 #[cfg(test)]
 pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
-    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
-    NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    CreateContactError, DeleteContactError, NewContact, ReadContactError, Segment, SegmentError,
+    UpdateContactError,
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
