@@ -121,8 +121,9 @@ pub use workspace::messages::{
 };
 pub use workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
-    CreateContactError, DeleteContactError, NewContact, ReadContactError, Segment, SegmentError,
-    Suppression, SuppressionsPage, UnsuppressError, UpdateContactError,
+    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
+    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, Suppression, SuppressionsPage,
+    UnsuppressError, UpdateContactError,
 };
 pub use workspace::{
     Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,

@@ -48,8 +48,8 @@ mod tests;
 pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
-    CreateContactError, DeleteContactError, NewContact, ReadContactError, Segment, SegmentError,
-    UpdateContactError,
+    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
+    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, UpdateContactError,
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,

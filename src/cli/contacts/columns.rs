@@ -1,6 +1,7 @@
 //! The columns of a CSV file of contacts, and a line of it as a contact.
 
 use csv::StringRecord;
+use postrider_actors::domain::CustomFields;
 use serde_json::{Map, Value, json};
 
 /// What a custom field's column begins with.
@@ -92,10 +93,14 @@ impl Columns {
                 Column::Phone => drop(contact.insert("phone".into(), json!(cell.trim()))),
                 Column::Email => drop(contact.insert("email".into(), json!(cell.trim()))),
                 Column::Tags => drop(contact.insert("tags".into(), tags(cell)?)),
-                Column::CustomFields => match serde_json::from_str(cell) {
-                    Ok(Value::Object(given)) => fields = given,
-                    _ => return Err(Refusal::new("custom_fields", "must be a JSON object")),
-                },
+                Column::CustomFields => {
+                    // Here already, because a number must not change on its way.
+                    let given = CustomFields::parse(cell);
+                    let given = given
+                        .map_err(|why| Refusal::new("custom_fields", why.to_string()))?
+                        .to_value();
+                    fields.extend(given.as_object().cloned().unwrap_or_default());
+                }
                 Column::Custom(name) => drop(single.insert(name.clone(), json!(cell))),
                 Column::Ignored => {}
             }
@@ -175,7 +180,7 @@ mod tests {
         let refused = |line| read(line).unwrap_err().field;
         assert_eq!(refused([" ", "", "", "", "", "", ""]), "name");
         assert_eq!(refused(["Bo", "", "", "[1]", "", "", ""]), "tags");
-        for bad in ["x", "[]", "{\"a\":}"] {
+        for bad in ["x", "[]", "{\"a\":}", r#"{"n":99999999999999999999}"#] {
             assert_eq!(refused(["Bo", "", "", "", bad, "", ""]), "custom_fields");
         }
         let short = columns.contact(&StringRecord::from(vec!["Bo", ""])).unwrap_err();

@@ -23,7 +23,7 @@ pub use create::{ContactMade, CreateContactError};
 pub use filter::ContactFilter;
 pub use list::{ContactsPage, ReadContactError};
 pub use record::{Contact, ContactChange, NewContact};
-pub use segments::{Segment, SegmentError};
+pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
 pub use walk::ContactsWalk;
 
 pub(super) use change::find as find_contact;
