@@ -41,7 +41,7 @@ use super::{
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
         contacts::create, contacts::list, contacts::read, contacts::update, contacts::delete,
-        contacts::batch::create,
+        contacts::batch::create, contacts::export::stream,
         segments::create, segments::list, segments::read, segments::delete, segments::members,
         conversations::list, conversations::read, conversations::update, conversations::written,
         conversations::reply,

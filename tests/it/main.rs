@@ -22,6 +22,7 @@ mod cloud_api_callbacks;
 mod connection;
 mod contacts;
 mod contacts_batch;
+mod contacts_import;
 mod contacts_limits;
 mod contacts_list;
 mod conversations;

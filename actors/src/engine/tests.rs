@@ -19,6 +19,7 @@ mod message_commands;
 mod messages;
 mod model;
 mod numbers;
+mod opt_outs;
 mod passivation;
 mod snapshots;
 mod supervision;

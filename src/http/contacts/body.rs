@@ -3,7 +3,7 @@
 use postrider_actors::domain::{ContactName, CustomFields, Email, Phone, Tags};
 use postrider_actors::{ContactChange, NewContact};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::error::ApiError;
@@ -23,9 +23,10 @@ pub(crate) struct ContactInput {
     /// Its tags, of 1 to 64 characters each.
     #[schema(max_items = 50, example = json!(["vip"]))]
     tags: Option<Vec<String>>,
-    /// Whatever else is known of it: at most 16 KiB of JSON, nested at most 8 levels deep.
+    /// Whatever else is known of it: at most 16 KiB of JSON, nested at most 8 levels deep,
+    /// without whole numbers of more than 64 bits.
     #[schema(value_type = Option<Object>, example = json!({"plan": "gold"}))]
-    custom_fields: Option<Value>,
+    custom_fields: Option<Box<RawValue>>,
 }
 
 /// The same for a change: what is left out is told from what is null.
@@ -39,7 +40,7 @@ pub(crate) struct ContactUpdate {
     #[serde(default, deserialize_with = "given")]
     tags: Option<Option<Vec<String>>>,
     #[serde(default, deserialize_with = "given")]
-    custom_fields: Option<Option<Value>>,
+    custom_fields: Option<Option<Box<RawValue>>>,
 }
 
 /// A field that is there, null or not.
@@ -93,6 +94,6 @@ fn tags(texts: Vec<String>) -> Result<Tags, ApiError> {
     Tags::new(texts.iter()).map_err(|error| ApiError::field("tags", error))
 }
 
-fn custom_fields(fields: Value) -> Result<CustomFields, ApiError> {
-    CustomFields::new(&fields).map_err(|error| ApiError::field("custom_fields", error))
+fn custom_fields(fields: Box<RawValue>) -> Result<CustomFields, ApiError> {
+    CustomFields::parse(fields.get()).map_err(|error| ApiError::field("custom_fields", error))
 }
