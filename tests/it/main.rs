@@ -41,6 +41,7 @@ mod start;
 mod suppressions;
 mod templates;
 mod tidy;
+mod verifiers;
 mod webhook_faults;
 mod webhooks;
 mod window;
