@@ -18,3 +18,4 @@ mod failing;
 mod kill;
 mod power;
 mod stop;
+mod webhooks;

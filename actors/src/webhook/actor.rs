@@ -27,6 +27,8 @@ use super::{EndpointSlot, Webhooks};
 
 /// Deliveries that are read ahead.
 const READ_AHEAD: usize = 128;
+/// Tries that may have ended and not be written: with those under way what a crash may repeat.
+const UNWRITTEN_MAX: usize = 256;
 /// An actor that has had nothing to do for this long goes.
 const LINGER: Duration = Duration::from_secs(30);
 /// How often an actor looks whether a store that failed works again.
@@ -73,6 +75,8 @@ pub(super) struct Loaded {
     pub(super) tries: Tries,
     /// Tries that are not written yet.
     pub(super) new_tries: Vec<Delivery>,
+    /// Tries that are being written.
+    pub(super) tries_being_written: usize,
     /// Tries under way; they end with the actor.
     pub(super) tasks: JoinSet<()>,
     /// The log may have more than was read.
@@ -150,6 +154,7 @@ impl Actor for EndpointActor {
             EndpointMessage::Flushed(result) => {
                 result?;
                 state.writing = false;
+                state.tries_being_written = 0;
                 for (reply, count) in state.replies_under_way.drain(..) {
                     // Nobody is told if the asker has gone away.
                     drop(reply.send(Ok(count)));
@@ -194,7 +199,7 @@ impl EndpointActor {
         }
         self.read_on(myself, state);
         let now = self.hub.clock.now();
-        while self.may_begin() && state.line.may_start(now) {
+        while self.may_begin(state) && state.line.may_start(now) {
             match self.hub.permit(self.slot.id, &self.slot.workspace) {
                 Some(permit) => self.begin(myself, permit, state),
                 // One comes when it is this endpoint's turn.
@@ -218,8 +223,9 @@ impl EndpointActor {
         }
     }
 
-    fn may_begin(&self) -> bool {
-        !self.hub.is_draining() && self.hub.writer.is_healthy()
+    fn may_begin(&self, state: &Loaded) -> bool {
+        let unwritten = state.new_tries.len() + state.tries_being_written;
+        unwritten < UNWRITTEN_MAX && !self.hub.is_draining() && self.hub.writer.is_healthy()
     }
 
     fn has_nothing_to_do(&self, state: &Loaded) -> bool {
@@ -257,7 +263,7 @@ impl EndpointActor {
 
     /// Makes the next try.
     fn begin(&self, myself: &ActorRef<EndpointMessage>, permit: Permit, state: &mut Loaded) {
-        if state.retired || !self.may_begin() {
+        if state.retired || !self.may_begin(state) {
             return;
         }
         let Some(attempt) = state.line.start(self.hub.clock.now()) else { return };
