@@ -43,5 +43,6 @@ mod templates;
 mod tidy;
 mod verifiers;
 mod webhook_faults;
+mod webhook_isolation;
 mod webhooks;
 mod window;

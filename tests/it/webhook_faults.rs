@@ -16,25 +16,6 @@ async fn read(api: &Api, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nine_are_served_beside_one_that_hangs() {
-    let server = server().await;
-    let (api, sink) = (server.workspace("acme").await, Sink::start());
-    sink.then("/hang", Answer::Hang);
-    register(&api, &sink.url("/hang"), json!({})).await;
-    for nth in 0..9 {
-        register(&api, &sink.url(&format!("/{nth}")), json!({})).await;
-    }
-    let sent = events(&api, 40).await;
-    for nth in 0..9 {
-        let received = sink.wait(&format!("/{nth}"), sent.len()).await;
-        let distinct: HashSet<_> = ids(&received).into_iter().collect();
-        assert_eq!((received.len(), distinct.len()), (sent.len(), sent.len()));
-    }
-    // The time in which it may answer is not over, and it has had the one request of a beginner.
-    assert_eq!(sink.received("/hang").len(), 1);
-}
-
-#[tokio::test]
 async fn a_failure_is_tried_again_under_the_same_id() {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());

@@ -78,6 +78,11 @@ pub struct Sink {
 
 impl Sink {
     pub fn start() -> Self {
+        Self::at("127.0.0.1")
+    }
+
+    /// A server at one of this machine's addresses.
+    pub fn at(address: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("sink")
@@ -85,7 +90,7 @@ impl Sink {
             .build()
             .unwrap();
         let inner = Arc::new(Inner::default());
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = std::net::TcpListener::bind((address, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let serving = Arc::clone(&inner);
