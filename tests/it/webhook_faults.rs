@@ -195,6 +195,33 @@ async fn strict_order_waits_for_what_failed() {
 }
 
 #[tokio::test]
+async fn strict_order_holds_back_one_contact_only() {
+    let server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    sink.next("/", [Answer::Status(500, "")]);
+    let settings = json!({"ordered": true, "events": ["otp.sent"]});
+    let (id, _) = register(&api, &sink.url("/"), settings).await;
+    let send = async |phone: &str| {
+        api.post("/v1/otp/send", json!({"phone": phone})).await.ok();
+    };
+    send("+14155550101").await;
+    deliveries(&api, &id, 1).await;
+    for phone in ["+14155550101", "+14155550102", "+14155550101", "+14155550103"] {
+        send(phone).await;
+    }
+    let phone = |it: &Received| it.json()["data"]["phone"].as_str().unwrap()[9..].to_owned();
+    let phones = |received: &[Received]| received.iter().map(phone).collect::<Vec<_>>();
+    let mut others = phones(&sink.wait("/", 3).await);
+    others[1..].sort();
+    assert_eq!(others, ["101", "102", "103"]);
+    server.advance(7).await;
+    let received = sink.wait("/", 6).await;
+    assert_eq!(phones(&received[3..]), ["101"; 3]);
+    let sequence = |it: &Received| it.json()["sequence"].as_u64().unwrap();
+    assert_eq!(received[3..].iter().map(sequence).collect::<Vec<_>>(), [1, 2, 4]);
+}
+
+#[tokio::test]
 async fn names_and_redirects_do_not_lead_home() {
     let settings = [("WEBHOOKS__ALLOWED_SUBNETS", "")];
     let server = crate::world::TestServer::with(&settings).await;

@@ -28,7 +28,8 @@ pub struct WebhookSettings {
     pub enabled: bool,
     /// Most deliveries in a second.
     pub rate_limit_per_second: Option<NonZeroU32>,
-    /// Whether each delivery waits for the one before to come to an end.
+    /// Whether each delivery waits for those before it that are about the same contact to come to
+    /// an end; a batch for the one before.
     pub ordered: bool,
     /// Whether events are delivered as an array of up to a hundred.
     pub batch: bool,

@@ -55,7 +55,7 @@ pub struct WebhookChange {
     pub enabled: Option<bool>,
     /// Most deliveries in a second; `Some(None)` lifts the limit.
     pub rate_limit_per_second: Option<Option<std::num::NonZeroU32>>,
-    /// Whether each delivery waits for the one before to come to an end.
+    /// Whether each delivery waits for those before it about the same contact to come to an end.
     pub ordered: Option<bool>,
     /// Whether events are delivered as an array.
     pub batch: Option<bool>,
