@@ -332,7 +332,8 @@ pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "rotateWebhookSecret",
     tag = "Webhooks",
     summary = "Replace an endpoint's secret",
-    description = "For 24 hours the secret before signs too: `webhook-signature` then has two.",
+    description = "For 24 hours the secret before signs too: `webhook-signature` then has two, or \
+                   more after more rotations, five at the most.",
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "Replaced", body = WebhookWithSecret))
 )]

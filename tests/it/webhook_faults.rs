@@ -104,6 +104,25 @@ async fn gone_is_gone_until_it_is_enabled() {
 }
 
 #[tokio::test]
+async fn what_the_old_address_answers_late_is_not_held_against_the_new_one() {
+    let server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    let (release, held) = tokio::sync::watch::channel(false);
+    sink.then("/old", Answer::Held(held, 410));
+    let (id, _) = register(&api, &sink.url("/old"), json!({"events": ["otp.sent"]})).await;
+    events(&api, 1).await;
+    sink.wait("/old", 1).await;
+    let url = json!({"url": sink.url("/new")});
+    api.send_json("PATCH", &format!("/v1/webhooks/{id}"), &url).await.ok();
+    release.send_replace(true);
+    let rows = deliveries(&api, &id, 2).await;
+    let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!((of("status"), of("attempt")), (vec![json!(200), json!(410)], vec![json!(1); 2]));
+    assert_eq!(sink.received("/new").len(), 1);
+    assert_eq!(read(&api, &id).await["enabled"], true);
+}
+
+#[tokio::test]
 async fn five_days_of_failures_disable_it_and_old_ones_are_forgiven() {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());

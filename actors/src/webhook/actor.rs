@@ -318,7 +318,7 @@ impl EndpointActor {
         state.line.suspend();
         let Some((_, shared)) = self.hub.wiring.get() else { return };
         let (shared, slot, myself) = (shared.clone(), Arc::clone(&self.slot), myself.clone());
-        let enabled_at = slot.endpoint.load().enabled_at;
+        let enabled_at = state.line.enabled_at();
         drop(tokio::spawn(async move {
             let Some(shared) = shared.upgrade() else { return };
             let disabled =

@@ -33,6 +33,8 @@ pub(super) struct Attempt {
     pub(super) failures: u32,
     /// Whether a record says that it waits.
     pub(super) stored: bool,
+    /// When the endpoint was enabled that it goes to.
+    pub(super) enabled_at: Timestamp,
 }
 
 /// How a try went wrong.

@@ -91,13 +91,13 @@ impl Line {
                 self.fresh.truncate(begun);
             }
         }
-        self.rules = rules;
-        self.pace.set(rules.per_second);
-        if self.failing_since.is_some_and(|since| since < rules.enabled_at) {
+        if rules.enabled_at != self.rules.enabled_at {
             // What failed before it was enabled is not held against it.
-            self.failing_since = None;
+            self.failing_since = self.failing_since.filter(|since| *since >= rules.enabled_at);
             self.forgive();
         }
+        self.rules = rules;
+        self.pace.set(rules.per_second);
     }
 
     /// Puts everything that waits in order, or out of it.
@@ -109,6 +109,11 @@ impl Line {
             }
         }
         self.under_way.values().for_each(|attempt| self.lanes.begin(attempt.parcel.lane));
+    }
+
+    /// When the endpoint was enabled, as far as the line knows.
+    pub(super) fn enabled_at(&self) -> Timestamp {
+        self.rules.enabled_at
     }
 
     /// Keeps the endpoint from being sent anything more until its settings come again.
@@ -165,7 +170,8 @@ impl Line {
         self.lanes.begin(parcel.lane);
         self.pace.take(now);
         self.serials += 1;
-        let attempt = Attempt { serial: self.serials, parcel, failures, stored };
+        let (serial, enabled_at) = (self.serials, self.rules.enabled_at);
+        let attempt = Attempt { serial, parcel, failures, stored, enabled_at };
         self.under_way.insert(attempt.serial, attempt.clone());
         Some(attempt)
     }
@@ -205,6 +211,11 @@ impl Line {
         let Some(attempt) = self.ended(serial) else {
             return Aftermath { next_at: None, disable: None };
         };
+        if attempt.enabled_at != self.rules.enabled_at {
+            // It went to where the endpoint was before.
+            self.wait_again(&attempt, attempt.failures, Some(now));
+            return Aftermath { next_at: Some(now), disable: None };
+        }
         // Nothing else is told of an endpoint that is down than that it still is: what only found
         // that out has not used up one of its tries.
         let was_trial = self.breaker.open_until().is_some() && attempt.failures == 0;

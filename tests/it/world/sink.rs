@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::eventually;
 
@@ -18,6 +19,8 @@ use super::eventually;
 pub enum Answer {
     /// With this status and these header lines.
     Status(u16, &'static str),
+    /// With this status, once it is let go.
+    Held(watch::Receiver<bool>, u16),
     /// Never.
     Hang,
     /// With `200` and a body that never comes to its end.
@@ -182,13 +185,10 @@ impl Inner {
     /// Answers; says whether the connection can be used again.
     async fn give(&self, stream: &mut TcpStream, answer: Answer) -> bool {
         match answer {
-            Answer::Status(status, headers) => {
-                let body = "taken, thank you";
-                let head = format!(
-                    "HTTP/1.1 {status} So\r\n{headers}Content-Length: {}\r\n\r\n{body}",
-                    body.len()
-                );
-                stream.write_all(head.as_bytes()).await.is_ok()
+            Answer::Status(status, headers) => answer_status(stream, status, headers).await,
+            Answer::Held(mut held, status) => {
+                held.wait_for(|let_go| *let_go).await.unwrap();
+                answer_status(stream, status, "").await
             }
             Answer::Hang => std::future::pending().await,
             Answer::Drip => {
@@ -219,6 +219,13 @@ impl Inner {
             }
         }
     }
+}
+
+async fn answer_status(stream: &mut TcpStream, status: u16, headers: &str) -> bool {
+    let body = "taken, thank you";
+    let length = body.len();
+    let answer = format!("HTTP/1.1 {status} So\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+    stream.write_all(answer.as_bytes()).await.is_ok()
 }
 
 fn socket_reset(stream: &TcpStream) -> std::io::Result<()> {
