@@ -89,8 +89,8 @@ pub(crate) struct EventsAnswer {
          out: from the beginning"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most events, \
          50 unless told"),
-        ("type" = Option<String>, Query, description = "Only events of this type, one of the \
-         webhooks of this document"),
+        ("type" = Option<String>, Query, description = "Only events of this type, \
+         which is the name of one of the document's webhooks", example = "otp.verified"),
     ),
     responses((status = 200, description = "Events, oldest first", body = EventsAnswer))
 )]
