@@ -92,6 +92,8 @@ pub(super) struct Loaded {
     pub(super) replies_under_way: Vec<ReplayReply>,
     /// The generation of the running wait, and what it waits for. Older waits are ignored.
     pub(super) wait: (u64, Option<Timestamp>),
+    /// The task that waits; it ends with the actor, and when another one begins.
+    pub(super) timer: JoinSet<()>,
     /// Counts what was done, to tell whether nothing was.
     pub(super) busy: u64,
     pub(super) idling: bool,
@@ -207,7 +209,7 @@ impl EndpointActor {
             }
         }
         self.write(myself, state);
-        self.wait_for_next(myself, state);
+        self.wait_for_next(myself, now, state);
         if let Some(done) = state.drained.take() {
             if state.line.under_way() > 0 || state.writing {
                 state.drained = Some(done);
@@ -229,7 +231,8 @@ impl EndpointActor {
     }
 
     fn has_nothing_to_do(&self, state: &Loaded) -> bool {
-        let busy = state.grown || state.reading || state.writing || state.dirty;
+        let reads_on = state.grown && state.line.wants_more(READ_AHEAD).is_some();
+        let busy = reads_on || state.reading || state.writing || state.dirty;
         !busy && state.line.is_idle()
     }
 
@@ -330,9 +333,14 @@ impl EndpointActor {
         }));
     }
 
-    /// Has the actor woken when the next delivery may go.
-    fn wait_for_next(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
-        let now = self.hub.clock.now();
+    /// Has the actor woken when the next delivery may go. `now` is the moment at which nothing
+    /// more could go: read anew, it could be the next one's, and nobody would wait for it.
+    fn wait_for_next(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        now: Timestamp,
+        state: &mut Loaded,
+    ) {
         let healthy = self.hub.writer.is_healthy();
         let next = state.line.next_at(now).or_else(|| (!healthy).then(|| now.plus(STORAGE_WAIT)));
         let Some(next) = next else { return };
@@ -341,10 +349,11 @@ impl EndpointActor {
         }
         state.wait = (state.wait.0 + 1, Some(next));
         let (myself, clock, generation) = (myself.clone(), self.hub.clock.clone(), state.wait.0);
-        drop(tokio::spawn(async move {
+        state.timer = JoinSet::new();
+        state.timer.spawn(async move {
             clock.sleep_until(next).await;
             // The actor may be gone, and its successor waits for itself.
             drop(myself.cast(EndpointMessage::Timer(generation)));
-        }));
+        });
     }
 }

@@ -43,6 +43,7 @@ impl EndpointActor {
             replies: Vec::new(),
             replies_under_way: Vec::new(),
             wait: (0, None),
+            timer: JoinSet::new(),
             busy: 0,
             idling: false,
             drained: None,
