@@ -165,6 +165,9 @@ struct ConversationData {
     conversation_id: String,
     /// With whom.
     contact_id: String,
+    /// The contact's phone, in E.164.
+    #[schema(required)]
+    phone: Option<String>,
     /// `open`, `pending` or `resolved`.
     status: String,
     /// `messaging`

@@ -43,6 +43,8 @@ mod start;
 mod suppressions;
 mod templates;
 mod tidy;
+mod verifiers;
 mod webhook_faults;
+mod webhook_isolation;
 mod webhooks;
 mod window;

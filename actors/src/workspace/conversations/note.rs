@@ -58,7 +58,7 @@ pub(in crate::workspace) fn received(
     let written = Written { direction: Direction::In, kind, text: inbound.text.to_string(), at };
     let new = note(context, old.as_ref(), new, id, text, &written);
     if opens {
-        tell(context, EventKind::ConversationOpened, &new);
+        tell(context, EventKind::ConversationOpened, &new, contact.phone);
     }
     Ok(())
 }

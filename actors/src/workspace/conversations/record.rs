@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::domain::{
-    ContactId, ConversationId, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
+    ContactId, ConversationId, EventKind, MessageId, Phone, PublicEvent, Timestamp, WorkspaceId,
 };
 use crate::store::Table;
 use crate::workspace::command::Context;
@@ -169,11 +169,17 @@ pub(in crate::workspace) fn forget(context: &mut Context<'_>, conversation: &Con
     }
 }
 
-/// Tells what happened to a conversation.
-pub(super) fn tell(context: &mut Context<'_>, kind: EventKind, conversation: &Conversation) {
+/// Tells what happened to a conversation with the contact of this phone.
+pub(super) fn tell(
+    context: &mut Context<'_>,
+    kind: EventKind,
+    conversation: &Conversation,
+    phone: Option<Phone>,
+) {
     let data = json!({
         "conversation_id": conversation.id.to_string(),
         "contact_id": conversation.contact_id.to_string(),
+        "phone": phone.map(|phone| phone.to_string()),
         "status": conversation.status.as_str(),
         "channel": "messaging",
         "assigned_to": conversation.assigned_to,
