@@ -16,6 +16,7 @@ mod message_commands;
 mod messages;
 mod model;
 mod numbers;
+mod pace;
 mod passivation;
 mod snapshots;
 mod supervision;
