@@ -1,24 +1,27 @@
 //! `otp_p99_beside_broadcast`: how long a one-time password takes to its channel while a broadcast
-//! uses all that its number may send, against the same number with nothing else to do.
+//! uses all that its number may send, against a number that has nothing else to do.
 //!
 //! The number sends what one of the Cloud API does by default, 80 messages in a second, and its
 //! channel takes 20 ms for each. What counts is the time from the call until the channel is handed
 //! the message: the commit, the way through the number, and the wait for the number's rate. The
 //! channel's own time is left out, since it is the same on both sides and would hide the rest. The
-//! broadcast is paused for the reference. `otp_answer_p99_beside_broadcast` is the caller's wait
-//! for the durable answer in the same rounds.
+//! two numbers belong to two engines, and the one-time passwords go to both at the same moments, so
+//! what disturbs the machine disturbs both. `otp_answer_p99_beside_broadcast` is what the same
+//! callers waited for the durable answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_actors::channel::{Channel, Content, Outbound, Outcome, Sending};
-use postrider_actors::domain::{BroadcastId, Phone};
+use postrider_actors::domain::Phone;
 use postrider_actors::{
     BroadcastStatus, CustomChannel, Engine, NewNumber, NewProvider, SendOtp, Workspace,
 };
+use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
+use tokio::time::interval;
 
 use super::Group;
 use super::broadcast::to_phones;
@@ -67,10 +70,11 @@ struct Times {
 
 struct Bench {
     since: Stopwatch,
+    engine: Engine,
     workspace: Workspace,
-    broadcast: BroadcastId,
     phones: Phones,
     arrived: UnboundedReceiver<(Phone, Duration)>,
+    _data: TempDir,
 }
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
@@ -79,7 +83,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     let row = |name, what: &str, beside, idle, budget_and_goal| {
         let pair = Pair { subject: Measured::times(beside), reference: Measured::times(idle) };
         let unit = format!("ms until {what} beside a broadcast, p99");
-        Row::of_p99(name, unit, "ms on the idle number", pair, budget_and_goal)
+        Row::of_p99(name, unit, "ms on an idle number", pair, budget_and_goal)
     };
     let [channel, answer] = GROUP.rows else { return Ok(Vec::new()) };
     Ok(vec![
@@ -88,46 +92,47 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     ])
 }
 
-/// The times of all rounds, beside a broadcast and without it.
+/// The times of both sides, measured in the same moments.
 async fn measure(scale: &Scale) -> Result<(Times, Times)> {
-    let data = setup::data_directory()?;
-    let (since, (arrivals, arrived)) = (Stopwatch::start(), unbounded_channel());
-    let mut options = setup::options(data.path(), 1000);
-    options.channel = Some(CustomChannel(Arc::new(Taking { since, arrived: arrivals })));
-    let engine = Engine::start(options).await?;
-    let number = NewNumber { provider: NewProvider::Custom, messages_per_second: Some(RATE) };
-    let workspace = setup::workspace_with(&engine, number).await?;
-    // More than the number sends in all rounds.
-    let time = (scale.round + scale.warm_up) * (u32::try_from(scale.rounds)? + 1);
-    let phones = Phones::new();
-    let new = to_phones(&phones, (time.as_secs() as usize + 2) * RATE as usize)?;
-    let broadcast = workspace.create_broadcast(new, None).await?.answer.broadcast_id;
-    let mut bench = Bench { since, workspace, broadcast, phones, arrived };
-    let (mut beside, mut idle) = (Times::default(), Times::default());
-    for round in 0..scale.rounds {
-        if round > 0 {
-            bench.workspace.resume_broadcast(broadcast).await?;
-        }
-        bench.run(scale, &mut beside).await?;
-        bench.expect(BroadcastStatus::Sending).await?;
-        bench.workspace.pause_broadcast(broadcast).await?;
-        bench.run(scale, &mut idle).await?;
-        bench.expect(BroadcastStatus::Paused).await?;
-        eprintln!("  round {}: {} one-time passwords on each side", round + 1, idle.answer.len());
+    let time = 2 * scale.round * u32::try_from(scale.rounds)?;
+    let (mut beside, mut idle) = (Bench::start().await?, Bench::start().await?);
+    // More than the number sends meanwhile.
+    let recipients = ((scale.warm_up + time).as_secs() as usize + 2) * RATE as usize;
+    let new = to_phones(&beside.phones, recipients)?;
+    let broadcast = beside.workspace.create_broadcast(new, None).await?.answer.broadcast_id;
+    // Until the number has used up the burst that it had saved.
+    tokio::time::sleep(scale.warm_up).await;
+    let (beside_times, idle_times) = tokio::join!(beside.run(time), idle.run(time));
+    let status = beside.workspace.broadcast(broadcast).await?.status;
+    if status != BroadcastStatus::Sending {
+        return Err(format!("the broadcast is {}", status.as_str()).into());
     }
-    engine.shutdown(Duration::from_secs(30)).await?;
-    Ok((beside, idle))
+    // What waits for the number's rate is not waited for.
+    for bench in [beside, idle] {
+        bench.engine.shutdown(Duration::from_secs(1)).await.ok();
+    }
+    Ok((beside_times?, idle_times?))
 }
 
 impl Bench {
-    /// Sends one-time passwords for a round, each at its time whether or not others wait.
-    async fn run(&mut self, scale: &Scale, times: &mut Times) -> Result<()> {
-        // Until the number has used up the burst that it has saved, or has saved it again.
-        tokio::time::sleep(scale.warm_up).await;
+    async fn start() -> Result<Self> {
+        let data = setup::data_directory()?;
+        let (since, (arrivals, arrived)) = (Stopwatch::start(), unbounded_channel());
+        let mut options = setup::options(data.path(), 1000);
+        options.channel = Some(CustomChannel(Arc::new(Taking { since, arrived: arrivals })));
+        let engine = Engine::start(options).await?;
+        let number = NewNumber { provider: NewProvider::Custom, messages_per_second: Some(RATE) };
+        let workspace = setup::workspace_with(&engine, number).await?;
+        Ok(Self { since, engine, workspace, phones: Phones::new(), arrived, _data: data })
+    }
+
+    /// Sends one-time passwords for that long, each at its time whether or not others wait.
+    async fn run(&mut self, time: Duration) -> Result<Times> {
         let (since, begin) = (self.since, self.since.elapsed());
-        let mut asked = HashMap::new();
-        let mut running = JoinSet::new();
-        while since.elapsed() < begin + scale.round || asked.is_empty() {
+        let (mut asked, mut running) = (HashMap::new(), JoinSet::new());
+        let mut ticks = interval(BETWEEN);
+        while since.elapsed() < begin + time || asked.is_empty() {
+            ticks.tick().await;
             let (phone, workspace) = (self.phones.next_phone()?, self.workspace.clone());
             let asked_at = since.elapsed();
             asked.insert(phone, asked_at);
@@ -135,8 +140,8 @@ impl Bench {
                 workspace.send_otp(SendOtp::to(phone)).await?;
                 Ok::<_, Error>(since.elapsed() - asked_at)
             });
-            tokio::time::sleep(BETWEEN).await;
         }
+        let mut times = Times::default();
         while let Some(ended) = running.join_next().await {
             times.answer.add(ended??);
         }
@@ -145,13 +150,7 @@ impl Bench {
             let asked_at = asked.remove(&phone).ok_or("the channel was handed one twice")?;
             times.channel.add(at - asked_at);
         }
-        Ok(())
-    }
-
-    async fn expect(&self, status: BroadcastStatus) -> Result<()> {
-        match self.workspace.broadcast(self.broadcast).await?.status {
-            found if found == status => Ok(()),
-            other => Err(format!("the broadcast is {}", other.as_str()).into()),
-        }
+        eprintln!("  {} one-time passwords", times.answer.len());
+        Ok(times)
     }
 }

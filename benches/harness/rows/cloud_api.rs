@@ -34,7 +34,7 @@ pub(crate) const BROADCAST: Group =
 
 const BUDGET_AND_GOAL: (f64, f64) = (0.5, 0.8);
 /// Callers of single messages, and requests that the reference has under way.
-pub(super) const CONCURRENT: usize = 256;
+pub(super) const CONCURRENT: usize = 1024;
 /// Messages per second that the first round expects.
 const FIRST_GUESS: f64 = 10_000.0;
 /// How often it is looked whether a broadcast is over.
