@@ -16,5 +16,6 @@ mod broadcast;
 mod damage;
 mod failing;
 mod kill;
+mod messages;
 mod power;
 mod stop;

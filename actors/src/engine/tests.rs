@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod broadcasts;
 mod channels;
+mod claims;
 mod clock;
 mod contacts;
 mod crashes;

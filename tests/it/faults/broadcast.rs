@@ -10,21 +10,21 @@ use super::process::Process;
 const RECIPIENTS: u64 = 10_000;
 const KILLS: u64 = 3;
 const PATH: &str = "/v1/messaging/broadcasts";
-const ACME: &str = "/admin/v1/workspaces/acme";
+pub const ACME: &str = "/admin/v1/workspaces/acme";
 
-async fn made(client: &mut Client, path: &str, body: Value) -> Value {
+pub async fn made(client: &mut Client, path: &str, body: Value) -> Value {
     match client.post(path, &body).await {
         Outcome::Answered(Answer { status: 200 | 201, body, .. }) => body,
         other => panic!("{path}: {other:?}"),
     }
 }
 
-/// Makes a workspace that sends through the fake; gives its key.
-async fn prepare(process: &Process) -> String {
+/// Makes a workspace that sends through the fake and can pay for so many; gives its key.
+pub async fn prepare(process: &Process, credits: u64) -> String {
     let mut admin = process.admin();
     let acme = json!({"id": "acme", "name": "Acme"});
     made(&mut admin, "/admin/v1/workspaces", acme).await;
-    made(&mut admin, &format!("{ACME}/credits"), json!({"add": RECIPIENTS})).await;
+    made(&mut admin, &format!("{ACME}/credits"), json!({"add": credits})).await;
     let mut number = crate::cloud_api::number();
     number["messages_per_second"] = 0.into();
     made(&mut admin, &format!("{ACME}/numbers"), number).await;
@@ -45,7 +45,7 @@ async fn a_broadcast_goes_on_after_kill_9_and_sends_nothing_twice() {
     let settings =
         [("CLOUD_API__BASE_URL", base_url.as_str()), ("LIMITS__KEY_REQUESTS_PER_HOUR", "0")];
     let mut process = Process::start_with(dir.path(), &settings);
-    let key = prepare(&process).await;
+    let key = prepare(&process, RECIPIENTS).await;
     let mut api = Client::new(process.address(), &key);
     let phones: Vec<_> = (0..RECIPIENTS).map(|number| format!("+1555{number:07}")).collect();
     let sale = json!({"name": "Sale", "template_name": "sale", "recipients": phones});
