@@ -20,6 +20,7 @@ mod messages;
 mod model;
 mod numbers;
 mod opt_outs;
+mod pace;
 mod passivation;
 mod snapshots;
 mod supervision;
