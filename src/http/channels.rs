@@ -79,7 +79,7 @@ pub(crate) async fn verify(mut call: Call<()>) -> Answer {
          the body under the number's app secret, in hexadecimal digits"),
     ),
     request_body(content = Object, content_type = "application/json"),
-    responses((status = 200, description = "Taken"))
+    responses((status = 200, description = "Taken", body = Object))
 )]
 pub(crate) async fn take(mut call: Call<()>) -> Answer {
     let receiver = receiver(&mut call).await?;

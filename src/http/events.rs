@@ -87,8 +87,8 @@ pub(crate) struct EventsAnswer {
          out: from the beginning"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most events, \
          50 unless told"),
-        ("type" = Option<String>, Query, description = "Only events of this type: `otp.sent`, \
-         `otp.verified`, `otp.expired` or `otp.failed`"),
+        ("type" = Option<String>, Query, description = "Only events of this type, \
+         which is the name of one of the document's webhooks", example = "otp.verified"),
     ),
     responses((status = 200, description = "Events, oldest first", body = EventsAnswer))
 )]

@@ -11,6 +11,8 @@ use utoipa::openapi::{
 use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::error::Code;
+use super::event_document::Events;
+use super::idempotency_document::Idempotency;
 use super::webhook_document::Deliveries;
 use super::{
     admin, broadcasts, channels, contacts, conversations, docs, event_stream, events, health,
@@ -85,7 +87,7 @@ use super::{
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     ),
-    modifiers(&SecondForm, &Shared, &Deliveries)
+    modifiers(&Idempotency, &SecondForm, &Shared, &Events, &Deliveries)
 )]
 struct Interface;
 
@@ -224,6 +226,7 @@ impl Area {
         let lists = [
             "/v1/events",
             "/contacts",
+            "/contacts/export",
             "/v1/conversations",
             "/messages",
             "/v1/segments",
@@ -252,13 +255,15 @@ impl Area {
         }
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
-            "/v1/contacts" if has_body => refusals.extend([409, 422]),
+            "/v1/contacts" | "/v1/segments" if has_body => refusals.push(422),
+            "/v1/contacts/batch" => refusals.push(422),
             path if path.ends_with("/messages") && has_body => refusals.push(422),
             "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             "/v1/webhooks" if has_body => refusals.push(422),
-            "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
-            path if path.ends_with("/broadcasts") && has_body => refusals.extend([409, 422]),
+            path if path.ends_with("/test") => refusals.push(422),
+            path if path.ends_with("/broadcasts") && has_body => refusals.extend([404, 422]),
+            "/v1/events/stream" => refusals.push(400),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
@@ -270,7 +275,7 @@ impl Area {
     }
 }
 
-fn refusal(status: u16) -> Response {
+pub(super) fn refusal(status: u16) -> Response {
     let codes = Code::ALL.into_iter().filter(|code| code.status().as_u16() == status);
     let codes: Vec<_> = codes.map(|code| format!("`{}`", code.as_str())).collect();
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
@@ -297,12 +302,12 @@ fn add_limit_headers(response: &mut Response) {
     }
 }
 
-fn header(description: &str) -> RefOr<Header> {
+pub(super) fn header(description: &str) -> RefOr<Header> {
     let text = ObjectBuilder::new().schema_type(Type::String).build();
     HeaderBuilder::new().schema(Some(text)).description(Some(description)).build().into()
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete]
         .into_iter()
         .filter_map(Option::as_mut)

@@ -9,20 +9,22 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, Required, Type};
 
+use super::event_document::schema_of;
+
 /// Each type of event is one webhook of the document.
 pub(crate) struct Deliveries;
 
 impl Modify for Deliveries {
     fn modify(&self, document: &mut OpenApi) {
         let all = PublicEvent::KINDS.iter().fold(PathsBuilder::new(), |all, (kind, what)| {
-            all.path(*kind, PathItem::new(HttpMethod::Post, delivery(what)))
+            all.path(*kind, PathItem::new(HttpMethod::Post, delivery(kind, what)))
         });
         document.webhooks = Some(all.build());
     }
 }
 
-fn delivery(what: &str) -> OperationBuilder {
-    let event = ContentBuilder::new().schema(Some(Ref::from_schema_name("EventRow"))).build();
+fn delivery(kind: &str, what: &str) -> OperationBuilder {
+    let event = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema_of(kind)))).build();
     let body = RequestBodyBuilder::new()
         .description(Some("The event; for an endpoint with `batch`, an array of up to 100"))
         .content("application/json", event)

@@ -1,6 +1,7 @@
 //! What a test needs: a server of its own and clients of it.
 
 mod api;
+mod document;
 mod proxy;
 mod sink;
 mod watch;

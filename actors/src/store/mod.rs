@@ -17,6 +17,8 @@ pub mod writer;
 
 #[cfg(test)]
 mod conformance;
+#[cfg(test)]
+pub(crate) mod hooked;
 
 use std::ops::ControlFlow;
 

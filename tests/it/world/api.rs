@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use super::Connection;
+use super::document::check_answer;
 
 /// A client with one bearer token, or none.
 #[derive(Clone)]
@@ -73,6 +74,7 @@ impl Api {
         };
         let reply = reply.unwrap_or_else(|| panic!("{method} {path} was not answered"));
         reply.check_always(path);
+        check_answer(method, path, &reply);
         reply
     }
 

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
+use super::document::check_event;
 use super::eventually;
 
 /// How a request is answered.
@@ -159,6 +160,12 @@ impl Inner {
     async fn serve(&self, mut stream: TcpStream) {
         let mut buffer = Vec::new();
         while let Some(received) = read(&mut stream, &mut buffer).await {
+            if !received.id().is_empty() {
+                match received.json() {
+                    Value::Array(events) => events.iter().for_each(check_event),
+                    event => check_event(&event),
+                }
+            }
             let answer = self.answer(&received.path);
             self.received.lock().unwrap().push(received);
             if !self.give(&mut stream, answer).await {

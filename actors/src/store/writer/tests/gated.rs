@@ -1,18 +1,21 @@
-use std::ops::ControlFlow;
 use std::sync::mpsc;
 
-use crate::store::{Direction, Frame, MemoryStore, Table, Visit};
+use crate::store::MemoryStore;
+use crate::store::hooked::{Hook, Hooked};
 
 use super::super::*;
 
-/// A store whose commits wait for a permit, so that a test decides what piles up meanwhile.
-pub(super) struct Gated {
-    pub(super) inner: MemoryStore,
+/// A store whose commits wait for a permit each, so that a test decides what piles up meanwhile.
+pub(super) type Gated = Hooked<Permits>;
+
+#[derive(Debug)]
+pub(super) struct Permits {
     permits: Mutex<mpsc::Receiver<Permit>>,
     entered: mpsc::Sender<()>,
     pub(super) commits: AtomicU64,
 }
 
+#[derive(Debug)]
 pub(super) enum Permit {
     Go,
     Panic,
@@ -26,13 +29,9 @@ pub(super) struct Gate {
 pub(super) fn gated() -> (Arc<Gated>, Gate) {
     let (permits, receiver) = mpsc::channel();
     let (sender, entered) = mpsc::channel();
-    let store = Gated {
-        inner: MemoryStore::new(),
-        permits: Mutex::new(receiver),
-        entered: sender,
-        commits: AtomicU64::new(0),
-    };
-    (Arc::new(store), Gate { permits, entered })
+    let hook =
+        Permits { permits: Mutex::new(receiver), entered: sender, commits: AtomicU64::new(0) };
+    (Arc::new(Hooked { inner: MemoryStore::new(), hook }), Gate { permits, entered })
 }
 
 impl Gate {
@@ -45,8 +44,8 @@ impl Gate {
     }
 }
 
-impl Store for Gated {
-    fn commit(&self, frame: Option<&Frame>, changes: &[Change]) -> Result<(), StoreError> {
+impl Hook for Permits {
+    fn before_commit(&self) {
         self.entered.send(()).unwrap();
         match self.permits.lock().recv() {
             Ok(Permit::Panic) => panic!("a store that panics"),
@@ -54,45 +53,5 @@ impl Store for Gated {
             Ok(Permit::Go) | Err(_) => {}
         }
         self.commits.fetch_add(1, Ordering::Relaxed);
-        self.inner.commit(frame, changes)
-    }
-
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(table, key)
-    }
-
-    fn scan(
-        &self,
-        table: Table,
-        prefix: &[u8],
-        from: Option<&[u8]>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), StoreError> {
-        self.inner.scan(table, prefix, from, direction, visit)
-    }
-
-    fn journal(
-        &self,
-        after: Position,
-        visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        self.inner.journal(after, visit)
-    }
-
-    fn last_position(&self) -> Result<Position, StoreError> {
-        self.inner.last_position()
-    }
-
-    fn trim(&self, through: Position) -> Result<(), StoreError> {
-        self.inner.trim(through)
-    }
-
-    fn reopen(&self) -> Result<(), StoreError> {
-        self.inner.reopen()
-    }
-
-    fn journal_bytes(&self, after: Position) -> Result<u64, StoreError> {
-        self.inner.journal_bytes(after)
     }
 }
