@@ -222,27 +222,7 @@ impl Area {
         if has_body {
             refusals.extend([400, 408, 413, 415]);
         }
-        // These take a query.
-        let lists = [
-            "/v1/events",
-            "/contacts",
-            "/contacts/export",
-            "/v1/conversations",
-            "/messages",
-            "/v1/segments",
-            "/v1/suppressions",
-            "/v1/sandbox/messages",
-            "/workspaces",
-            "/keys",
-            "/numbers",
-            "/templates",
-            "/sync",
-            "/webhooks",
-            "/deliveries",
-            "/broadcasts",
-            "/recipients",
-        ];
-        if lists.iter().any(|list| path.ends_with(list)) {
+        if LISTS.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
         }
         let names_request = path.ends_with("/verify") || path.ends_with("/resend");
@@ -274,6 +254,27 @@ impl Area {
         refusals
     }
 }
+
+/// The ends of the paths that take a query.
+const LISTS: &[&str] = &[
+    "/v1/events",
+    "/contacts",
+    "/contacts/export",
+    "/v1/conversations",
+    "/messages",
+    "/v1/segments",
+    "/v1/suppressions",
+    "/v1/sandbox/messages",
+    "/workspaces",
+    "/keys",
+    "/numbers",
+    "/templates",
+    "/sync",
+    "/webhooks",
+    "/deliveries",
+    "/broadcasts",
+    "/recipients",
+];
 
 pub(super) fn refusal(status: u16) -> Response {
     let codes = Code::ALL.into_iter().filter(|code| code.status().as_u16() == status);
