@@ -57,7 +57,12 @@ impl ContactInput {
             phone: self.phone.map(phone).transpose()?,
             email: self.email.map(email).transpose()?,
             tags: self.tags.map(tags).transpose()?.unwrap_or_default(),
-            custom_fields: self.custom_fields.map(custom_fields).transpose()?.unwrap_or_default(),
+            custom_fields: self
+                .custom_fields
+                .as_deref()
+                .map(custom_fields)
+                .transpose()?
+                .unwrap_or_default(),
         })
     }
 }
@@ -66,8 +71,9 @@ impl ContactUpdate {
     pub(crate) fn check(self) -> Result<ContactChange, ApiError> {
         // Null is what a new contact has.
         let tags = |given: Option<_>| given.map(tags).transpose().map(Option::unwrap_or_default);
-        let fields =
-            |given: Option<_>| given.map(custom_fields).transpose().map(Option::unwrap_or_default);
+        let fields = |given: Option<Box<RawValue>>| {
+            given.as_deref().map(custom_fields).transpose().map(Option::unwrap_or_default)
+        };
         Ok(ContactChange {
             name: name(&self.name)?,
             phone: self.phone.map(|given| given.map(phone).transpose()).transpose()?,
@@ -94,6 +100,6 @@ fn tags(texts: Vec<String>) -> Result<Tags, ApiError> {
     Tags::new(texts.iter()).map_err(|error| ApiError::field("tags", error))
 }
 
-fn custom_fields(fields: Box<RawValue>) -> Result<CustomFields, ApiError> {
+fn custom_fields(fields: &RawValue) -> Result<CustomFields, ApiError> {
     CustomFields::parse(fields.get()).map_err(|error| ApiError::field("custom_fields", error))
 }
