@@ -19,3 +19,5 @@ mod kill;
 mod messages;
 mod power;
 mod stop;
+
+pub use process::signal;

@@ -5,6 +5,8 @@
 
 mod access;
 mod admin;
+mod broadcast_control;
+mod broadcast_pace;
 mod broadcasts;
 mod channels;
 mod claims;

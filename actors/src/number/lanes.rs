@@ -75,6 +75,14 @@ impl Lanes {
         self.first.iter().chain(&self.bulk)
     }
 
+    /// Takes those of the bulk lane out that are so.
+    pub(super) fn take_bulk(&mut self, is_so: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
+        let bulk = std::mem::take(&mut self.bulk).into_iter();
+        let (taken, kept): (_, VecDeque<_>) = bulk.partition(is_so);
+        self.bulk = kept;
+        taken.into()
+    }
+
     /// Takes everything out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
         self.first.drain(..).chain(self.bulk.drain(..))

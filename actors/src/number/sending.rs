@@ -193,7 +193,11 @@ impl NumberActor {
 
     /// The account cannot send: everything waits.
     pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
-        if state.breaker.stop(self.clock.now(), trial) {
+        let new = state.breaker.stop(self.clock.now(), trial);
+        if let (true, Some(wiring)) = (new || trial, self.numbers.wiring.get()) {
+            wiring.settle.stopped(self.number, &failure);
+        }
+        if new {
             let (code, reason) = (failure.code, &*failure.details);
             tracing::warn!(number = %self.number, code, reason, "the number's account cannot send");
             self.tell(News::Stopped(failure));
