@@ -19,6 +19,7 @@ mod broadcasts;
 mod checks;
 mod cloud_api;
 mod cloud_api_callbacks;
+mod cloud_api_messages;
 mod connection;
 mod contacts;
 mod contacts_batch;
