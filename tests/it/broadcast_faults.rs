@@ -55,7 +55,7 @@ async fn a_paused_template_and_too_much_spam_hold_a_broadcast() {
 
 #[tokio::test]
 async fn an_account_that_cannot_send_holds_a_broadcast_and_what_is_with_its_number() {
-    let mut rig = rig().await;
+    let rig = rig().await;
     rig.fake.script(None, Scripted::Error { status: 401, code: 190 }, None);
     let path = create(&rig, 600).await;
     let resume = format!("{path}/resume");
