@@ -9,7 +9,7 @@ use crate::broadcast::{BroadcastFamily, FanoutMessage};
 use crate::channel::{Failure, Origin};
 use crate::domain::{BroadcastId, NumberId, WorkspaceId};
 use crate::number::news::News;
-use crate::number::{NumberFamily, Settle, Wiring};
+use crate::number::{Claims, NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
 use crate::supervise::{Family, Nursery, Residence};
 use crate::webhook::WebhookFamily;
@@ -185,6 +185,14 @@ impl Settle for SettleInWorkspace {
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
             // A workspace that has just died has its messages handed over again when it is back.
             drop(actor.cast(WorkspaceMessage::Settled(answers)));
+        }
+    }
+
+    fn claims(&self, workspace: &WorkspaceId, claims: Claims) {
+        let Some(shared) = self.0.upgrade() else { return };
+        if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
+            // The number asks a workspace that has just died again.
+            drop(actor.cast(WorkspaceMessage::Claims(claims)));
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::channel::{Lane, Outbound};
+use crate::channel::{Lane, Origin, Outbound};
 use crate::clock::Stopwatch;
-use crate::domain::Timestamp;
+use crate::domain::{MessageId, Timestamp};
 
 /// A message and what has happened to it so far.
 #[derive(Debug)]
@@ -16,8 +16,25 @@ pub(crate) struct Attempt {
     pub(super) refusals: u32,
     /// It decides whether the breaker closes.
     pub(super) trial: bool,
+    /// Its workspace has durably noted that it is about to be handed over.
+    pub(super) claimed: bool,
     /// Runs while it is with a channel that takes its time.
     pub(super) watch: Option<Stopwatch>,
+}
+
+impl Attempt {
+    fn new(message: Outbound, sequence: u64) -> Self {
+        Self { message, sequence, refusals: 0, trial: false, claimed: false, watch: None }
+    }
+
+    /// The message that must be claimed before it is handed over. A code may go out twice, since it
+    /// stays the same; a broadcast claims its own.
+    pub(super) const fn must_claim(&self) -> Option<MessageId> {
+        match self.message.origin {
+            Origin::Message(id) if !self.claimed => Some(id),
+            _ => None,
+        }
+    }
 }
 
 /// The lanes.
@@ -35,7 +52,7 @@ impl Lanes {
         self.count += 1;
         let sequence = self.count;
         let lane = self.of(message.origin.lane());
-        lane.push_back(Attempt { message, sequence, refusals: 0, trial: false, watch: None });
+        lane.push_back(Attempt::new(message, sequence));
     }
 
     /// Takes a message back to the place that it had.
@@ -48,6 +65,11 @@ impl Lanes {
     /// The message that goes next.
     pub(super) fn pop(&mut self) -> Option<Attempt> {
         self.first.pop_front().or_else(|| self.bulk.pop_front())
+    }
+
+    /// The lane that it is in.
+    pub(super) fn next_lane(&self) -> Lane {
+        if self.first.is_empty() { Lane::Bulk } else { Lane::First }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -98,8 +120,8 @@ impl Lanes {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::channel::{Content, Origin};
-    use crate::domain::{MessageId, NumberId};
+    use crate::channel::Content;
+    use crate::domain::NumberId;
 
     pub(in crate::number) fn at(seconds: u64) -> Timestamp {
         Timestamp::from_millis(seconds * 1000)

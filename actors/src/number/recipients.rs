@@ -54,16 +54,19 @@ impl Recipients {
 
     /// Keeps a message whose recipient waits; gives it back if it may go.
     pub(super) fn hold(&mut self, attempt: Attempt) -> Option<Attempt> {
-        if self.waiting.is_empty() {
+        if !self.must_wait(&attempt) {
             return Some(attempt);
         }
-        match self.waiting.get_mut(&attempt.message.to) {
-            Some(wait) if wait.trial != Some(attempt.sequence) => {
-                wait.hold(attempt);
-                None
-            }
-            _ => Some(attempt),
+        if let Some(wait) = self.waiting.get_mut(&attempt.message.to) {
+            wait.hold(attempt);
         }
+        None
+    }
+
+    /// Whether the message's recipient waits, and it is not the one that is tried.
+    pub(super) fn must_wait(&self, attempt: &Attempt) -> bool {
+        let wait = self.waiting.get(&attempt.message.to);
+        wait.is_some_and(|wait| wait.trial != Some(attempt.sequence))
     }
 
     /// The next message that is to be tried because its recipient's wait is over.
