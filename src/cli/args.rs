@@ -24,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server; what happens without a command
     Serve(ServeArgs),
+    /// See it at work: a password, a broadcast, on a temporary directory that goes afterwards
+    Demo(DemoArgs),
     /// Make and see workspaces
     Workspaces(Group<WorkspacesCommand>),
     /// Make, list and revoke API keys
@@ -51,6 +53,18 @@ pub(crate) struct ServeArgs {
     /// Directory of everything that is durable
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Recipients of the broadcast
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100000",
+        value_parser = clap::value_parser!(u32).range(1..=900_000)
+    )]
+    pub(crate) recipients: u32,
 }
 
 /// Commands that talk to a server.
@@ -312,6 +326,8 @@ mod tests {
     #[test]
     fn commands_take_their_arguments() {
         for good in [
+            "postrider demo",
+            "postrider demo --recipients 900000",
             "postrider workspaces create acme --name Acme",
             "postrider workspaces list --server http://h:1 --json",
             "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",
@@ -328,6 +344,7 @@ mod tests {
             assert!(parse(good).is_ok(), "{good}");
         }
         for bad in [
+            "postrider demo --recipients 0",
             "postrider workspaces create ACME",
             "postrider keys create --workspace a --name n",
             "postrider keys create --workspace a --name n --scope x",

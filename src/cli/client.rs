@@ -26,14 +26,7 @@ impl Client {
     pub(crate) fn new(remote: &Remote) -> Result<Self, CliError> {
         let server = remote.server.trim_end_matches('/').to_owned();
         let token = token(remote)?;
-        // The provider is needed to build a client, even one that only speaks plain HTTP. Another
-        // one installed before would do as well.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let http = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .no_proxy()
-            .build()
-            .map_err(|error| unreachable(&server, &error))?;
+        let http = http_client(&server)?;
         Ok(Self { http, server, token })
     }
 
@@ -49,21 +42,7 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let unreachable = |error| unreachable(&self.server, &error);
-        let response = request.send().await.map_err(unreachable)?;
-        let status = response.status();
-        let bytes = response.bytes().await.map_err(unreachable)?;
-        if status == StatusCode::NO_CONTENT {
-            return Ok(Value::Null);
-        }
-        let answer: Value = serde_json::from_slice(&bytes).map_err(|_| self.odd(status))?;
-        match (status.is_success(), answer["message"].as_str(), answer["code"].as_str()) {
-            (true, ..) => Ok(answer),
-            (false, Some(message), Some(code)) => {
-                Err(CliError::Refused { message: message.to_owned(), code: code.to_owned() })
-            }
-            _ => Err(self.odd(status)),
-        }
+        answered(&self.server, request).await
     }
 
     /// All rows of a list.
@@ -73,7 +52,7 @@ impl Client {
             let path = format!("{path}?page={page}&limit={PAGE_ROWS}");
             let mut answer = self.call(Method::GET, &path, None).await?;
             let Value::Array(data) = answer["data"].take() else {
-                return Err(self.odd(StatusCode::OK));
+                return Err(odd(&self.server, StatusCode::OK));
             };
             let last = data.len() < PAGE_ROWS;
             rows.extend(data);
@@ -83,10 +62,41 @@ impl Client {
         }
         Ok(json!({ "total": rows.len(), "data": rows }))
     }
+}
 
-    fn odd(&self, status: StatusCode) -> CliError {
-        CliError::Answer { server: self.server.clone(), what: format!("status {status}") }
+/// A client of this server.
+pub(super) fn http_client(server: &str) -> Result<reqwest::Client, CliError> {
+    // The provider is needed to build a client, even one that only speaks plain HTTP. Another one
+    // installed before would do as well.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let builder = reqwest::Client::builder().timeout(TIMEOUT).no_proxy();
+    builder.build().map_err(|error| unreachable(server, &error))
+}
+
+/// Sends a request to this server. Gives the body of a success; of a 204 it is null.
+pub(super) async fn answered(
+    server: &str,
+    request: reqwest::RequestBuilder,
+) -> Result<Value, CliError> {
+    let unreachable = |error| unreachable(server, &error);
+    let response = request.send().await.map_err(unreachable)?;
+    let status = response.status();
+    let bytes = response.bytes().await.map_err(unreachable)?;
+    if status == StatusCode::NO_CONTENT {
+        return Ok(Value::Null);
     }
+    let answer: Value = serde_json::from_slice(&bytes).map_err(|_| odd(server, status))?;
+    match (status.is_success(), answer["message"].as_str(), answer["code"].as_str()) {
+        (true, ..) => Ok(answer),
+        (false, Some(message), Some(code)) => {
+            Err(CliError::Refused { message: message.to_owned(), code: code.to_owned() })
+        }
+        _ => Err(odd(server, status)),
+    }
+}
+
+fn odd(server: &str, status: StatusCode) -> CliError {
+    CliError::Answer { server: server.to_owned(), what: format!("status {status}") }
 }
 
 fn unreachable(server: &str, error: &reqwest::Error) -> CliError {

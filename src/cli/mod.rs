@@ -3,7 +3,9 @@
 mod args;
 mod client;
 mod commands;
+mod demo;
 mod number_args;
+mod progress;
 mod serve;
 mod table;
 
@@ -36,6 +38,8 @@ pub(crate) enum CliError {
     Unreachable { server: String, cause: String },
     #[error("{message} ({code})")]
     Refused { message: String, code: String },
+    #[error("stopped before its end")]
+    Interrupted,
     #[error("{server} answered something that is not Postrider's: {what}")]
     Answer { server: String, what: String },
 }
@@ -45,6 +49,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
         None => serve::serve(&cli.serve).await,
         Some(Command::Serve(args)) => serve::serve(&args).await,
+        Some(Command::Demo(args)) => demo::demo(&args).await,
         Some(Command::Workspaces(group)) => commands::workspaces(group).await,
         Some(Command::Keys(group)) => commands::keys(group).await,
         Some(Command::Limits(group)) => commands::limits(group).await,

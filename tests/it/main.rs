@@ -25,6 +25,7 @@ mod contacts_batch;
 mod contacts_limits;
 mod contacts_list;
 mod conversations;
+mod demo;
 mod event_stream;
 mod events;
 mod faults;

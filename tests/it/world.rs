@@ -65,12 +65,32 @@ impl TestServer {
         server
     }
 
-    async fn run(&mut self) {
+    /// Gives it another setting from its next start on.
+    pub fn set(&mut self, key: &str, value: &str) {
+        let key = format!("POSTRIDER__{key}");
+        self.settings.retain(|(set, _)| *set != key);
+        self.settings.push((key, value.to_owned()));
+    }
+
+    /// Stops it, and says why it does not start again.
+    pub async fn refused_restart(&mut self) -> String {
+        self.stop();
+        match Server::start(self.read_settings()).await {
+            Ok(_) => panic!("it starts"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn read_settings(&self) -> Settings {
         let flags = Flags {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             data_dir: Some(self.data_dir()),
         };
-        let settings = Settings::from_layers(None, self.settings.clone(), &flags).unwrap();
+        Settings::from_layers(None, self.settings.clone(), &flags).unwrap()
+    }
+
+    async fn run(&mut self) {
+        let settings = self.read_settings();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name(&self.name)

@@ -5,8 +5,11 @@
 
 mod access;
 mod admin;
+mod broadcast_control;
+mod broadcast_pace;
 mod broadcasts;
 mod channels;
+mod claims;
 mod clock;
 mod contacts;
 mod crashes;

@@ -15,7 +15,9 @@ use crate::domain::{Timestamp, WorkspaceId};
 use crate::store::Table;
 
 use super::command::{Command, Context};
+use super::handle::Workspace;
 use super::messages::{Unavailable, UnavailableReason};
+use super::view::unreadable;
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -100,6 +102,35 @@ struct Record {
     answer: Vec<u8>,
 }
 
+impl Record {
+    /// Whether the answer is still to be given to who comes with the key.
+    fn holds<E>(&self, key: &IdempotencyKey, now: Timestamp) -> Result<bool, IdempotentError<E>> {
+        match self.at.plus(KEPT) > now {
+            false => Ok(false),
+            true if self.fingerprint == key.fingerprint => Ok(true),
+            true => Err(IdempotentError::Mismatch),
+        }
+    }
+}
+
+impl Workspace {
+    /// The answer that is committed under the key, for a command that needs much before it can be
+    /// asked for; the command itself looks again.
+    pub(super) fn answered_before<T: DeserializeOwned, E: From<Unavailable>>(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<T>, IdempotentError<E>> {
+        let of_key = key.record_key(self.id());
+        let stored = self.shared.store.get(Table::Idempotency, &of_key).map_err(unreadable)?;
+        let Some(stored) = stored else { return Ok(None) };
+        let record: Record = decoded(&stored)?;
+        match record.holds(key, self.shared.clock.now())? {
+            true => Ok(Some(decoded(&record.answer)?)),
+            false => Ok(None),
+        }
+    }
+}
+
 /// A command under a key.
 pub(crate) struct Idempotent<C> {
     pub(crate) key: Option<IdempotencyKey>,
@@ -143,11 +174,8 @@ fn known<T: DeserializeOwned, E: From<Unavailable>>(
 ) -> Result<Option<T>, IdempotentError<E>> {
     let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(None) };
     let record: Record = decoded(&record)?;
-    if record.at.plus(KEPT) <= context.now() {
+    if !record.holds(key, context.now())? {
         return Ok(None);
-    }
-    if record.fingerprint != key.fingerprint {
-        return Err(IdempotentError::Mismatch);
     }
     let is_waited_for = context.waiters.wait_for(record_key);
     if is_waited_for || context.is_pending(Table::Idempotency, record_key) {

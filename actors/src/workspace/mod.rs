@@ -6,6 +6,7 @@
 pub(crate) mod actor;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
+mod claims;
 pub(crate) mod command;
 mod configure;
 mod contacts;
@@ -29,6 +30,7 @@ mod otps;
 mod prefixes;
 mod receive;
 pub(crate) mod records;
+mod repeats;
 mod reported;
 mod retention;
 mod sends;

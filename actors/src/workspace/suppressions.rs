@@ -15,6 +15,9 @@ use super::{Workspace, records};
 /// Why a phone that opted out with a message is there.
 const BY_MESSAGE: &str = "opted out by message";
 
+/// Why a phone is there that the channel says has.
+const AT_CHANNEL: &str = "stopped marketing at the channel";
+
 /// A phone that has opted out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
@@ -150,6 +153,18 @@ impl Command for Unsuppress {
 /// Whether a phone has opted out.
 pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
     Ok(context.get(Table::Suppressions, &key(&context.core.id, phone))?.is_some())
+}
+
+/// The channel says that a phone wants no marketing.
+pub(super) fn stopped_marketing(
+    context: &mut Context<'_>,
+    phone: Phone,
+) -> Result<(), Unavailable> {
+    if has_opted_out(context, phone)? {
+        return Ok(());
+    }
+    let reason = Some(AT_CHANNEL.to_owned());
+    Suppress { phone, reason }.carry_out(context).map(drop)
 }
 
 /// Sees to what an inbound message of this text means: out, in again, or neither.
