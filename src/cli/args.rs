@@ -9,6 +9,7 @@ use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, WorkspaceId};
 
 use super::number_args::NumberArgs;
+use super::webhooks::WebhooksCommand;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
 #[derive(Debug, Parser)]
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Numbers(Group<NumbersCommand>),
     /// Add and list templates, change their status
     Templates(Group<TemplatesCommand>),
+    /// List, register, delete, enable and disable webhooks, replace their secrets
+    Webhooks(Group<WebhooksCommand>),
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -340,6 +343,8 @@ mod tests {
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
+            "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
+            "postrider webhooks rotate -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -357,6 +362,7 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
+            "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -8,6 +8,7 @@ mod number_args;
 mod progress;
 mod serve;
 mod table;
+mod webhooks;
 
 use std::path::PathBuf;
 
@@ -57,5 +58,6 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Credits(group)) => commands::credits(group).await,
         Some(Command::Numbers(group)) => commands::numbers(group).await,
         Some(Command::Templates(group)) => commands::templates(group).await,
+        Some(Command::Webhooks(group)) => webhooks::webhooks(group).await,
     }
 }
