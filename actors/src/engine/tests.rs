@@ -20,6 +20,8 @@ mod message_commands;
 mod messages;
 mod model;
 mod numbers;
+mod opt_outs;
+mod pace;
 mod passivation;
 mod snapshots;
 mod supervision;
