@@ -1,7 +1,7 @@
 //! Messaging numbers.
 
 use crate::domain::{NumberId, WorkspaceId};
-use crate::number::info::{NewNumber, NewProvider, NumberInfo, NumberRecord};
+use crate::number::info::{NewNumber, NewProvider, NumberInfo, NumberKind, NumberRecord};
 use crate::random;
 use crate::workspace::actor::Configure;
 
@@ -36,6 +36,12 @@ impl Admin {
     pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
         let new = NewNumber { provider: NewProvider::Sandbox, messages_per_second: None };
         self.connect_number(id, new).await
+    }
+
+    /// The workspaces that have a sandbox number, in order: what leaves through one reaches nobody.
+    #[must_use]
+    pub fn workspaces_with_sandbox_number(&self) -> Vec<WorkspaceId> {
+        self.shared.numbers.workspaces_with(NumberKind::Sandbox).into_iter().collect()
     }
 
     /// A workspace's numbers, oldest first.

@@ -15,6 +15,7 @@ mod sending;
 mod staged;
 mod window;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,7 +32,7 @@ use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
 pub(crate) use actor::NumberMessage;
-use info::Stored;
+use info::{NumberKind, Stored};
 use news::News;
 use providers::{Connected, Providers};
 
@@ -115,6 +116,12 @@ impl Numbers {
     /// What a number sends through, if it is connected.
     pub(crate) fn connected(&self, number: NumberId) -> Option<Arc<Connected>> {
         self.connected.get(&number).map(|connected| Arc::clone(&connected))
+    }
+
+    /// The workspaces that have a number of this kind.
+    pub(crate) fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
+        let all = self.connected.iter().filter(|it| it.kind == kind);
+        all.map(|it| it.workspace.clone()).collect()
     }
 
     /// Connects the supervisor and the receiver of answers; only the first call counts.

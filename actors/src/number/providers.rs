@@ -45,6 +45,7 @@ pub(crate) struct Connected {
     /// Whose it is.
     pub(crate) workspace: WorkspaceId,
     pub(crate) channel: Arc<dyn Channel>,
+    pub(crate) kind: NumberKind,
     /// Its part of the Cloud API, if it is a number of that and can be used.
     pub(crate) cloud_api: Option<Arc<CloudApiNumber>>,
     /// Most messages in a second; 0 for no limit.
@@ -92,6 +93,7 @@ impl Providers {
         Connected {
             workspace: workspace.clone(),
             channel,
+            kind: info.kind,
             cloud_api,
             messages_per_second: rate,
             app_pause: self.pause(app),
