@@ -3,6 +3,7 @@
 
 pub(crate) mod actor;
 mod breaker;
+mod caught;
 mod claims;
 pub(crate) mod info;
 mod lanes;

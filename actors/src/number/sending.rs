@@ -1,8 +1,6 @@
 //! What a number sends next, and what it makes of the channel's answers.
 
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -15,6 +13,7 @@ use crate::workspace::core::Settled;
 
 use super::actor::{NumberActor, NumberMessage, State};
 use super::breaker::Passage;
+use super::caught::Caught;
 use super::lanes::Attempt;
 use super::news::News;
 
@@ -133,11 +132,9 @@ impl NumberActor {
         mut attempt: Attempt,
         state: &mut State,
     ) {
-        let mut sending = self.connected.channel.send(attempt.message.clone());
-        let mut context = Context::from_waker(Waker::noop());
-        match Pin::as_mut(&mut sending).poll(&mut context) {
-            Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
-            Poll::Pending => {
+        match Caught::call(self.connected.channel.as_ref(), attempt.message.clone()) {
+            Ok(outcome) => self.concluded(attempt, outcome, state),
+            Err(sending) => {
                 attempt.watch = Some(Stopwatch::start());
                 state.in_flight.push(attempt.message.origin);
                 let myself = myself.clone();
