@@ -32,6 +32,7 @@ mod guard;
 mod idempotency;
 mod limits;
 mod messages;
+mod number_updates;
 mod operation;
 mod otp;
 mod otp_limits;

@@ -41,6 +41,8 @@ pub(crate) enum NumberMessage {
     Wake(u64),
     /// The provider has reported that the account cannot send.
     Fault(Failure),
+    /// What the number sends through may have changed.
+    Reconnected,
     /// The number was disconnected: everything that is not with the channel fails.
     Close,
     /// Start nothing more; answered when nothing is with the channel.
@@ -50,13 +52,16 @@ pub(crate) enum NumberMessage {
 pub(crate) struct NumberActor {
     pub(super) number: crate::domain::NumberId,
     pub(super) slot: Arc<NumberSlot>,
-    pub(super) connected: Arc<Connected>,
+    pub(super) workspace: WorkspaceId,
     pub(super) clock: Clock,
     pub(super) numbers: Arc<Numbers>,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
+    /// What it sends through.
+    pub(super) connected: Arc<Connected>,
+    /// How often that has changed.
+    pub(super) era: u32,
     /// To be sent. Every one is a pending request of a workspace, and those are bounded.
     pub(super) lanes: Lanes,
     /// To be tried again from a moment on, by that and their place in the order.
@@ -96,6 +101,29 @@ pub(super) struct Wait {
 }
 
 impl State {
+    fn new(connected: Arc<Connected>) -> Self {
+        Self {
+            era: 0,
+            pacer: Pacer::new(connected.messages_per_second),
+            connected,
+            lanes: Lanes::default(),
+            delayed: BTreeMap::new(),
+            recipients: Recipients::default(),
+            staged: Staged::default(),
+            released: Vec::new(),
+            in_flight: Vec::new(),
+            breaker: Breaker::default(),
+            window: Window::default(),
+            pause: Pause::default(),
+            expiry: None,
+            wait: Wait::default(),
+            answers: Vec::new(),
+            workspace: None,
+            draining: None,
+            closed: false,
+        }
+    }
+
     fn push(&mut self, message: Outbound) {
         self.expect_end(message.give_up_at);
         self.lanes.push(message);
@@ -122,15 +150,15 @@ impl State {
 impl Actor for NumberActor {
     type Msg = NumberMessage;
     type State = State;
-    type Arguments = ();
+    /// What it sends through at first.
+    type Arguments = Arc<Connected>;
 
     async fn pre_start(
         &self,
         _myself: ActorRef<Self::Msg>,
-        (): (),
+        connected: Arc<Connected>,
     ) -> Result<State, ActorProcessingErr> {
-        let pacer = Pacer::new(self.connected.messages_per_second);
-        Ok(State { pacer, ..State::default() })
+        Ok(State::new(connected))
     }
 
     async fn handle(
@@ -163,6 +191,7 @@ impl Actor for NumberActor {
                 }
             }
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
+            NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
                 state.draining = Some(done);
@@ -190,6 +219,21 @@ impl Actor for NumberActor {
 }
 
 impl NumberActor {
+    /// Takes up what the number sends through now, and tries it at once.
+    fn reconnected(&self, state: &mut State) {
+        // A number without it was disconnected, which it is told next.
+        let Some(connected) = self.numbers.connected(self.number) else { return };
+        if Arc::ptr_eq(&connected, &state.connected) {
+            return;
+        }
+        if connected.messages_per_second != state.connected.messages_per_second {
+            state.pacer = Pacer::new(connected.messages_per_second);
+        }
+        state.connected = connected;
+        state.era += 1;
+        state.breaker.try_at_once(self.clock.now());
+    }
+
     fn done(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
         let under_way = state.under_way();
         let of = attempt.message.origin;

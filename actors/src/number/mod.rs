@@ -26,6 +26,7 @@ use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use std::sync::OnceLock;
 
+use crate::channel::cloud_api::ProviderId;
 use crate::channel::{Failure, Origin, Outbound};
 use crate::clock::Clock;
 use crate::domain::{MessageId, NumberId, Timestamp, WorkspaceId};
@@ -117,6 +118,22 @@ impl Numbers {
     /// What a number sends through, if it is connected.
     pub(crate) fn connected(&self, number: NumberId) -> Option<Arc<Connected>> {
         self.connected.get(&number).map(|connected| Arc::clone(&connected))
+    }
+
+    /// The secrets or the pace of a number have changed, durably: its actor takes them up.
+    pub(crate) fn reconnect(&self, stored: &Stored) {
+        self.connect(stored);
+        if let Residence::Live(actor) = &*self.slot(stored.1.info.id).residence.read() {
+            // One that has died has a successor, which is told when it runs.
+            drop(actor.cast(NumberMessage::Reconnected));
+        }
+    }
+
+    /// Numbers that the provider calls so, and whose they are.
+    pub(crate) fn called(&self, id: &ProviderId) -> Vec<(WorkspaceId, NumberId)> {
+        let all = self.connected.iter();
+        let called = all.filter(|it| it.phone_number_id.as_ref() == Some(id));
+        called.map(|it| (it.workspace.clone(), *it.key())).collect()
     }
 
     /// The workspaces that have a number of this kind.
@@ -282,11 +299,11 @@ impl Family for NumberFamily {
         let actor = actor::NumberActor {
             number: *number,
             slot: self.0.slot(*number),
-            connected,
+            workspace: connected.workspace.clone(),
             clock: self.0.clock.clone(),
             numbers: Arc::clone(&self.0),
         };
-        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, connected, supervisor).await?;
         Ok(actor)
     }
 
@@ -306,6 +323,8 @@ impl Family for NumberFamily {
                 // If it is gone already, its restart has everything handed over again.
                 drop(actor.cast(message));
             }
+            // That may have changed while it was on its way.
+            drop(actor.cast(NumberMessage::Reconnected));
         }
         *place = residence;
     }

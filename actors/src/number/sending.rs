@@ -98,7 +98,7 @@ impl NumberActor {
 
     /// Until when a provider asked to be left alone.
     pub(super) fn paused(&self, now: Timestamp, state: &State) -> Option<Timestamp> {
-        let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &state.pause];
+        let pauses = [&*state.connected.app_pause, &*state.connected.account_pause, &state.pause];
         pauses.iter().filter_map(|pause| pause.until(now)).max()
     }
 
@@ -132,7 +132,8 @@ impl NumberActor {
         mut attempt: Attempt,
         state: &mut State,
     ) {
-        match Caught::call(self.connected.channel.as_ref(), attempt.message.clone()) {
+        attempt.era = state.era;
+        match Caught::call(state.connected.channel.as_ref(), attempt.message.clone()) {
             Ok(outcome) => self.concluded(attempt, outcome, state),
             Err(sending) => {
                 attempt.watch = Some(Stopwatch::start());
@@ -149,8 +150,13 @@ impl NumberActor {
 
     /// Takes what the channel said of a message.
     pub(super) fn concluded(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
-        let trial = std::mem::take(&mut attempt.trial);
+        // What an earlier channel of the number says decides nothing of this one.
+        let is_current = attempt.era == state.era;
+        let trial = std::mem::take(&mut attempt.trial) && is_current;
         match outcome {
+            Outcome::Failed(failure) if failure.class == FailureClass::Account && !is_current => {
+                self.put_back(attempt, state);
+            }
             Outcome::Failed(failure) if failure.class == FailureClass::Account => {
                 self.stopped(attempt, failure, trial, state);
             }
@@ -163,7 +169,7 @@ impl NumberActor {
                 self.conclude(&attempt, Settled::Unknown, state);
             }
             Outcome::Sent => {
-                let pauses = [&*self.connected.app_pause, &*self.connected.account_pause];
+                let pauses = [&*state.connected.app_pause, &*state.connected.account_pause];
                 pauses.into_iter().chain([&state.pause]).for_each(super::pause::Pause::taken);
                 self.answered(trial, state);
                 self.conclude(&attempt, Settled::Sent, state);
@@ -214,8 +220,8 @@ impl NumberActor {
                 state.expect_end(attempt.message.give_up_at);
                 return state.recipients.throttled(now, after, attempt);
             }
-            Throttle::App => &*self.connected.app_pause,
-            Throttle::Account => &*self.connected.account_pause,
+            Throttle::App => &*state.connected.app_pause,
+            Throttle::Account => &*state.connected.account_pause,
             Throttle::Number => &state.pause,
         };
         pause.throttled(now, after);
@@ -252,7 +258,7 @@ impl NumberActor {
 
     fn tell(&self, news: News) {
         if let Some(wiring) = self.numbers.wiring.get() {
-            wiring.settle.told(&self.connected.workspace, self.number, news);
+            wiring.settle.told(&self.workspace, self.number, news);
         }
     }
 

@@ -73,6 +73,8 @@ pub(crate) enum Configure {
     Credits(CreditsChange),
     /// Connects a number.
     Connect(Box<NumberRecord>),
+    /// Puts a changed number in the place of the one of its id.
+    Replace(Box<NumberRecord>),
     /// Disconnects a number.
     Disconnect(NumberId),
 }
