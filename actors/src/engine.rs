@@ -28,6 +28,7 @@ use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::{Admission, Slot};
+use crate::workspace::template_sync::TemplateSyncs;
 use crate::workspace::{EventOptions, Workspace};
 
 mod callbacks;
@@ -200,6 +201,7 @@ pub(crate) struct Shared {
     pub(crate) prices: Prices,
     pub(crate) messages: MessageOptions,
     pub(crate) guard: Guard,
+    pub(crate) template_syncs: TemplateSyncs,
     pub(crate) otps_per_workspace_max: usize,
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,

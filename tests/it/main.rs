@@ -40,6 +40,7 @@ mod sandbox;
 mod segments;
 mod start;
 mod suppressions;
+mod template_sync;
 mod templates;
 mod tidy;
 mod webhook_faults;

@@ -18,7 +18,8 @@ use crate::workspace::records;
 use super::{Admin, AdminError};
 
 impl Admin {
-    /// Connects a number to a workspace.
+    /// Connects a number to a workspace. The templates of one that has a provider are brought up to
+    /// date in the background.
     ///
     /// # Errors
     /// [`AdminError`]: there is no such workspace, the provider's number is connected already, or
@@ -57,6 +58,7 @@ impl Admin {
         self.shared.numbers.connect(&stored);
         let info = stored.1.info.clone();
         self.configure(id, Configure::Connect(Box::new(stored.1))).await?;
+        self.sync_templates(id, &info)?;
         Ok(info)
     }
 
@@ -88,6 +90,7 @@ impl Admin {
         self.configure(id, Configure::Replace(Box::new(record.clone()))).await?;
         let info = record.info.clone();
         self.shared.numbers.reconnect(&(id.clone(), record));
+        self.sync_templates(id, &info)?;
         Ok(info)
     }
 
@@ -161,6 +164,14 @@ impl Admin {
             }
             Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
         }
+    }
+
+    /// Has the templates of a number that has a provider brought up to date.
+    fn sync_templates(&self, id: &WorkspaceId, number: &NumberInfo) -> Result<(), AdminError> {
+        if number.kind == NumberKind::CloudApi {
+            self.workspace_of(id)?.sync_templates_soon();
+        }
+        Ok(())
     }
 
     fn workspace_of(&self, id: &WorkspaceId) -> Result<Workspace, AdminError> {
