@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -201,6 +202,8 @@ pub(crate) struct Shared {
     pub(crate) prices: Prices,
     pub(crate) messages: MessageOptions,
     pub(crate) guard: Guard,
+    /// One-time passwords since the start: sent, verified.
+    pub(crate) otps: [AtomicU64; 2],
     pub(crate) template_syncs: TemplateSyncs,
     pub(crate) otps_per_workspace_max: usize,
     pub(crate) admission: Arc<Admission>,

@@ -33,6 +33,7 @@ mod idempotency;
 mod limits;
 mod messages;
 mod number_updates;
+mod number_watch;
 mod operation;
 mod otp;
 mod otp_limits;

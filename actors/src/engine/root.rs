@@ -178,6 +178,7 @@ struct SettleInWorkspace(std::sync::Weak<Shared>);
 impl Settle for SettleInWorkspace {
     fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>) {
         let Some(shared) = self.0.upgrade() else { return };
+        shared.numbers.outcomes.count(&answers);
         let answers = shared.broadcasts.settled(answers);
         if answers.is_empty() {
             return;

@@ -75,6 +75,8 @@ pub(crate) struct State {
     /// What the messages that are with the channel belong to, once for each message.
     pub(super) in_flight: Vec<Origin>,
     pub(super) breaker: Breaker,
+    /// Whether the log says that the channel fails.
+    pub(super) told_failing: bool,
     pub(super) pacer: Option<Pacer>,
     pub(super) window: Window,
     /// Throttles of this number alone.
@@ -113,6 +115,7 @@ impl State {
             released: Vec::new(),
             in_flight: Vec::new(),
             breaker: Breaker::default(),
+            told_failing: false,
             window: Window::default(),
             pause: Pause::default(),
             expiry: None,
@@ -137,6 +140,11 @@ impl State {
     /// How many are with the channel, or about to be.
     pub(super) fn under_way(&self) -> usize {
         self.in_flight.len() + self.staged.len()
+    }
+
+    /// How many are not answered for.
+    pub(super) fn queue(&self) -> usize {
+        self.lanes.len() + self.delayed.len() + self.recipients.len() + self.under_way()
     }
 
     /// What it has messages of.

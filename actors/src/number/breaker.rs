@@ -59,6 +59,11 @@ impl Breaker {
         self.open_until
     }
 
+    /// Whether it is open because the channel cannot be reached.
+    pub(super) const fn is_failing(&self) -> bool {
+        self.open_until.is_some() && !self.stopped
+    }
+
     /// What stood in the way may be gone: the next message is tried at once.
     pub(super) fn try_at_once(&mut self, now: Timestamp) {
         if self.open_until.is_some() {
@@ -167,6 +172,7 @@ mod tests {
         breaker.try_at_once(at(0));
         assert_eq!(breaker.passage(at(0)), Passage::Open);
         breaker.stop(at(0), false);
+        assert!(!breaker.is_failing());
         breaker.begin_trial();
         breaker.stop(at(60), true);
         for now in [61, 62] {

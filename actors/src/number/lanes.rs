@@ -69,6 +69,10 @@ impl Lanes {
         self.first.pop_front().or_else(|| self.bulk.pop_front())
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.first.len() + self.bulk.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.bulk.is_empty()
     }

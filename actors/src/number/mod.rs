@@ -5,6 +5,7 @@ pub(crate) mod actor;
 mod breaker;
 mod caught;
 mod claims;
+pub(crate) mod figures;
 pub(crate) mod info;
 mod lanes;
 pub(crate) mod news;
@@ -18,7 +19,7 @@ mod window;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -34,6 +35,7 @@ use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
 pub(crate) use actor::NumberMessage;
+use figures::Outcomes;
 use info::{NumberKind, Stored};
 use news::News;
 use providers::{Connected, Providers};
@@ -80,6 +82,8 @@ pub(crate) struct Numbers {
     connected: DashMap<NumberId, Arc<Connected>>,
     providers: Providers,
     clock: Clock,
+    /// What became of messages.
+    pub(crate) outcomes: Outcomes,
     /// The supervisor and the receiver of answers, set right after they exist.
     wiring: OnceLock<Wiring>,
 }
@@ -95,6 +99,8 @@ pub(crate) struct NumberSlot {
     residence: RwLock<Residence<NumberMessage>>,
     /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
     down_until_ms: AtomicU64,
+    /// Messages that are not answered for.
+    queue: AtomicUsize,
     /// What came while no actor ran; it is given to the next one.
     waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
@@ -106,6 +112,7 @@ impl Numbers {
             connected: DashMap::new(),
             providers,
             clock,
+            outcomes: Outcomes::default(),
             wiring: OnceLock::new(),
         }
     }
@@ -262,6 +269,7 @@ impl Numbers {
             Arc::new(NumberSlot {
                 residence: RwLock::new(Residence::Idle),
                 down_until_ms: AtomicU64::new(0),
+                queue: AtomicUsize::new(0),
                 waiting: parking_lot::Mutex::default(),
             })
         };

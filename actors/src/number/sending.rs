@@ -52,6 +52,8 @@ impl NumberActor {
         }
         let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
         self.slot.down_until_ms.store(until_ms, Ordering::Release);
+        self.slot.queue.store(state.queue(), Ordering::Relaxed);
+        self.tell_failing(state);
         self.tell_claims(state);
         self.wait_for_next(myself, blocked_until, now, state);
     }
@@ -254,6 +256,21 @@ impl NumberActor {
         state.release(&mut attempt);
         state.expect_end(attempt.message.give_up_at);
         state.lanes.put_back(attempt);
+    }
+
+    /// Logs when the channel begins to fail, and when it answers again.
+    fn tell_failing(&self, state: &mut State) {
+        let is_failing = state.breaker.is_failing();
+        match (std::mem::replace(&mut state.told_failing, is_failing), is_failing) {
+            (false, true) => {
+                let cause = state.connected.channel.trouble().unwrap_or_default();
+                tracing::warn!(number = %self.number, cause, "the number's channel fails; it is left alone for a while");
+            }
+            (true, false) => {
+                tracing::info!(number = %self.number, "the number's channel answers again");
+            }
+            _ => {}
+        }
     }
 
     fn tell(&self, news: News) {
