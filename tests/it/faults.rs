@@ -19,3 +19,6 @@ mod kill;
 mod messages;
 mod power;
 mod stop;
+mod webhooks;
+
+pub use process::signal;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::broadcast::{BroadcastFamily, FanoutMessage};
-use crate::channel::Origin;
-use crate::domain::{NumberId, WorkspaceId};
+use crate::channel::{Failure, Origin};
+use crate::domain::{BroadcastId, NumberId, WorkspaceId};
 use crate::number::news::News;
 use crate::number::{Claims, NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
@@ -102,7 +102,7 @@ impl Actor for Root {
         children: &mut Children,
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
-        self.shared.broadcasts.beat(self.shared.clock.now());
+        self.shared.broadcasts.beat(&self.shared.clock);
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.
@@ -213,6 +213,19 @@ impl Settle for SettleInWorkspace {
             }
             tracing::error!(%number, news = ?news.news, "news of a number could not be written");
         }));
+    }
+
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.broadcasts.withdrawn(places);
+        }
+    }
+
+    fn stopped(&self, number: NumberId, failure: &Failure) {
+        if let Some(shared) = self.0.upgrade() {
+            let stopped = || FanoutMessage::NumberStopped(number, failure.clone());
+            shared.broadcasts.tell_live(stopped);
+        }
     }
 
     fn queue_lost(&self, number: NumberId) {

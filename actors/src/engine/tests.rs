@@ -5,6 +5,8 @@
 
 mod access;
 mod admin;
+mod broadcast_control;
+mod broadcast_pace;
 mod broadcasts;
 mod channels;
 mod claims;
@@ -17,6 +19,8 @@ mod message_commands;
 mod messages;
 mod model;
 mod numbers;
+mod opt_outs;
+mod pace;
 mod panics;
 mod passivation;
 mod snapshots;

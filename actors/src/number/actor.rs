@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use crate::channel::{Failure, Origin, Outbound, Outcome};
 use crate::clock::Clock;
-use crate::domain::{MessageId, Timestamp, WorkspaceId};
+use crate::domain::{BroadcastId, MessageId, Timestamp, WorkspaceId};
 use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
@@ -43,6 +43,8 @@ pub(crate) enum NumberMessage {
     Fault(Failure),
     /// What the number sends through may have changed.
     Reconnected,
+    /// The broadcast is held or over: what the channel does not have of it is handed back.
+    Withdraw(BroadcastId),
     /// The number was disconnected: everything that is not with the channel fails.
     Close,
     /// Start nothing more; answered when nothing is with the channel.
@@ -200,6 +202,7 @@ impl Actor for NumberActor {
             }
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Reconnected => self.reconnected(state),
+            NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
                 state.draining = Some(done);
@@ -261,12 +264,13 @@ impl NumberActor {
         self.concluded(attempt, outcome, state);
     }
 
-    /// The number is gone: what waits for it has nowhere to go.
+    /// The number is gone: what waits for it has nowhere to go, unless it is a broadcast's.
     fn fail_everything(&self, state: &mut State) {
         let delayed = std::mem::take(&mut state.delayed).into_values();
         let delayed = delayed.chain(state.staged.drain());
         let waiting = state.lanes.drain().chain(delayed).chain(state.recipients.drain());
-        for attempt in waiting.collect::<Vec<_>>() {
+        let waiting = waiting.collect();
+        for attempt in self.give_back(waiting, state) {
             self.conclude(&attempt, Settled::Failed(Failure::permanent(None)), state);
         }
     }

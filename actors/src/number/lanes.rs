@@ -73,12 +73,25 @@ impl Lanes {
         self.first.len() + self.bulk.len()
     }
 
+    /// The lane that it is in.
+    pub(super) fn next_lane(&self) -> Lane {
+        if self.first.is_empty() { Lane::Bulk } else { Lane::First }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.bulk.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.first.iter().chain(&self.bulk)
+    }
+
+    /// Takes those of the bulk lane out that are so.
+    pub(super) fn take_bulk(&mut self, is_so: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
+        let bulk = std::mem::take(&mut self.bulk).into_iter();
+        let (taken, kept): (_, VecDeque<_>) = bulk.partition(is_so);
+        self.bulk = kept;
+        taken.into()
     }
 
     /// Takes everything out.

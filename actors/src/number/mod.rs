@@ -16,6 +16,7 @@ mod recipients;
 mod sending;
 mod staged;
 mod window;
+mod withdraw;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use std::sync::OnceLock;
 use crate::channel::cloud_api::ProviderId;
 use crate::channel::{Failure, Origin, Outbound};
 use crate::clock::Clock;
-use crate::domain::{MessageId, NumberId, Timestamp, WorkspaceId};
+use crate::domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
 use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
@@ -50,6 +51,12 @@ pub(crate) trait Settle: Send + Sync + 'static {
 
     /// Something happened to a number of a workspace.
     fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News);
+
+    /// A number hands messages of broadcasts back, by their places: they surely were not taken.
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>);
+
+    /// A number's account cannot send.
+    fn stopped(&self, number: NumberId, failure: &Failure);
 
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);
@@ -185,6 +192,17 @@ impl Numbers {
         self.hand_over_to(number, NumberMessage::Fault(failure));
     }
 
+    /// Has a number hand a broadcast's messages back that the channel does not have.
+    pub(crate) fn withdraw(&self, number: NumberId, broadcast: BroadcastId) {
+        self.hand_over_to(number, NumberMessage::Withdraw(broadcast));
+    }
+
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        if let (Some(wiring), false) = (self.wiring.get(), places.is_empty()) {
+            wiring.settle.withdrawn(places);
+        }
+    }
+
     fn hand_over(&self, messages: Vec<Outbound>, message: fn(Vec<Outbound>) -> NumberMessage) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {
@@ -225,7 +243,8 @@ impl Numbers {
         }
     }
 
-    /// Fails messages of a number that was disconnected while they became durable.
+    /// Fails messages of a number that was disconnected while they became durable, and hands those
+    /// of broadcasts back.
     fn refuse(&self, message: NumberMessage) {
         let failed = Settled::Failed(Failure::permanent(None));
         let (messages, settled) = match message {
@@ -236,9 +255,15 @@ impl Numbers {
             _ => return,
         };
         let Some(wiring) = self.wiring.get() else { return };
+        let mut places = Vec::new();
         for Outbound { workspace, origin, .. } in messages {
+            if let Origin::Broadcast { broadcast, index } = origin {
+                places.push((broadcast, index));
+                continue;
+            }
             wiring.settle.settled(&workspace, vec![(origin, settled.clone())]);
         }
+        self.withdrawn(places);
     }
 
     /// A number was disconnected: what it has not handed over fails, and it goes.

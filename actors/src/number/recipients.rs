@@ -108,6 +108,12 @@ impl Recipients {
         self.waiting.values().flat_map(|wait| &wait.held)
     }
 
+    /// Takes those out that are so. The waits go on.
+    pub(super) fn take(&mut self, is_so: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
+        let held = self.waiting.values_mut().map(|wait| &mut wait.held);
+        held.flat_map(|held| held.extract_if(.., |attempt| is_so(attempt))).collect()
+    }
+
     /// Takes everything out.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
         self.ends.clear();

@@ -94,7 +94,7 @@ impl NumberActor {
             Passage::AfterTrial => return Some(None),
             Passage::Open | Passage::Trial => {}
         }
-        let paced = state.pacer.as_ref().map(super::pacer::Pacer::ready_at);
+        let paced = state.pacer.as_ref().map(|pacer| pacer.ready_at(state.lanes.next_lane()));
         paced.filter(|ready| *ready > now).map(Some)
     }
 
@@ -198,7 +198,11 @@ impl NumberActor {
 
     /// The account cannot send: everything waits.
     pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
-        if state.breaker.stop(self.clock.now(), trial) {
+        let new = state.breaker.stop(self.clock.now(), trial);
+        if let (true, Some(wiring)) = (new || trial, self.numbers.wiring.get()) {
+            wiring.settle.stopped(self.number, &failure);
+        }
+        if new {
             let (code, reason) = (failure.code, &*failure.details);
             tracing::warn!(number = %self.number, code, reason, "the number's account cannot send");
             self.tell(News::Stopped(failure));

@@ -302,8 +302,7 @@ impl WorkspaceActor {
         let (ticket, asked) = asked.unzip();
         let messages = state.core.claim(&released, asked.unwrap_or_default(), &mut state.effects);
         let Some(ticket) = ticket else {
-            // Nobody waits for it; a crash before it is durable makes them unknown.
-            state.effects.patient = true;
+            // At once: a crash before it is durable makes unknown what was surely not taken.
             return state.finish(None);
         };
         let numbers = Arc::clone(&self.shared.numbers);

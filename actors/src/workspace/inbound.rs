@@ -56,8 +56,8 @@ pub(super) fn take(
 fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
     let Received { number, at, inbound, .. } = *received;
     window::open(context, number, inbound.from, at)?;
-    apply_opt_out(context, inbound.from, &inbound.text)?;
     conversations::received(context, received.id, inbound, at)?;
+    apply_opt_out(context, inbound.from, &inbound.text, at)?;
     context.effects.tell(context.now(), event(received));
     Ok(())
 }
