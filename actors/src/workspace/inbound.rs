@@ -13,9 +13,10 @@ use crate::domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, Work
 use crate::store::Table;
 
 use super::command::Context;
+use super::conversations::{self, Conversation};
 use super::messages::Unavailable;
 use super::suppressions::apply_opt_out;
-use super::{conversations, window};
+use super::window;
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
@@ -57,15 +58,17 @@ fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<
     let Received { number, at, inbound, .. } = *received;
     window::open(context, number, inbound.from, at)?;
     apply_opt_out(context, inbound.from, &inbound.text)?;
-    conversations::received(context, received.id, inbound, at)?;
-    context.effects.tell(context.now(), event(received));
+    let conversation = conversations::received(context, received.id, inbound, at)?;
+    context.effects.tell(context.now(), event(received, &conversation));
     Ok(())
 }
 
-fn event(received: &Received<'_>) -> PublicEvent {
+fn event(received: &Received<'_>, conversation: &Conversation) -> PublicEvent {
     let Inbound { from, name, kind, text, referral, .. } = received.inbound;
     let mut data = json!({
         "message_id": received.id.to_string(),
+        "conversation_id": conversation.id.to_string(),
+        "contact_id": conversation.contact_id.to_string(),
         "number_id": received.number.to_string(),
         "from": from.to_string(),
         "type": kind,
