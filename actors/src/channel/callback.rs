@@ -3,9 +3,17 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::domain::contact::NAME_CHARS_MAX;
 use crate::domain::{MessageId, NumberId, Phone, Timestamp};
 
 use super::{Failure, Origin, TemplateName};
+
+/// Most characters of an inbound message's text that are kept.
+pub const TEXT_CHARS_MAX: usize = 4096;
+/// Most characters of the provider's words for what a message, or the source of one, is.
+const KIND_CHARS_MAX: usize = 64;
+/// Most characters of the provider's id of an advertisement.
+const SOURCE_ID_CHARS_MAX: usize = 256;
 
 /// One callback of a provider about one number, already verified.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +80,31 @@ impl Inbound {
         let digest = digest.chain_update(self.provider_id.as_bytes()).finalize();
         let unique = digest[..10].iter().fold(0, |unique, byte| unique << 8 | u128::from(*byte));
         MessageId::from_parts(self.at, unique)
+    }
+
+    /// The message without what is too long in it: strangers write it, and it must fit where it is
+    /// kept. What the provider calls it stays whole, as that is only hashed.
+    #[must_use]
+    pub(crate) fn clipped(self) -> Self {
+        let Self { name, kind, text, referral, .. } = self;
+        Self {
+            name: name.map(|name| clip(name, NAME_CHARS_MAX)),
+            kind: clip(kind, KIND_CHARS_MAX),
+            text: clip(text, TEXT_CHARS_MAX),
+            referral: referral.map(|Referral { source_type, source_id }| Referral {
+                source_type: clip(source_type, KIND_CHARS_MAX),
+                source_id: clip(source_id, SOURCE_ID_CHARS_MAX),
+            }),
+            ..self
+        }
+    }
+}
+
+/// The first `chars_max` characters of a text.
+fn clip(text: Box<str>, chars_max: usize) -> Box<str> {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => text[..end].into(),
+        None => text,
     }
 }
 

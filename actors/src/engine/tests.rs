@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod broadcasts;
+mod callbacks;
 mod channels;
 mod clock;
 mod contacts;

@@ -1,6 +1,8 @@
 //! What the provider calls back about: reports on messages, what contacts write, and
 //! what became of templates.
 
+use std::collections::VecDeque;
+
 use crate::channel::Origin;
 use crate::channel::callback::{Callback, Inbound, StatusUpdate, TemplateUpdate};
 use crate::domain::NumberId;
@@ -10,73 +12,73 @@ use super::messages::Unavailable;
 use super::templates::apply_template_update;
 use super::{Workspace, broadcasts, inbound, message};
 
-/// Most reports that one command takes up, so that its changes fit in a commit.
-const REPORTS_MAX: usize = 200;
+/// Most items that one command takes up: others want their turn too.
+const ITEMS_MAX: usize = 100;
+/// A command that has told the event log this much leaves the rest to another. One more item is
+/// less than that again, as its texts are clipped, so a command's changes fit in a commit.
+const LOG_BYTES_MAX: usize = 64 * 1024;
 
 impl Workspace {
     /// Takes a callback about the number; when this answers, all of it is durable. A callback that
-    /// comes again changes nothing, nor does what is reported of messages that nobody knows.
+    /// comes again changes nothing, nor does what is reported of messages that nobody knows. Texts
+    /// that are longer than may be kept are clipped.
     ///
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
         let Callback { statuses, inbound, templates } = callback;
-        let mut statuses = statuses.into_iter().peekable();
-        while statuses.peek().is_some() {
-            let some = statuses.by_ref().take(REPORTS_MAX).collect();
-            self.perform(TakeReports(some)).await?;
-        }
-        for inbound in inbound {
-            self.perform(TakeInbound { number, inbound }).await?;
-        }
-        for template in templates {
-            self.perform(TakeTemplateUpdate(template)).await?;
+        let reports = statuses.into_iter().map(Item::Report);
+        let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
+        let templates = templates.into_iter().map(Item::Template);
+        let mut rest: VecDeque<_> = reports.chain(inbound).chain(templates).collect();
+        while !rest.is_empty() {
+            rest = self.perform(Take(rest)).await?;
         }
         Ok(())
     }
 }
 
-struct TakeReports(Vec<StatusUpdate>);
+/// One thing that a callback tells.
+enum Item {
+    Report(StatusUpdate),
+    Inbound(NumberId, Inbound),
+    Template(TemplateUpdate),
+}
 
-impl Command for TakeReports {
-    type Answer = ();
+/// Takes up items from the front, as many as fit in a commit; gives back the others.
+struct Take(VecDeque<Item>);
+
+impl Command for Take {
+    type Answer = VecDeque<Item>;
     type Error = Unavailable;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        for StatusUpdate { origin, status, at, .. } in &self.0 {
-            match origin {
-                Origin::Otp(id) => context.core.report(*id, status, context.effects),
-                Origin::Message(id) => message::report(context, *id, status, *at)?,
-                Origin::Broadcast { broadcast, index } => {
-                    broadcasts::report(context, *broadcast, *index, status)?;
-                }
+    fn carry_out(self, context: &mut Context<'_>) -> Result<VecDeque<Item>, Unavailable> {
+        let Self(mut items) = self;
+        for _ in 0..ITEMS_MAX {
+            if context.effects.log.len() > LOG_BYTES_MAX {
+                break;
+            }
+            match items.pop_front() {
+                Some(Item::Report(update)) => report(context, &update)?,
+                Some(Item::Inbound(number, it)) => inbound::take(context, number, &it)?,
+                Some(Item::Template(update)) => apply_template_update(context, &update)?,
+                None => break,
             }
         }
-        Ok(())
+        Ok(items)
     }
 }
 
-struct TakeInbound {
-    number: NumberId,
-    inbound: Inbound,
-}
-
-impl Command for TakeInbound {
-    type Answer = ();
-    type Error = Unavailable;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        inbound::take(context, self.number, &self.inbound)
-    }
-}
-
-struct TakeTemplateUpdate(TemplateUpdate);
-
-impl Command for TakeTemplateUpdate {
-    type Answer = ();
-    type Error = Unavailable;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        apply_template_update(context, &self.0)
+fn report(context: &mut Context<'_>, update: &StatusUpdate) -> Result<(), Unavailable> {
+    let StatusUpdate { origin, status, at, .. } = update;
+    match *origin {
+        Origin::Otp(id) => {
+            context.core.report(id, status, context.effects);
+            Ok(())
+        }
+        Origin::Message(id) => message::report(context, id, status, *at),
+        Origin::Broadcast { broadcast, index } => {
+            broadcasts::report(context, broadcast, index, status)
+        }
     }
 }
