@@ -37,6 +37,10 @@ pub struct StatusUpdate {
     pub status: Progress,
     /// When, by the provider's clock.
     pub at: Timestamp,
+    /// The phone that it went to, where the channel knows; else the message tells.
+    pub to: Option<Phone>,
+    /// What the provider calls whoever has that phone, which can be another number.
+    pub known_as: Option<Phone>,
 }
 
 /// How far a message has come.

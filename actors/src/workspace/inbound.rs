@@ -12,6 +12,7 @@ use crate::channel::callback::Inbound;
 use crate::domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
 use crate::store::Table;
 
+use super::aliases::{self, Writer};
 use super::command::Context;
 use super::conversations::{self, Conversation};
 use super::messages::Unavailable;
@@ -56,8 +57,13 @@ pub(super) fn take(
 /// Everything that a contact's message sets off. Each message comes here exactly once.
 fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
     let Received { number, at, inbound, .. } = *received;
-    window::open(context, number, inbound.from, at)?;
-    apply_opt_out(context, inbound.from, &inbound.text)?;
+    let Writer { phone, other } = aliases::writer(context, inbound.from)?;
+    for phone in other.into_iter().chain([phone]) {
+        window::open(context, number, phone, at)?;
+        apply_opt_out(context, phone, &inbound.text)?;
+    }
+    let inbound = &Inbound { from: phone, ..inbound.clone() };
+    let received = &Received { inbound, ..*received };
     let conversation = conversations::received(context, received.id, inbound, at)?;
     context.effects.tell(context.now(), event(received, &conversation));
     Ok(())

@@ -10,7 +10,7 @@ use crate::domain::NumberId;
 use super::command::{Command, Context};
 use super::messages::Unavailable;
 use super::templates::apply_template_update;
-use super::{Workspace, broadcasts, inbound, message};
+use super::{Workspace, aliases, broadcasts, inbound, message};
 
 /// Most items that one command takes up: others want their turn too.
 const ITEMS_MAX: usize = 100;
@@ -27,7 +27,7 @@ impl Workspace {
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
         let Callback { statuses, inbound, templates } = callback;
-        let reports = statuses.into_iter().map(Item::Report);
+        let reports = statuses.into_iter().map(|it| Item::Report(number, it));
         let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
         let templates = templates.into_iter().map(Item::Template);
         let mut rest: VecDeque<_> = reports.chain(inbound).chain(templates).collect();
@@ -40,7 +40,7 @@ impl Workspace {
 
 /// One thing that a callback tells.
 enum Item {
-    Report(StatusUpdate),
+    Report(NumberId, StatusUpdate),
     Inbound(NumberId, Inbound),
     Template(TemplateUpdate),
 }
@@ -59,7 +59,7 @@ impl Command for Take {
                 break;
             }
             match items.pop_front() {
-                Some(Item::Report(update)) => report(context, &update)?,
+                Some(Item::Report(number, it)) => report(context, number, &it)?,
                 Some(Item::Inbound(number, it)) => inbound::take(context, number, &it)?,
                 Some(Item::Template(update)) => apply_template_update(context, &update)?,
                 None => break,
@@ -69,16 +69,25 @@ impl Command for Take {
     }
 }
 
-fn report(context: &mut Context<'_>, update: &StatusUpdate) -> Result<(), Unavailable> {
-    let StatusUpdate { origin, status, at, .. } = update;
-    match *origin {
+fn report(
+    context: &mut Context<'_>,
+    number: NumberId,
+    update: &StatusUpdate,
+) -> Result<(), Unavailable> {
+    let StatusUpdate { origin, status, at, to, known_as, .. } = update;
+    let to = match *origin {
         Origin::Otp(id) => {
             context.core.report(id, status, context.effects);
-            Ok(())
+            context.core.known(id).map(|otp| otp.phone)
         }
-        Origin::Message(id) => message::report(context, id, status, *at),
+        Origin::Message(id) => message::report(context, id, status, *at)?,
         Origin::Broadcast { broadcast, index } => {
-            broadcasts::report(context, broadcast, index, status)
+            broadcasts::report(context, broadcast, index, status)?;
+            *to
         }
+    };
+    match to.zip(*known_as) {
+        Some((to, known_as)) => aliases::learn(context, number, to, known_as),
+        None => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use super::messages::Unavailable;
 use super::{Workspace, records};
 
 /// Why a phone that opted out with a message is there.
-const BY_MESSAGE: &str = "opted out by message";
+pub(super) const BY_MESSAGE: &str = "opted out by message";
 
 /// A phone that has opted out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,6 +152,16 @@ pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool,
     Ok(context.get(Table::Suppressions, &key(&context.core.id, phone))?.is_some())
 }
 
+/// Notes that a phone has opted out, for a reason that the workspace did not give.
+pub(super) fn suppress(
+    context: &mut Context<'_>,
+    phone: Phone,
+    reason: &str,
+) -> Result<(), Unavailable> {
+    let reason = Some(reason.to_owned());
+    Suppress { phone, reason }.carry_out(context).map(drop)
+}
+
 /// Sees to what an inbound message of this text means: out, in again, or neither.
 pub(super) fn apply_opt_out(
     context: &mut Context<'_>,
@@ -159,10 +169,7 @@ pub(super) fn apply_opt_out(
     text: &str,
 ) -> Result<(), Unavailable> {
     match context.core.opt_out.read(text) {
-        Some(OptOut::Out) => {
-            let reason = Some(BY_MESSAGE.to_owned());
-            Suppress { phone, reason }.carry_out(context).map(drop)
-        }
+        Some(OptOut::Out) => suppress(context, phone, BY_MESSAGE),
         Some(OptOut::Back) => {
             context.delete(Table::Suppressions, key(&context.core.id, phone));
             Ok(())

@@ -21,8 +21,13 @@ fn key(workspace: &WorkspaceId, number: NumberId, contact: Phone) -> Vec<u8> {
 }
 
 /// When the contact last wrote to the number.
-fn last(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
-    let Some(bytes) = context.get(Table::Windows, key)? else { return Ok(None) };
+pub(super) fn last(
+    context: &Context<'_>,
+    number: NumberId,
+    contact: Phone,
+) -> Result<Option<Timestamp>, Unavailable> {
+    let key = key(&context.core.id, number, contact);
+    let Some(bytes) = context.get(Table::Windows, &key)? else { return Ok(None) };
     let millis = bytes.try_into().map(u64::from_be_bytes);
     let damaged = |_| unreadable(StoreError::Damaged("a conversation window".into()));
     millis.map(|millis| Some(Timestamp::from_millis(millis))).map_err(damaged)
@@ -34,7 +39,7 @@ pub(super) fn is_open(
     number: NumberId,
     contact: Phone,
 ) -> Result<bool, Unavailable> {
-    let last = last(context, &key(&context.core.id, number, contact))?;
+    let last = last(context, number, contact)?;
     Ok(last.is_some_and(|last| context.now() < last.plus(OPEN_FOR)))
 }
 
@@ -45,8 +50,8 @@ pub(super) fn open(
     contact: Phone,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
-    let key = key(&context.core.id, number, contact);
-    if last(context, &key)?.is_none_or(|last| last < at) {
+    if last(context, number, contact)?.is_none_or(|last| last < at) {
+        let key = key(&context.core.id, number, contact);
         context.put(Table::Windows, key, at.as_millis().to_be_bytes().to_vec());
     }
     Ok(())

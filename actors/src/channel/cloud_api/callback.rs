@@ -10,7 +10,7 @@ use crate::channel::callback::{
     Callback, Inbound, Progress, Referral, StatusUpdate, TemplateUpdate,
 };
 use crate::channel::{Failure, TemplateName};
-use crate::domain::{Phone, Timestamp};
+use crate::domain::Timestamp;
 
 use super::answer::{ErrorBody, failure};
 use super::{CloudApiNumber, body};
@@ -101,11 +101,14 @@ fn status(value: &Value) -> Option<StatusUpdate> {
         "failed" => Progress::Failed(failure_of(&value["errors"])),
         _ => return None,
     };
+    let body::Named { origin, to } = body::named(value["biz_opaque_callback_data"].as_str()?)?;
     Some(StatusUpdate {
-        origin: body::origin(value["biz_opaque_callback_data"].as_str()?)?,
+        origin,
         provider_id: text(&value["id"])?,
         status: progress,
         at: moment(&value["timestamp"])?,
+        to,
+        known_as: value["recipient_id"].as_str().and_then(body::phone),
     })
 }
 
@@ -121,7 +124,7 @@ fn inbound(value: &Value, told: &Value) -> Option<Inbound> {
     let referral = text(&referral["source_type"]).zip(text(&referral["source_id"]));
     Some(Inbound {
         provider_id: text(&value["id"])?,
-        from: from.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())?,
+        from: body::phone(from)?,
         name: writer.and_then(|writer| text(&writer["profile"]["name"])),
         kind: text(&value["type"])?,
         text: said(value).unwrap_or_default(),

@@ -69,6 +69,8 @@ async fn long_explanations_of_many_failures_fit_into_commits() {
         provider_id: "wamid".into(),
         status: Progress::Failed(failure.clone()),
         at: START,
+        to: None,
+        known_as: None,
     };
     let statuses = messages.iter().map(report).collect();
     let callback = Callback { statuses, ..Callback::default() };
@@ -121,4 +123,79 @@ async fn a_command_that_tells_too_much_is_refused_and_the_actor_lives() {
     acme.perform(Tell(1)).await.unwrap();
     assert_eq!(engine.actor("acme"), actor);
     assert_eq!(told(&acme).await["webhook.test"], 2);
+}
+
+/// A phone that the provider knows by another number, and that number.
+fn brazilian() -> (Phone, Phone) {
+    ("+5511987654321".parse().unwrap(), "+551187654321".parse().unwrap())
+}
+
+fn stop(from: Phone) -> Callback {
+    let mut callback = wrote(from, "stop", START);
+    callback.inbound[0].text = "STOP".into();
+    callback
+}
+
+/// A report on what was written to `to`, whom the provider calls something else.
+fn reported(origin: Origin, to: Option<Phone>, known_as: Phone) -> Callback {
+    let (status, known_as) = (Progress::Delivered, Some(known_as));
+    let provider_id = "wamid".into();
+    let report = StatusUpdate { origin, provider_id, status, at: START, to, known_as };
+    Callback { statuses: vec![report], ..Callback::default() }
+}
+
+/// What holds of whoever has opted out with a message from another number of theirs.
+async fn opted_out(engine: &Engine, acme: &Workspace, phone: Phone) {
+    let page = acme.suppressions(0, 10).await.unwrap();
+    assert!(page.suppressions.iter().any(|it| it.phone == phone), "{page:?}");
+    send(acme, phone).await;
+    assert!(engine.actor("acme").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_writes_from_another_number_than_was_written_to_is_found() {
+    let (phone, known_as) = brazilian();
+    let broadcast = crate::domain::BroadcastId::from_bytes([7; 16]);
+    for origin in ["otp", "message", "broadcast"] {
+        let (_, engine, acme, number) = begin().await;
+        let (origin, to) = match origin {
+            "otp" => {
+                (Origin::Otp(acme.send_otp(SendOtp::to(phone)).await.unwrap().request_id), None)
+            }
+            "message" => {
+                let long_ago = wrote(phone, "from it itself", START);
+                acme.receive(number, long_ago).await.unwrap();
+                (Origin::Message(send(&acme, phone).await), None)
+            }
+            _ => (Origin::Broadcast { broadcast, index: 3 }, Some(phone)),
+        };
+        acme.receive(number, reported(origin, to, known_as)).await.unwrap();
+        acme.receive(number, stop(known_as)).await.unwrap();
+        opted_out(&engine, &acme, phone).await;
+        let page = acme.conversations(ConversationFilter::default(), 0, 10).await.unwrap();
+        let with: Vec<_> = page.conversations.iter().filter_map(|(_, it)| it.phone).collect();
+        assert_eq!(with.iter().filter(|it| **it == phone).count(), 1, "{with:?}");
+        assert!(!with.contains(&known_as), "{with:?}");
+        let last = log(&acme).await;
+        let received = last.iter().rfind(|entry| entry.event.kind() == "message.received");
+        assert_eq!(received.unwrap().event.data()["from"], phone.to_string());
+        let mut start = stop(known_as);
+        start.inbound[0].text = "START".into();
+        start.inbound[0].provider_id = "start".into();
+        acme.receive(number, start).await.unwrap();
+        assert_eq!(acme.suppressions(0, 10).await.unwrap().total, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_before_the_other_number_was_known_holds_too() {
+    let (_, engine, acme, number) = begin().await;
+    let (phone, known_as) = brazilian();
+    let request = acme.send_otp(SendOtp::to(phone)).await.unwrap().request_id;
+    acme.receive(number, stop(known_as)).await.unwrap();
+    acme.receive(number, reported(Origin::Otp(request), None, known_as)).await.unwrap();
+    opted_out(&engine, &acme, phone).await;
+    let same = reported(Origin::Otp(request), None, phone);
+    acme.receive(number, same).await.unwrap();
+    assert_eq!(acme.suppressions(0, 10).await.unwrap().total, 2);
 }

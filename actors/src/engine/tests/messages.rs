@@ -38,7 +38,14 @@ pub(super) fn reports(
     statuses: impl IntoIterator<Item = Progress>,
 ) -> Callback {
     let origin = of.into();
-    let report = |status| StatusUpdate { origin, provider_id: "wamid".into(), status, at: START };
+    let report = |status| StatusUpdate {
+        origin,
+        provider_id: "wamid".into(),
+        status,
+        at: START,
+        to: None,
+        known_as: None,
+    };
     Callback { statuses: statuses.into_iter().map(report).collect(), ..Callback::default() }
 }
 

@@ -3,7 +3,7 @@
 use crate::channel::Failure;
 use crate::channel::callback::Progress;
 use crate::domain::event::OtpFailure;
-use crate::domain::{Event, MessageId, Timestamp};
+use crate::domain::{Event, MessageId, Phone, Timestamp};
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::core::Settled;
@@ -35,16 +35,17 @@ pub(in crate::workspace) fn settle(
             details: Box::default(),
         }),
     };
-    learn(context, id, learned, context.now())
+    learn(context, id, learned, context.now()).map(drop)
 }
 
-/// Takes what the provider reports of a message. It settles a message whose answer got lost.
+/// Takes what the provider reports of a message. It settles a message whose answer got lost. Gives
+/// whom the message went to, if it is known.
 pub(in crate::workspace) fn report(
     context: &mut Context<'_>,
     id: MessageId,
     progress: &Progress,
     at: Timestamp,
-) -> Result<(), Unavailable> {
+) -> Result<Option<Phone>, Unavailable> {
     let learned = match progress {
         Progress::Sent => Learned::Sent,
         Progress::Delivered => Learned::Delivered,
@@ -68,20 +69,21 @@ fn learn(
     id: MessageId,
     learned: Learned,
     at: Timestamp,
-) -> Result<(), Unavailable> {
+) -> Result<Option<Phone>, Unavailable> {
     let key = MessageState::key(&context.core.id, id);
     let Some(mut state) = context.get_json::<MessageState>(Table::Messages, &key)? else {
         if context.core.hot.messages.contains(id) {
             tracing::error!(workspace = %context.core.id, message = %id, "a message has no record");
             context.core.perform(Event::MessageSettled { id }, context.effects);
         }
-        return Ok(());
+        return Ok(None);
     };
+    let to = Some(state.to);
     if state.stays_unknown(context.now(), context.core.rules.messages.unknown_after) {
-        return Ok(());
+        return Ok(to);
     }
     if !state.learn(learned, at) {
-        return Ok(());
+        return Ok(to);
     }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);
@@ -102,5 +104,5 @@ fn learn(
         context.waiters.answer(waiter, status);
     }
     context.put_json(Table::Messages, key, &state);
-    Ok(())
+    Ok(to)
 }
