@@ -313,7 +313,7 @@ impl Admin {
         let change = Change::put(Table::Meta, CLOCK_OFFSET_KEY, offset_ms);
         shared.writer.commit(vec![change]).await?;
         shared.clock.advance(step);
-        shared.broadcasts.beat(shared.clock.now());
+        shared.broadcasts.beat(&shared.clock);
         for actor in shared.workspaces.all().iter().filter_map(|slot| slot.live()) {
             let (done, seen) = oneshot::channel();
             if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {

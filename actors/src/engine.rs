@@ -31,6 +31,7 @@ use crate::workspace::slot::{Admission, Slot};
 use crate::workspace::{EventOptions, Workspace};
 
 mod callbacks;
+mod fingerprints;
 mod health;
 mod prices;
 mod reseal;
@@ -196,6 +197,19 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error("the data directory cannot be used: {0}")]
     Directory(String),
+    /// The data was written under another master key of this version: with this one right codes
+    /// would be called wrong, and stored secrets could not be read.
+    #[error("master key version {version} is not the one that the data was written under")]
+    MasterKeyWrong {
+        /// Which.
+        version: u8,
+    },
+    /// The newest master key that the data was written under was not given.
+    #[error("master key version {version}, that the data was written under, was not given")]
+    MasterKeyMissing {
+        /// Which.
+        version: u8,
+    },
     /// An actor did not start.
     #[error("an actor did not start: {0}")]
     Actor(String),

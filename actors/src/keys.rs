@@ -53,6 +53,11 @@ impl MasterKeys {
         (self.current, derive(&master, purpose))
     }
 
+    /// The key of each version for one purpose.
+    pub(crate) fn all_for(&self, purpose: &[u8]) -> impl Iterator<Item = (u8, [u8; 32])> {
+        self.keys.iter().map(|(version, master)| (*version, derive(master, purpose)))
+    }
+
     /// The key of a version for one purpose, unless the version was dropped.
     pub(crate) fn of_version_for(&self, version: u8, purpose: &[u8]) -> Option<[u8; 32]> {
         self.keys.get(&version).map(|master| derive(master, purpose))

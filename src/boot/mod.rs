@@ -32,6 +32,15 @@ pub enum BootError {
         /// What it must hold.
         expected: &'static str,
     },
+    /// There is data, and not the key that it was written under.
+    #[error(
+        "{path}: there is no such file, but there is data that was written under a master key: \
+         put it back, or give the key as `secrets.master_key` \
+         (POSTRIDER__SECRETS__MASTER_KEY); with a new one every code that is on its way and every \
+         stored secret would be lost, so the server makes none",
+        path = .0.display()
+    )]
+    NoMasterKey(PathBuf),
     /// Another server uses the data directory.
     #[error("{path}: the data directory is in use by another server", path = .0.display())]
     InUse(PathBuf),

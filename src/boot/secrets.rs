@@ -9,6 +9,8 @@ use crate::http::AdminToken;
 use crate::settings::{MasterKey, Secret, Secrets};
 
 const MASTER_KEY_FILE: &str = "master.key";
+/// Where the engine keeps its data, once it was started.
+const STORE_DIRECTORY: &str = "store";
 const ADMIN_TOKEN_FILE: &str = "admin.token";
 
 /// Where an operator finds the admin token.
@@ -34,9 +36,13 @@ pub(crate) fn master_keys(directory: &DataDir, secrets: &Secrets) -> Result<Mast
 }
 
 fn master_key_file(directory: &DataDir) -> Result<MasterKey, BootError> {
+    let path = directory.file(MASTER_KEY_FILE);
+    if directory.file(STORE_DIRECTORY).exists() && !path.exists() {
+        return Err(BootError::NoMasterKey(path));
+    }
     let text = read_or_make(directory, MASTER_KEY_FILE)?;
     MasterKey::from_hex(&text).ok_or_else(|| BootError::Content {
-        path: directory.file(MASTER_KEY_FILE),
+        path,
         expected: "one line of 64 hexadecimal digits; a new key would make every code that is on \
                    its way wrong, so the server makes none",
     })
@@ -103,5 +109,15 @@ mod tests {
         std::fs::write(directory.file("master.key"), "half").unwrap();
         let message = master_key_file(&directory).unwrap_err().to_string();
         assert!(message.contains("master.key: must hold one line of 64 hexadecimal"), "{message}");
+    }
+
+    #[test]
+    fn data_without_its_master_key_stops_the_start() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDir::open(parent.path()).unwrap();
+        std::fs::create_dir(directory.file(STORE_DIRECTORY)).unwrap();
+        let message = master_key_file(&directory).unwrap_err().to_string();
+        assert!(message.contains("POSTRIDER__SECRETS__MASTER_KEY"), "{message}");
+        assert!(!directory.file("master.key").exists());
     }
 }

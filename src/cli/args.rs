@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, WorkspaceId};
 
+use super::contacts_args::ContactsArgs;
 use super::number_args::NumberArgs;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
@@ -24,6 +25,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server; what happens without a command
     Serve(ServeArgs),
+    /// See it at work: a password, a broadcast, on a temporary directory that goes afterwards
+    Demo(DemoArgs),
     /// Make and see workspaces
     Workspaces(Group<WorkspacesCommand>),
     /// Make, list and revoke API keys
@@ -36,6 +39,8 @@ pub(crate) enum Command {
     Credits(Group<CreditsCommand>),
     /// Connect, list and disconnect messaging numbers
     Numbers(Group<NumbersCommand>),
+    /// Import and export contacts
+    Contacts(ContactsArgs),
     /// Add and list templates, change their status
     Templates(Group<TemplatesCommand>),
 }
@@ -51,6 +56,18 @@ pub(crate) struct ServeArgs {
     /// Directory of everything that is durable
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Recipients of the broadcast
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100000",
+        value_parser = clap::value_parser!(u32).range(1..=900_000)
+    )]
+    pub(crate) recipients: u32,
 }
 
 /// Commands that talk to a server.
@@ -312,6 +329,8 @@ mod tests {
     #[test]
     fn commands_take_their_arguments() {
         for good in [
+            "postrider demo",
+            "postrider demo --recipients 900000",
             "postrider workspaces create acme --name Acme",
             "postrider workspaces list --server http://h:1 --json",
             "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",
@@ -324,10 +343,13 @@ mod tests {
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
+            "postrider contacts import a.csv --key k --refused b.csv",
+            "postrider contacts export --server http://h:1",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
         for bad in [
+            "postrider demo --recipients 0",
             "postrider workspaces create ACME",
             "postrider keys create --workspace a --name n",
             "postrider keys create --workspace a --name n --scope x",

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::CliError;
 use super::args::Remote;
 
-/// Longest that a call may take.
+/// Longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for an answer, or for the next part of one.
 const TIMEOUT: Duration = Duration::from_secs(70);
 /// Rows that a list is asked for at a time.
 const PAGE_ROWS: usize = 200;
@@ -26,15 +28,7 @@ impl Client {
     pub(crate) fn new(remote: &Remote) -> Result<Self, CliError> {
         let server = remote.server.trim_end_matches('/').to_owned();
         let token = token(remote)?;
-        // The provider is needed to build a client, even one that only speaks plain HTTP. Another
-        // one installed before would do as well.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let http = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .no_proxy()
-            .build()
-            .map_err(|error| unreachable(&server, &error))?;
-        Ok(Self { http, server, token })
+        Ok(Self { http: http(&server)?, server, token })
     }
 
     /// Calls `path` below `/admin/v1/workspaces`; the answer of a 204 is null.
@@ -49,21 +43,7 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let unreachable = |error| unreachable(&self.server, &error);
-        let response = request.send().await.map_err(unreachable)?;
-        let status = response.status();
-        let bytes = response.bytes().await.map_err(unreachable)?;
-        if status == StatusCode::NO_CONTENT {
-            return Ok(Value::Null);
-        }
-        let answer: Value = serde_json::from_slice(&bytes).map_err(|_| self.odd(status))?;
-        match (status.is_success(), answer["message"].as_str(), answer["code"].as_str()) {
-            (true, ..) => Ok(answer),
-            (false, Some(message), Some(code)) => {
-                Err(CliError::Refused { message: message.to_owned(), code: code.to_owned() })
-            }
-            _ => Err(self.odd(status)),
-        }
+        answered(&self.server, request).await
     }
 
     /// All rows of a list.
@@ -73,7 +53,7 @@ impl Client {
             let path = format!("{path}?page={page}&limit={PAGE_ROWS}");
             let mut answer = self.call(Method::GET, &path, None).await?;
             let Value::Array(data) = answer["data"].take() else {
-                return Err(self.odd(StatusCode::OK));
+                return Err(odd(&self.server, StatusCode::OK));
             };
             let last = data.len() < PAGE_ROWS;
             rows.extend(data);
@@ -83,19 +63,58 @@ impl Client {
         }
         Ok(json!({ "total": rows.len(), "data": rows }))
     }
+}
 
-    fn odd(&self, status: StatusCode) -> CliError {
-        CliError::Answer { server: self.server.clone(), what: format!("status {status}") }
+/// Sends a request to this server. Gives the body of a success; of a 204 it is null.
+pub(super) async fn answered(
+    server: &str,
+    request: reqwest::RequestBuilder,
+) -> Result<Value, CliError> {
+    let unreachable = |error| unreachable(server, &error);
+    let response = request.send().await.map_err(unreachable)?;
+    let status = response.status();
+    let bytes = response.bytes().await.map_err(unreachable)?;
+    if status == StatusCode::NO_CONTENT {
+        return Ok(Value::Null);
+    }
+    let answer: Value = serde_json::from_slice(&bytes).map_err(|_| odd(server, status))?;
+    match (status.is_success(), answer["message"].as_str(), answer["code"].as_str()) {
+        (true, ..) => Ok(answer),
+        (false, Some(message), Some(code)) => {
+            Err(CliError::Refused { message: message.to_owned(), code: code.to_owned() })
+        }
+        _ => Err(odd(server, status)),
     }
 }
 
+fn odd(server: &str, status: StatusCode) -> CliError {
+    CliError::Answer { server: server.to_owned(), what: format!("status {status}") }
+}
+
+/// What calls a server.
+pub(super) fn http(server: &str) -> Result<reqwest::Client, CliError> {
+    // The provider is needed to build a client, even one that only speaks plain HTTP. Another one
+    // installed before would do as well.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(TIMEOUT)
+        .no_proxy()
+        .build()
+        .map_err(|error| unreachable(server, &error))
+}
+
 fn unreachable(server: &str, error: &reqwest::Error) -> CliError {
-    // The innermost cause says most: "connection refused" rather than "error sending request".
+    CliError::Unreachable { server: server.to_owned(), cause: innermost(error) }
+}
+
+/// The innermost cause says most: "connection refused" rather than "error sending request".
+pub(super) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    CliError::Unreachable { server: server.to_owned(), cause: cause.to_string() }
+    cause.to_string()
 }
 
 /// The token of the arguments, of the settings, or of the file that the server made.

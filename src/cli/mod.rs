@@ -1,9 +1,14 @@
 //! The command line: `serve`, and administration of a server that runs, over HTTP.
 
+mod api;
 mod args;
 mod client;
 mod commands;
+mod contacts;
+mod contacts_args;
+mod demo;
 mod number_args;
+mod progress;
 mod serve;
 mod table;
 
@@ -32,10 +37,21 @@ pub(crate) enum CliError {
         path = .path.display()
     )]
     NoToken { path: PathBuf, source: std::io::Error },
+    #[error(
+        "no API key: give --key or POSTRIDER_API_KEY, or --data-dir of a sandbox; {path}: {source}",
+        path = .path.display()
+    )]
+    NoKey { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Contacts(#[from] contacts::ImportError),
+    #[error("interrupted; the same command goes on")]
+    Held,
     #[error("cannot reach {server}: {cause}")]
     Unreachable { server: String, cause: String },
     #[error("{message} ({code})")]
     Refused { message: String, code: String },
+    #[error("stopped before its end")]
+    Interrupted,
     #[error("{server} answered something that is not Postrider's: {what}")]
     Answer { server: String, what: String },
 }
@@ -45,12 +61,14 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
         None => serve::serve(&cli.serve).await,
         Some(Command::Serve(args)) => serve::serve(&args).await,
+        Some(Command::Demo(args)) => demo::demo(&args).await,
         Some(Command::Workspaces(group)) => commands::workspaces(group).await,
         Some(Command::Keys(group)) => commands::keys(group).await,
         Some(Command::Limits(group)) => commands::limits(group).await,
         Some(Command::Destinations(group)) => commands::destinations(group).await,
         Some(Command::Credits(group)) => commands::credits(group).await,
         Some(Command::Numbers(group)) => commands::numbers(group).await,
+        Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => commands::templates(group).await,
     }
 }

@@ -36,13 +36,13 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<(), CliError> {
 }
 
 /// The signals that end a server.
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, CliError> {
+    pub(super) fn new() -> Result<Self, CliError> {
         let listen = |kind| {
             signal(kind).map_err(|source| CliError::Io { what: "cannot wait for signals", source })
         };
@@ -52,7 +52,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

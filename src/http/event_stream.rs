@@ -8,13 +8,13 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
-use postrider_actors::domain::{EventId, LogEntry};
-use postrider_actors::{Caller, Unavailable};
+use postrider_actors::domain::EventId;
+use postrider_actors::{Caller, Unavailable, Workspace};
 use tokio::sync::watch;
 
 use super::Edge;
 use super::error::ApiError;
-use super::events::{EventRow, after_cursor};
+use super::events::{EventRow, after_cursor, ahead_of_the_log};
 use super::pipeline::{Answer, Call};
 use super::reply::Reply;
 
@@ -46,17 +46,19 @@ const BUFFER: usize = 4;
         content_type = "text/event-stream"))
 )]
 pub(crate) async fn stream(call: Call<Arc<Caller>>) -> Answer {
-    let last = call.header(&LAST_EVENT_ID);
+    let workspace = &call.caller.workspace;
+    // An empty one is how a client says that it has seen none.
+    let last = call.header(&LAST_EVENT_ID).filter(|id| !id.is_empty());
     let from = match last {
-        Some(id) => Some(sequence(id).ok_or_else(|| {
-            ApiError::field("Last-Event-ID", "must be an event's id or sequence")
-        })?),
-        None => after_cursor(&call.query()?)?,
+        Some(id) => Some(("Last-Event-ID", sequence(workspace, id).await?)),
+        None => after_cursor(&call.query()?)?.map(|after| ("cursor", after)),
     };
-    let growth = call.caller.workspace.follow_events()?;
+    let growth = workspace.follow_events()?;
+    let newest = workspace.last_event().await?;
     let after = match from {
-        Some(after) => after,
-        None => call.caller.workspace.last_event().await?,
+        Some((field, after)) if after > newest => return Err(ahead_of_the_log(field)),
+        Some((_, after)) => after,
+        None => newest,
     };
     let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFER);
     let following = Following {
@@ -72,11 +74,13 @@ pub(crate) async fn stream(call: Call<Arc<Caller>>) -> Answer {
     Ok(reply)
 }
 
-fn sequence(id: &str) -> Option<u64> {
-    match id.parse::<EventId>() {
-        Ok(id) => Some(LogEntry::sequence_of(id)),
+async fn sequence(workspace: &Workspace, id: &str) -> Result<u64, ApiError> {
+    let sequence = match id.parse::<EventId>() {
+        Ok(id) => workspace.event_sequence(id).await?,
         Err(_) => id.parse().ok(),
-    }
+    };
+    let rule = "must be the id or the sequence of an event of this workspace";
+    sequence.ok_or_else(|| ApiError::field("Last-Event-ID", rule))
 }
 
 /// A stream that somebody reads.

@@ -82,6 +82,8 @@ pub(crate) struct EventsAnswer {
     operation_id = "listEvents",
     tag = "Events",
     summary = "Read the event log",
+    description = "Old events are kept for a time and up to an amount that the operator sets. A \
+                   cursor before the oldest goes on at the oldest: then `sequence` has a gap.",
     params(
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before; left \
          out: from the beginning"),
@@ -103,6 +105,9 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
         return Err(ApiError::field("type", format_args!("must be one of {kinds}")));
     }
     let page = call.caller.workspace.events(after, limit, kind).await?;
+    if page.next_after == after && after > call.caller.workspace.last_event().await? {
+        return Err(ahead_of_the_log("cursor"));
+    }
     Ok(Reply::ok(&EventsAnswer {
         data: page.entries.into_iter().map(EventRow::from).collect(),
         next_cursor: encode_cursor(page.next_after),
@@ -114,6 +119,12 @@ pub(super) fn after_cursor(query: &Query) -> Result<Option<u64>, ApiError> {
     let Some(cursor) = query.text("cursor")? else { return Ok(None) };
     let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
     decode_cursor(cursor).map(Some).ok_or_else(bad)
+}
+
+/// A place that no event has come to yet: it was given by another server, or before this one's data
+/// was restored from a copy.
+pub(super) fn ahead_of_the_log(field: &str) -> ApiError {
+    ApiError::field(field, "is ahead of this workspace's event log")
 }
 
 fn encode_cursor(after: u64) -> String {

@@ -95,6 +95,9 @@ impl AppOptions {
     }
 }
 
+/// Broadcasts that are read from their bodies at a time; more wait for their turn.
+const BROADCAST_TURNS: usize = 4;
+
 /// What is behind every route.
 pub(crate) struct Edge {
     engine: Engine,
@@ -106,6 +109,8 @@ pub(crate) struct Edge {
     body_timeout: Duration,
     handler_timeout: Duration,
     drain: Drain,
+    /// How many broadcasts may be read from their bodies at a time.
+    broadcast_turns: Arc<tokio::sync::Semaphore>,
     /// Held while the sandbox checks and moves its clock.
     clock_moves: tokio::sync::Mutex<()>,
 }
@@ -125,6 +130,7 @@ pub fn app(engine: Engine, options: AppOptions) -> Router {
         body_timeout: options.body_timeout,
         handler_timeout: options.handler_timeout,
         drain: options.drain,
+        broadcast_turns: Arc::new(tokio::sync::Semaphore::new(BROADCAST_TURNS)),
         clock_moves: tokio::sync::Mutex::default(),
     });
     let unmatched =

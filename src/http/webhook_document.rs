@@ -7,11 +7,11 @@ use utoipa::openapi::path::{
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, Required, Type};
+use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required, Type};
 
 use super::event_document::schema_of;
 
-/// Each type of event is one webhook of the document.
+/// Each type of event is one webhook of the document, and one that the log can be asked for.
 pub(crate) struct Deliveries;
 
 impl Modify for Deliveries {
@@ -20,7 +20,22 @@ impl Modify for Deliveries {
             all.path(*kind, PathItem::new(HttpMethod::Post, delivery(kind, what)))
         });
         document.webhooks = Some(all.build());
+        let log = document.paths.paths.get_mut("/v1/events").and_then(|path| path.get.as_mut());
+        let parameters = log.and_then(|log| log.parameters.as_mut()).into_iter().flatten();
+        for parameter in parameters {
+            if let RefOr::T(parameter) = parameter
+                && parameter.name == "type"
+            {
+                parameter.schema = Some(kinds().into());
+            }
+        }
     }
+}
+
+/// The types of events.
+fn kinds() -> ObjectBuilder {
+    let kinds = PublicEvent::KINDS.iter().map(|(kind, _)| *kind);
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(kinds))
 }
 
 fn delivery(kind: &str, what: &str) -> OperationBuilder {

@@ -57,7 +57,8 @@ pub(crate) struct WebhookInput {
     /// Most deliveries in a second.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 10000)]
     rate_limit_per_second: Option<Whole>,
-    /// Whether each delivery waits until the one before has arrived or was given up.
+    /// Whether each delivery waits until those before it that are about the same contact have
+    /// arrived or were given up. With `batch`: until the batch before has.
     #[schema(default = false)]
     ordered: Option<bool>,
     /// Whether events are delivered as an array of up to 100.
@@ -83,7 +84,8 @@ pub(crate) struct WebhookUpdate {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 10000)]
     rate_limit_per_second: Option<Option<Whole>>,
-    /// Whether each delivery waits until the one before has arrived or was given up.
+    /// Whether each delivery waits until those before it that are about the same contact have
+    /// arrived or were given up. With `batch`: until the batch before has.
     ordered: Option<bool>,
     /// Whether events are delivered as an array of up to 100.
     batch: Option<bool>,
@@ -109,7 +111,8 @@ pub(crate) struct WebhookRow {
     disabled_reason: Option<&'static str>,
     /// Most deliveries in a second.
     rate_limit_per_second: Option<u32>,
-    /// Whether each delivery waits until the one before has arrived or was given up.
+    /// Whether each delivery waits until those before it that are about the same contact have
+    /// arrived or were given up. With `batch`: until the batch before has.
     ordered: bool,
     /// Whether events are delivered as an array of up to 100.
     batch: bool,
@@ -329,7 +332,8 @@ pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "rotateWebhookSecret",
     tag = "Webhooks",
     summary = "Replace an endpoint's secret",
-    description = "For 24 hours the secret before signs too: `webhook-signature` then has two.",
+    description = "For 24 hours the secret before signs too: `webhook-signature` then has two, or \
+                   more after more rotations, five at the most.",
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "Replaced", body = WebhookWithSecret))
 )]

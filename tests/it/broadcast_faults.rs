@@ -54,6 +54,31 @@ async fn a_paused_template_and_too_much_spam_hold_a_broadcast() {
 }
 
 #[tokio::test]
+async fn an_account_that_cannot_send_holds_a_broadcast_and_what_is_with_its_number() {
+    let rig = rig().await;
+    rig.fake.script(None, Scripted::Error { status: 401, code: 190 }, None);
+    let path = create(&rig, 600).await;
+    let resume = format!("{path}/resume");
+    for _ in 0..2 {
+        let held = becomes(&rig, &path, "paused").await;
+        let reason = held["reason"].as_str().unwrap();
+        assert!(reason.starts_with("the messaging account cannot send"), "{held}");
+        assert_eq!(held["counts"]["pending"], 600);
+        rig.api.call("POST", &resume, &[], b"").await.ok();
+        // Nothing is tried before the number is.
+        rig.server.advance(120).await;
+    }
+    let held = becomes(&rig, &path, "paused").await;
+    assert_eq!(held["counts"]["pending"], 600);
+    rig.fake.heal();
+    rig.api.call("POST", &resume, &[], b"").await.ok();
+    rig.server.advance(900).await;
+    let done = becomes(&rig, &path, "completed").await;
+    assert_eq!((&done["counts"]["sent"], &done["reason"]), (&json!(600), &Value::Null));
+    assert_eq!((rig.fake.accepted_count(), rig.fake.most_of_one()), (600, 1));
+}
+
+#[tokio::test]
 async fn a_template_that_the_channel_refuses_ends_a_broadcast() {
     let rig = rig().await;
     rig.fake.fail(400, 132_001);

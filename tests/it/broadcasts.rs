@@ -112,6 +112,7 @@ async fn what_is_wrong_with_a_broadcast_is_named() {
         ("schedule_at", json!("tomorrow")),
         ("policy", json!("twice")),
         ("components", json!("x")),
+        ("components", json!([{"type": "x".repeat(70_000)}])),
     ] {
         let mut body = sale(["+15550123456"]);
         body[field.split('[').next().unwrap()] = value;
@@ -353,4 +354,13 @@ async fn a_segment_can_stand_for_its_phones() {
     demo.post(PATH, both).await.check_field("segment_id");
     let (_, sender) = server.key("demo", &["messaging:send"], json!({})).await;
     sender.post(PATH, body(&vip)).await.check(403, "FORBIDDEN");
+    // What was answered is answered again, though the segment has gone since.
+    let headers = [("Content-Type", "application/json"), ("Idempotency-Key", "k")];
+    let text = body(&vip).to_string();
+    let keyed = async || demo.call("POST", PATH, &headers, text.as_bytes()).await;
+    let made = keyed().await.ok();
+    assert_eq!(demo.delete(&format!("/v1/segments/{vip}")).await.status, 204);
+    let again = keyed().await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.ok(), made);
 }

@@ -110,6 +110,25 @@ async fn a_stream_ends_when_its_key_is_revoked() {
 }
 
 #[tokio::test]
+async fn a_place_that_the_log_does_not_know_is_refused() {
+    let server = crate::webhooks::server().await;
+    let (api, other) = (server.workspace("acme").await, server.workspace("other").await);
+    events(&api, 3).await;
+    events(&other, 3).await;
+    let of_other = log(&other).await[1]["id"].as_str().unwrap().to_owned();
+    let path = "/v1/events/stream";
+    for id in ["99999999", "18446744073709551615", "evt_7zzzzzzzzzzzzzzzzzzzzzzzzz", &of_other] {
+        let refused = api.call("GET", path, &[("Last-Event-ID", id)], b"").await;
+        refused.check_field("Last-Event-ID");
+    }
+    api.get(&format!("{path}?cursor=AQAAAAA7msoA")).await.check_field("cursor");
+    // One who has seen nothing begins with the next.
+    let mut stream = Stream::open(&server, &api, Some("")).await;
+    events(&api, 1).await;
+    assert_eq!(stream.event().await.2["sequence"], 4);
+}
+
+#[tokio::test]
 async fn old_events_go_and_sequences_go_on() {
     let mut server = TestServer::with(&[("EVENTS__KEPT_DAYS", "2")]).await;
     let api = server.workspace("acme").await;

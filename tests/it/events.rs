@@ -105,6 +105,8 @@ async fn a_cursor_goes_on_where_the_part_before_ended() {
         ("cursor=", "cursor"),
         ("cursor=1", "cursor"),
         ("cursor=%00", "cursor"),
+        // A thousand million events ahead.
+        ("cursor=AQAAAAA7msoA", "cursor"),
         ("type=", "type"),
         ("type=otp", "type"),
     ] {

@@ -16,5 +16,9 @@ mod broadcast;
 mod damage;
 mod failing;
 mod kill;
+mod messages;
 mod power;
 mod stop;
+mod webhooks;
+
+pub use process::signal;

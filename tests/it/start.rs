@@ -71,3 +71,22 @@ async fn a_crash_keeps_what_was_answered() {
     server.crash().await;
     demo.post("/v1/otp/verify", &right).await.check(422, "UNPROCESSABLE");
 }
+
+#[tokio::test]
+async fn data_is_not_opened_with_another_master_key() {
+    const RIGHT: &str = "0707070707070707070707070707070707070707070707070707070707070707";
+    const WRONG: &str = "0808080808080808080808080808080808080808080808080808080808080808";
+    let mut server = TestServer::with(&[("SECRETS__MASTER_KEY", RIGHT)]).await;
+    for (setting, expected) in [
+        ("", "there is no such file, but there is data"),
+        (WRONG, "master key version 1 is not the one that the data was written under"),
+    ] {
+        server.set("SECRETS__MASTER_KEY", setting);
+        let refused = server.refused_restart().await;
+        assert!(refused.contains(expected), "{refused}");
+        assert!(!server.data_dir().join("master.key").exists());
+    }
+    server.set("SECRETS__MASTER_KEY", RIGHT);
+    server.restart().await;
+    server.stranger().get("/readyz").await.ok();
+}

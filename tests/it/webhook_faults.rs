@@ -16,25 +16,6 @@ async fn read(api: &Api, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nine_are_served_beside_one_that_hangs() {
-    let server = server().await;
-    let (api, sink) = (server.workspace("acme").await, Sink::start());
-    sink.then("/hang", Answer::Hang);
-    register(&api, &sink.url("/hang"), json!({})).await;
-    for nth in 0..9 {
-        register(&api, &sink.url(&format!("/{nth}")), json!({})).await;
-    }
-    let sent = events(&api, 40).await;
-    for nth in 0..9 {
-        let received = sink.wait(&format!("/{nth}"), sent.len()).await;
-        let distinct: HashSet<_> = ids(&received).into_iter().collect();
-        assert_eq!((received.len(), distinct.len()), (sent.len(), sent.len()));
-    }
-    // The time in which it may answer is not over, and it has had the one request of a beginner.
-    assert_eq!(sink.received("/hang").len(), 1);
-}
-
-#[tokio::test]
 async fn a_failure_is_tried_again_under_the_same_id() {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());
@@ -120,6 +101,25 @@ async fn gone_is_gone_until_it_is_enabled() {
     let received = sink.wait("/", 5).await;
     let text = received.iter().map(|it| it.json().to_string()).collect::<String>();
     assert!(missed.iter().all(|id| text.contains(id)));
+}
+
+#[tokio::test]
+async fn what_the_old_address_answers_late_is_not_held_against_the_new_one() {
+    let server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    let (release, held) = tokio::sync::watch::channel(false);
+    sink.then("/old", Answer::Held(held, 410));
+    let (id, _) = register(&api, &sink.url("/old"), json!({"events": ["otp.sent"]})).await;
+    events(&api, 1).await;
+    sink.wait("/old", 1).await;
+    let url = json!({"url": sink.url("/new")});
+    api.send_json("PATCH", &format!("/v1/webhooks/{id}"), &url).await.ok();
+    release.send_replace(true);
+    let rows = deliveries(&api, &id, 2).await;
+    let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!((of("status"), of("attempt")), (vec![json!(200), json!(410)], vec![json!(1); 2]));
+    assert_eq!(sink.received("/new").len(), 1);
+    assert_eq!(read(&api, &id).await["enabled"], true);
 }
 
 #[tokio::test]
@@ -211,6 +211,33 @@ async fn strict_order_waits_for_what_failed() {
     let received = sink.wait("/", 6).await;
     let sequence = |it: &Received| it.json()["sequence"].as_u64().unwrap();
     assert_eq!(received.iter().map(sequence).collect::<Vec<_>>(), [1, 2, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn strict_order_holds_back_one_contact_only() {
+    let server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    sink.next("/", [Answer::Status(500, "")]);
+    let settings = json!({"ordered": true, "events": ["otp.sent"]});
+    let (id, _) = register(&api, &sink.url("/"), settings).await;
+    let send = async |phone: &str| {
+        api.post("/v1/otp/send", json!({"phone": phone})).await.ok();
+    };
+    send("+14155550101").await;
+    deliveries(&api, &id, 1).await;
+    for phone in ["+14155550101", "+14155550102", "+14155550101", "+14155550103"] {
+        send(phone).await;
+    }
+    let phone = |it: &Received| it.json()["data"]["phone"].as_str().unwrap()[9..].to_owned();
+    let phones = |received: &[Received]| received.iter().map(phone).collect::<Vec<_>>();
+    let mut others = phones(&sink.wait("/", 3).await);
+    others[1..].sort();
+    assert_eq!(others, ["101", "102", "103"]);
+    server.advance(7).await;
+    let received = sink.wait("/", 6).await;
+    assert_eq!(phones(&received[3..]), ["101"; 3]);
+    let sequence = |it: &Received| it.json()["sequence"].as_u64().unwrap();
+    assert_eq!(received[3..].iter().map(sequence).collect::<Vec<_>>(), [1, 2, 4]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod api;
 mod document;
+mod proxy;
 mod sink;
 mod watch;
 mod wire;
@@ -21,6 +22,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 pub use api::{Api, Reply};
+pub use proxy::Proxy;
 pub use sink::{Answer, Received, Sink};
 pub use wire::Connection;
 
@@ -65,12 +67,32 @@ impl TestServer {
         server
     }
 
-    async fn run(&mut self) {
+    /// Gives it another setting from its next start on.
+    pub fn set(&mut self, key: &str, value: &str) {
+        let key = format!("POSTRIDER__{key}");
+        self.settings.retain(|(set, _)| *set != key);
+        self.settings.push((key, value.to_owned()));
+    }
+
+    /// Stops it, and says why it does not start again.
+    pub async fn refused_restart(&mut self) -> String {
+        self.stop();
+        match Server::start(self.read_settings()).await {
+            Ok(_) => panic!("it starts"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn read_settings(&self) -> Settings {
         let flags = Flags {
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             data_dir: Some(self.data_dir()),
         };
-        let settings = Settings::from_layers(None, self.settings.clone(), &flags).unwrap();
+        Settings::from_layers(None, self.settings.clone(), &flags).unwrap()
+    }
+
+    async fn run(&mut self) {
+        let settings = self.read_settings();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name(&self.name)
@@ -127,6 +149,11 @@ impl TestServer {
     /// A raw connection to it.
     pub async fn connect(&self) -> Connection {
         Connection::open(self.address()).await
+    }
+
+    /// A way to it that can be cut, and that leads to it also after a restart.
+    pub async fn proxy(&self) -> Proxy {
+        Proxy::to(Arc::clone(&self.address)).await
     }
 
     /// A client with this bearer token.

@@ -2,7 +2,9 @@
 //! when that is durable, takes the outcomes and writes them with the next claim.
 
 mod load;
+mod may_send;
 mod messages;
+mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Failure, FailureClass};
+use crate::channel::Failure;
 use crate::domain::{BroadcastId, NumberId};
 use crate::engine::Shared;
 use crate::store::{Change, StoreError, Table};
@@ -18,13 +20,13 @@ use crate::workspace::Workspace;
 use crate::workspace::broadcasts::BroadcastError;
 use crate::workspace::broadcasts::control::Control;
 use crate::workspace::core::Settled;
-use crate::workspace::records::number_key;
 
 use super::BroadcastSlot;
 use super::outcomes::{Failed, Mark};
 use super::plan::Plan;
 use super::record::{BroadcastPolicy, BroadcastStatus, Record, WINDOW, window_key};
 use messages::Messages;
+use verdict::{Verdict, verdict};
 
 /// With no more than this many messages in flight the next window is claimed.
 const LOW_WATER: u32 = WINDOW;
@@ -40,6 +42,10 @@ pub(crate) enum FanoutMessage {
     Tick,
     /// The channel's answers, by recipient.
     Settled(Vec<(u32, Settled)>),
+    /// The number has handed these back: they surely were not taken.
+    Withdrawn(Vec<u32>),
+    /// The number's account cannot send.
+    NumberStopped(NumberId, Failure),
     /// The number has lost its queue.
     QueueLost(NumberId),
     /// The engine stops: claim nothing more. Answered when nothing more is handed over.
@@ -66,6 +72,8 @@ pub(crate) struct Running {
     judged: (u32, u32),
     /// How often it had been woken when it last looked at the record.
     wakes: u64,
+    /// It is held or over, and the number was asked for what it has of it.
+    asked_back: bool,
     halted: bool,
 }
 
@@ -106,6 +114,16 @@ impl Actor for Fanout {
             FanoutMessage::Look => self.look(state)?,
             FanoutMessage::Tick => write_all = true,
             FanoutMessage::Settled(outcomes) => self.take(outcomes, state).await,
+            FanoutMessage::Withdrawn(places) => {
+                places.into_iter().for_each(|index| state.plan.settle(index, Mark::Again, None));
+            }
+            FanoutMessage::NumberStopped(number, failure) => {
+                if let (true, Some(Verdict::Pause(reason))) =
+                    (number == state.record.number, verdict(&failure))
+                {
+                    self.pause(reason, state).await;
+                }
+            }
             FanoutMessage::QueueLost(number) => {
                 if number == state.record.number {
                     state.plan.settle_in_flight(match state.record.policy {
@@ -180,13 +198,20 @@ impl Fanout {
         state: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         if matches!(state.record.status, BroadcastStatus::Queued | BroadcastStatus::Scheduled) {
-            let begin = Control::Begin { missed: self.slot.was_missed() };
+            let begin = Control::Begin { late: self.slot.lateness(self.shared.clock.real()) };
             if !self.control(begin, state).await {
                 return Ok(());
             }
         }
         self.send(write_all, state).await?;
         let sending = state.record.status == BroadcastStatus::Sending;
+        if sending || state.plan.in_flight() == 0 {
+            state.asked_back = false;
+        } else if write_all || !state.asked_back {
+            // What the channel has now may come back to the number, so it is asked again.
+            state.asked_back = true;
+            self.shared.numbers.withdraw(state.record.number, self.id);
+        }
         if state.plan.in_flight() > 0 || (sending && !state.plan.is_done()) {
             return Ok(());
         }
@@ -211,6 +236,11 @@ impl Fanout {
         let mut write = write_all && state.plan.is_dirty();
         loop {
             let sending = state.record.status == BroadcastStatus::Sending;
+            if !sending {
+                for index in std::mem::take(&mut state.claimed) {
+                    state.plan.settle(index, Mark::Again, None);
+                }
+            }
             let room = state.plan.in_flight() <= LOW_WATER;
             if sending && room && state.claimed.is_empty() && self.may_send(state).await {
                 state.claimed = state.plan.claim();
@@ -227,19 +257,6 @@ impl Fanout {
             if claimed {
                 self.hand_over(state)?;
             }
-        }
-    }
-
-    /// Whether the number is still there; without it the broadcast is held.
-    async fn may_send(&self, state: &mut Running) -> bool {
-        let key = number_key(&self.slot.workspace, state.record.number);
-        match self.shared.store.get(Table::Workspaces, &key) {
-            Ok(Some(_)) => true,
-            Ok(None) => {
-                self.pause("the messaging number was disconnected", state).await;
-                false
-            }
-            Err(_) => false,
         }
     }
 
@@ -349,35 +366,5 @@ impl Fanout {
         if state.plan.is_dirty() {
             self.write(state).await;
         }
-    }
-}
-
-/// What a failure means for the whole broadcast.
-#[derive(Debug)]
-enum Verdict {
-    /// It is held; the message may be sent later.
-    Pause(Box<str>),
-    /// It is over.
-    Fail(Box<str>),
-}
-
-fn verdict(failure: &Failure) -> Option<Verdict> {
-    let with = |what: &str| match &*failure.details {
-        "" => Box::from(what),
-        details => format!("{what}: {details}").into(),
-    };
-    match failure.class {
-        FailureClass::Account => Some(Verdict::Pause(with("the messaging account cannot send"))),
-        FailureClass::SpamLimit => {
-            Some(Verdict::Pause(with("recipients have marked too many messages as spam")))
-        }
-        FailureClass::TemplatePaused => Some(Verdict::Pause(with("the template is paused"))),
-        FailureClass::TemplateDisabled => Some(Verdict::Fail(with("the template is disabled"))),
-        FailureClass::Template => Some(Verdict::Fail(with("the channel refuses the template"))),
-        FailureClass::Permanent
-        | FailureClass::Country
-        | FailureClass::WindowClosed
-        | FailureClass::MarketingHeldBack
-        | FailureClass::OptedOut => None,
     }
 }

@@ -18,6 +18,7 @@ use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 
 use crate::channel::Origin;
+use crate::clock::Clock;
 use crate::domain::{BroadcastId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::supervise::{Family, NurseryMessage, Residence};
@@ -56,7 +57,7 @@ pub(crate) struct Broadcasts {
     pub(crate) options: BroadcastOptions,
     directory: DashMap<BroadcastId, Arc<BroadcastSlot>>,
     supervisor: OnceLock<ActorRef<NurseryMessage<BroadcastId>>>,
-    /// The engine time of the last beat, in milliseconds; 0 before the first.
+    /// The real time of the last beat, in milliseconds; 0 before the first.
     last_beat_ms: AtomicU64,
 }
 
@@ -70,8 +71,10 @@ pub(crate) struct BroadcastSlot {
     wakes: AtomicU64,
     /// When it is to begin, in milliseconds.
     due_ms: AtomicU64,
-    /// Whether its time came while nothing ran that could have begun it.
-    missed: AtomicBool,
+    /// How late it was noticed that its time had come, and when that was in real time: both in
+    /// milliseconds.
+    noticed: AtomicU64,
+    noticed_late: AtomicU64,
 }
 
 impl Broadcasts {
@@ -98,7 +101,8 @@ impl Broadcasts {
                 wanted: AtomicBool::new(false),
                 wakes: AtomicU64::new(0),
                 due_ms: AtomicU64::new(due.as_millis()),
-                missed: AtomicBool::new(false),
+                noticed: AtomicU64::new(0),
+                noticed_late: AtomicU64::new(0),
             })
         });
     }
@@ -130,16 +134,19 @@ impl Broadcasts {
     }
 
     /// Begins what is due, and starts whatever has something to do and does not run.
-    pub(crate) fn beat(&self, now: Timestamp) {
-        let last = self.last_beat_ms.swap(now.as_millis(), Ordering::AcqRel);
+    pub(crate) fn beat(&self, clock: &Clock) {
+        let (now, real) = (clock.now(), clock.real().as_millis());
+        let last = self.last_beat_ms.swap(real, Ordering::AcqRel);
         let mut idle = Vec::new();
         for entry in &self.directory {
             let slot = entry.value();
             let due = slot.due_ms.load(Ordering::Acquire);
             if due <= now.as_millis() && due != 0 {
-                // One that has become due since the last beat was not missed, however far the
-                // clock was moved.
-                slot.missed.store(due < last || last == 0, Ordering::Release);
+                // Since the last beat it cannot have been due for longer than that is ago, however
+                // far the sandbox has moved the clock.
+                let late = (now.as_millis() - due).min(real.saturating_sub(last));
+                slot.noticed_late.store(late, Ordering::Release);
+                slot.noticed.store(real, Ordering::Release);
                 slot.due_ms.store(0, Ordering::Release);
                 slot.wanted.store(true, Ordering::Release);
             }
@@ -174,6 +181,16 @@ impl Broadcasts {
             }
         }
         others
+    }
+
+    /// Tells broadcasts of messages that were handed back to them unsent.
+    pub(crate) fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        for of_one in places.chunk_by(|(one, _), (other, _)| one == other) {
+            let Some(slot) = of_one.first().and_then(|(id, _)| self.slot(*id)) else { continue };
+            let places = of_one.iter().map(|(_, index)| *index).collect();
+            // One that has just died takes them for unknown when it is back.
+            slot.tell(FanoutMessage::Withdrawn(places));
+        }
     }
 
     /// Tells every actor that runs; the message is made for each.
@@ -212,9 +229,15 @@ impl BroadcastSlot {
         rests
     }
 
-    /// Whether its time came while nothing ran that could have begun it.
-    pub(crate) fn was_missed(&self) -> bool {
-        self.missed.load(Ordering::Acquire)
+    /// How long ago its time came, by `real` time; zero for one that has none.
+    pub(crate) fn lateness(&self, real: Timestamp) -> Duration {
+        match self.noticed.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            noticed => {
+                let late = Duration::from_millis(self.noticed_late.load(Ordering::Acquire));
+                late + real.since(Timestamp::from_millis(noticed))
+            }
+        }
     }
 }
 

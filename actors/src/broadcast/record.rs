@@ -100,6 +100,9 @@ pub(crate) struct Record {
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) finished_at: Option<Timestamp>,
     pub(crate) retry_of: Option<BroadcastId>,
+    /// The broadcast that sends to its failed recipients again.
+    #[serde(default)]
+    pub(crate) retried_by: Option<BroadcastId>,
     /// Messages that the channel took and then reported as failed, until it is settled.
     #[serde(default)]
     pub(crate) reported_failed: u32,

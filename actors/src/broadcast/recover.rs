@@ -79,6 +79,6 @@ impl Found {
             }
         }
         // What is due by now was missed.
-        broadcasts.beat(shared.clock.now());
+        broadcasts.beat(&shared.clock);
     }
 }

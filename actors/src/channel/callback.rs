@@ -8,10 +8,10 @@ use crate::domain::{MessageId, NumberId, Phone, Timestamp};
 
 use super::{Failure, Origin, TemplateName};
 
-/// Most characters of an inbound message's text that are kept.
-pub const TEXT_CHARS_MAX: usize = 4096;
-/// Most characters of the provider's words for what a message, or the source of one, is.
-const KIND_CHARS_MAX: usize = 64;
+/// Most characters that are kept of what somebody wrote: as many as a message of ours may have.
+pub(crate) const TEXT_CHARS_MAX: usize = 4096;
+/// The same of the provider's own words, such as `image` or `PAUSED`.
+pub(crate) const WORD_CHARS_MAX: usize = 64;
 /// Most characters of the provider's id of an advertisement.
 const SOURCE_ID_CHARS_MAX: usize = 256;
 
@@ -86,17 +86,17 @@ impl Inbound {
         MessageId::from_parts(self.at, unique)
     }
 
-    /// The message without what is too long in it: strangers write it, and it must fit where it is
-    /// kept. What the provider calls it stays whole, as that is only hashed.
+    /// The message without what is too long in it, whatever channel it came from: strangers write it,
+    /// and it must fit where it is kept. What the provider calls it stays whole, as that is only hashed.
     #[must_use]
     pub(crate) fn clipped(self) -> Self {
         let Self { name, kind, text, referral, .. } = self;
         Self {
             name: name.map(|name| clip(name, NAME_CHARS_MAX)),
-            kind: clip(kind, KIND_CHARS_MAX),
+            kind: clip(kind, WORD_CHARS_MAX),
             text: clip(text, TEXT_CHARS_MAX),
             referral: referral.map(|Referral { source_type, source_id }| Referral {
-                source_type: clip(source_type, KIND_CHARS_MAX),
+                source_type: clip(source_type, WORD_CHARS_MAX),
                 source_id: clip(source_id, SOURCE_ID_CHARS_MAX),
             }),
             ..self

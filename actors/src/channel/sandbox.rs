@@ -118,6 +118,12 @@ impl Sandbox {
         shelf.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
     }
 
+    /// How many messages a workspace's shelf has.
+    #[cfg(test)]
+    pub(crate) fn count(&self, workspace: &WorkspaceId) -> usize {
+        self.shelves.get(workspace).map_or(0, |shelf| shelf.delivered.len())
+    }
+
     /// Scripts what happens to messages to one phone, or to everybody, until the next script for
     /// the same, or for the next `times` messages. A phone's own script goes before everybody's.
     pub fn script(

@@ -4,10 +4,13 @@
 //! nobody else and trimmed once a snapshot covers it. A [`PublicEvent`] is what a user is told, in
 //! the workspace's event log. Both are appended by the commit that makes them true.
 
+mod journal;
+
 use serde::{Deserialize, Serialize};
 
-use super::code::{CodeLength, Expiry};
-use super::{EventId, MessageId, Phone, RequestId, Timestamp, WorkspaceId};
+use super::{EventId, Phone, RequestId, Timestamp, WorkspaceId};
+
+pub use journal::{Event, Repeat};
 
 /// Whether a request for a one-time password can still be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,98 +44,10 @@ pub enum Delivery {
     Read,
 }
 
-/// Something that happened to what a workspace keeps in memory. Replaying a workspace's events in
-/// order gives that state again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Event {
-    /// A one-time password was accepted, at the moment in its id, for `price` credits.
-    OtpSent {
-        /// The request; its timestamp is the moment of sending.
-        id: RequestId,
-        /// Where it goes.
-        phone: Phone,
-        /// How long it is valid.
-        expiry: Expiry,
-        /// How many digits it has.
-        length: CodeLength,
-        /// The version of the master key that its code is derived with.
-        key_version: u8,
-    },
-    /// The same code goes out again.
-    OtpResent {
-        /// The request.
-        id: RequestId,
-        /// When.
-        at: Timestamp,
-    },
-    /// A wrong code was submitted; `attempts` of them so far, of which the fifth invalidates.
-    OtpMissed {
-        /// The request.
-        id: RequestId,
-        /// Wrong codes so far: 1 to 5.
-        attempts: u8,
-    },
-    /// The code was submitted.
-    OtpVerified {
-        /// The request.
-        id: RequestId,
-    },
-    /// The request's time passed while it was active.
-    OtpExpired {
-        /// The request.
-        id: RequestId,
-    },
-    /// The channel has answered for the request's message.
-    OtpDelivery {
-        /// The request.
-        id: RequestId,
-        /// What it answered.
-        delivery: Delivery,
-    },
-    /// The provider has reported on the request's message, after or without the channel's answer.
-    OtpReported {
-        /// The request.
-        id: RequestId,
-        /// What it reported.
-        delivery: Delivery,
-    },
-    /// Suspiciously many one-time passwords to one country were not verified in this hour.
-    PumpingSuspected {
-        /// The country calling code.
-        calling_code: u16,
-        /// When it was noticed.
-        at: Timestamp,
-    },
-    /// A message was accepted; what it says is in its record.
-    MessageQueued {
-        /// The message.
-        id: MessageId,
-        /// After this it is not worth sending.
-        give_up_at: Timestamp,
-    },
-    /// It is known what became of the message: it is not handed over again.
-    MessageSettled {
-        /// The message.
-        id: MessageId,
-    },
-}
-
 /// The bytes are not events of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an event of this version")]
 pub struct EventDecodeError;
-
-impl Event {
-    /// Appends the event in postcard's format.
-    pub fn encode_into(&self, out: &mut Vec<u8>) {
-        encode(self, out);
-    }
-
-    /// Reads events that were encoded one after the other.
-    pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Result<Self, EventDecodeError>> {
-        decode_all(bytes)
-    }
-}
 
 /// What a user is told. The `type` and `data` of an entry of the event log; a code is in none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,6 +150,8 @@ event_kinds! {
     TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
     NumberStopped = "number.stopped", "a number's account cannot send; what it has waits";
     NumberRecovered = "number.recovered", "a number that was stopped sends again";
+    ContactOptedOut = "contact.opted_out", "a phone wants no marketing and no broadcasts; `contact_id` is whose it is, or null";
+    ContactOptedIn = "contact.opted_in", "a phone that had opted out wants messages again";
 }
 
 /// Why a one-time password failed.

@@ -3,14 +3,9 @@
 use crate::domain::WorkspaceId;
 use crate::keys::MasterKeys;
 use crate::number::info::Stored;
-use crate::store::{Change, Store, StoreError, Table, Writer};
+use crate::store::{Change, Store, StoreError, Table};
 use crate::webhook::records::{endpoints, endpoints_key};
 use crate::workspace::records;
-
-use super::StartError;
-
-/// Records that one commit changes.
-const AT_ONCE: usize = 100;
 
 /// The changes of records that have secrets under earlier master keys. A secret that cannot be read
 /// stays as it is: whoever needs it says so.
@@ -39,14 +34,4 @@ pub(super) fn changes(
         }
     }
     Ok(changes)
-}
-
-/// Makes the changes durable.
-pub(super) async fn commit(writer: &Writer, changes: &[Change]) -> Result<(), StartError> {
-    for some in changes.chunks(AT_ONCE) {
-        writer.commit(some.to_vec()).await.map_err(|error| {
-            StartError::Directory(format!("secrets could not be encrypted anew: {error}"))
-        })?;
-    }
-    Ok(())
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::broadcast::{BroadcastFamily, FanoutMessage};
-use crate::channel::Origin;
-use crate::domain::{NumberId, WorkspaceId};
+use crate::channel::{Failure, Origin};
+use crate::domain::{BroadcastId, NumberId, WorkspaceId};
 use crate::number::news::News;
-use crate::number::{NumberFamily, Settle, Wiring};
+use crate::number::{Claims, NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
 use crate::supervise::{Family, Nursery, Residence};
 use crate::webhook::WebhookFamily;
@@ -102,7 +102,7 @@ impl Actor for Root {
         children: &mut Children,
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
-        self.shared.broadcasts.beat(self.shared.clock.now());
+        self.shared.broadcasts.beat(&self.shared.clock);
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.
@@ -188,6 +188,14 @@ impl Settle for SettleInWorkspace {
         }
     }
 
+    fn claims(&self, workspace: &WorkspaceId, claims: Claims) {
+        let Some(shared) = self.0.upgrade() else { return };
+        if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
+            // The number asks a workspace that has just died again.
+            drop(actor.cast(WorkspaceMessage::Claims(claims)));
+        }
+    }
+
     fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News) {
         let Some(shared) = self.0.upgrade() else { return };
         let Some(slot) = shared.workspaces.slot(workspace) else { return };
@@ -204,6 +212,19 @@ impl Settle for SettleInWorkspace {
             }
             tracing::error!(%number, news = ?news.news, "news of a number could not be written");
         }));
+    }
+
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.broadcasts.withdrawn(places);
+        }
+    }
+
+    fn stopped(&self, number: NumberId, failure: &Failure) {
+        if let Some(shared) = self.0.upgrade() {
+            let stopped = || FanoutMessage::NumberStopped(number, failure.clone());
+            shared.broadcasts.tell_live(stopped);
+        }
     }
 
     fn queue_lost(&self, number: NumberId) {

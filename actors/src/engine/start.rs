@@ -29,12 +29,15 @@ use crate::workspace::load::Recovered;
 use crate::workspace::records;
 use crate::workspace::slot::Admission;
 
-use super::reseal;
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
+use super::{fingerprints, reseal};
 
 /// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
 pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
+
+/// Records that one commit of the start changes.
+const CHANGES_AT_ONCE: usize = 100;
 
 /// What was read from the disk.
 struct Opened {
@@ -48,6 +51,8 @@ struct Opened {
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
+    /// What is to be noted of the master keys.
+    fingerprints: Vec<Change>,
     /// Secrets under the current master key that were under an earlier one.
     resealed: Vec<Change>,
     clock_offset: Duration,
@@ -64,7 +69,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
 
     let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    reseal::commit(&opened.writer, &opened.resealed).await?;
+    // Before anything is written under a new one.
+    commit(&opened.writer, &opened.fingerprints).await?;
+    commit(&opened.writer, &opened.resealed).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let admission = options.admission;
     let workspaces = workspaces(opened.workspaces, &opened.damaged);
@@ -174,6 +181,7 @@ fn open(
             (Arc::new(store), Some(snapshots))
         }
     };
+    let fingerprints = fingerprints::check(store.as_ref(), keys)?;
     let writer = Writer::start(Arc::clone(&store), WriterOptions { queued_bytes_max })?;
     let mut replay = match &snapshots {
         Some(dir) => snapshots::load(dir).map_err(snapshot_error)?,
@@ -201,8 +209,18 @@ fn open(
         numbers,
         clock_offset,
         broadcasts,
+        fingerprints,
         resealed,
     })
+}
+
+/// Makes changes durable, some at a time.
+async fn commit(writer: &Writer, changes: &[Change]) -> Result<(), StartError> {
+    for some in changes.chunks(CHANGES_AT_ONCE) {
+        let failed = |error| StartError::Directory(format!("keys could not be changed: {error}"));
+        writer.commit(some.to_vec()).await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn snapshot_error(error: SnapshotError) -> StartError {

@@ -5,9 +5,12 @@
 
 mod access;
 mod admin;
+mod broadcast_control;
+mod broadcast_pace;
 mod broadcasts;
 mod callbacks;
 mod channels;
+mod claims;
 mod clock;
 mod contacts;
 mod crashes;
@@ -17,6 +20,8 @@ mod message_commands;
 mod messages;
 mod model;
 mod numbers;
+mod opt_outs;
+mod pace;
 mod passivation;
 mod snapshots;
 mod supervision;

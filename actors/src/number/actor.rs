@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use crate::channel::{Failure, Origin, Outbound, Outcome};
 use crate::clock::Clock;
-use crate::domain::{Timestamp, WorkspaceId};
+use crate::domain::{BroadcastId, MessageId, Timestamp, WorkspaceId};
 use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
@@ -19,8 +19,9 @@ use super::pacer::Pacer;
 use super::pause::Pause;
 use super::providers::Connected;
 use super::recipients::Recipients;
+use super::staged::Staged;
 use super::window::Window;
-use super::{NumberSlot, Numbers};
+use super::{Granted, NumberSlot, Numbers};
 
 /// What a number's actor is told.
 #[derive(Debug)]
@@ -29,10 +30,19 @@ pub(crate) enum NumberMessage {
     Dispatch(Vec<Outbound>),
     /// The same, except for what it already has a message of.
     Recover(Vec<Outbound>),
+    /// These were claimed: what it does not have may have been sent by a predecessor, or was
+    /// answered for in vain.
+    Doubt(Vec<Outbound>),
+    /// The workspace has durably noted claims.
+    Granted(Granted),
     /// A message that took time has its outcome.
     Done(Box<Attempt>, Outcome),
     /// The wait of this generation is over.
     Wake(u64),
+    /// The provider has reported that the account cannot send.
+    Fault(Failure),
+    /// The broadcast is held or over: what the channel does not have of it is handed back.
+    Withdraw(BroadcastId),
     /// The number was disconnected: everything that is not with the channel fails.
     Close,
     /// Start nothing more; answered when nothing is with the channel.
@@ -55,6 +65,10 @@ pub(crate) struct State {
     pub(super) delayed: BTreeMap<(Timestamp, u64), Attempt>,
     /// Those whose recipient waits.
     pub(super) recipients: Recipients,
+    /// Those that are about to be handed over.
+    pub(super) staged: Staged,
+    /// Claims that the workspace is to be told the end of.
+    pub(super) released: Vec<MessageId>,
     /// What the messages that are with the channel belong to, once for each message.
     pub(super) in_flight: Vec<Origin>,
     pub(super) breaker: Breaker,
@@ -94,10 +108,15 @@ impl State {
         self.expiry = Some(self.expiry.map_or(at, |expiry| expiry.min(at)));
     }
 
+    /// How many are with the channel, or about to be.
+    pub(super) fn under_way(&self) -> usize {
+        self.in_flight.len() + self.staged.len()
+    }
+
     /// What it has messages of.
     fn origins(&self) -> HashSet<Origin> {
         let waiting = self.lanes.iter().chain(self.delayed.values()).chain(self.recipients.iter());
-        let waiting = waiting.map(|attempt| attempt.message.origin);
+        let waiting = waiting.chain(self.staged.iter()).map(|attempt| attempt.message.origin);
         waiting.chain(self.in_flight.iter().copied()).collect()
     }
 }
@@ -130,20 +149,34 @@ impl Actor for NumberActor {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
                 missing.for_each(|message| state.push(message));
+                state.staged.ask_anew();
             }
+            NumberMessage::Doubt(messages) => {
+                let has = state.origins();
+                let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
+                missing.for_each(|message| self.answer(&message, Settled::Unknown, state));
+                state.staged.ask_anew();
+            }
+            NumberMessage::Granted(granted) => state.granted(&granted),
             NumberMessage::Done(attempt, outcome) => self.done(*attempt, outcome, state),
             NumberMessage::Wake(generation) => {
                 if generation == state.wait.generation {
                     state.wait.until = None;
                 }
             }
+            NumberMessage::Fault(failure) => self.fault(failure, false, state),
+            NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
             NumberMessage::Close => state.closed = true,
-            NumberMessage::Drain(done) => state.draining = Some(done),
+            NumberMessage::Drain(done) => {
+                state.draining = Some(done);
+                state.unstage();
+            }
         }
         if state.closed {
             self.fail_everything(state);
         }
         self.send_what_may_go(&myself, state);
+        self.tell_claims(state);
         self.hand_back(state);
         if state.closed && state.in_flight.is_empty() {
             myself.stop(None);
@@ -161,7 +194,7 @@ impl Actor for NumberActor {
 
 impl NumberActor {
     fn done(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
-        let under_way = state.in_flight.len();
+        let under_way = state.under_way();
         let of = attempt.message.origin;
         if let Some(place) = state.in_flight.iter().position(|origin| *origin == of) {
             state.in_flight.swap_remove(place);
@@ -179,21 +212,26 @@ impl NumberActor {
         self.concluded(attempt, outcome, state);
     }
 
-    /// The number is gone: what waits for it has nowhere to go.
+    /// The number is gone: what waits for it has nowhere to go, unless it is a broadcast's.
     fn fail_everything(&self, state: &mut State) {
         let delayed = std::mem::take(&mut state.delayed).into_values();
+        let delayed = delayed.chain(state.staged.drain());
         let waiting = state.lanes.drain().chain(delayed).chain(state.recipients.drain());
-        for attempt in waiting.collect::<Vec<_>>() {
+        let waiting = waiting.collect();
+        for attempt in self.give_back(waiting, state) {
             self.conclude(&attempt, Settled::Failed(Failure::permanent(None)), state);
         }
     }
 
     /// Gives a message its final answer.
     pub(super) fn conclude(&self, attempt: &Attempt, settled: Settled, state: &mut State) {
-        let message = &attempt.message;
-        for released in state.recipients.settled(message.to, attempt.sequence) {
+        for released in state.recipients.settled(attempt.message.to, attempt.sequence) {
             state.lanes.put_back(released);
         }
+        self.answer(&attempt.message, settled, state);
+    }
+
+    fn answer(&self, message: &Outbound, settled: Settled, state: &mut State) {
         if state.workspace.as_ref() != Some(&message.workspace) {
             self.hand_back(state);
             state.workspace = Some(message.workspace.clone());

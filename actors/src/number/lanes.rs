@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::channel::{Lane, Outbound};
+use crate::channel::{Lane, Origin, Outbound};
 use crate::clock::Stopwatch;
-use crate::domain::Timestamp;
+use crate::domain::{MessageId, Timestamp};
 
 /// A message and what has happened to it so far.
 #[derive(Debug)]
@@ -16,8 +16,25 @@ pub(crate) struct Attempt {
     pub(super) refusals: u32,
     /// It decides whether the breaker closes.
     pub(super) trial: bool,
+    /// Its workspace has durably noted that it is about to be handed over.
+    pub(super) claimed: bool,
     /// Runs while it is with a channel that takes its time.
     pub(super) watch: Option<Stopwatch>,
+}
+
+impl Attempt {
+    fn new(message: Outbound, sequence: u64) -> Self {
+        Self { message, sequence, refusals: 0, trial: false, claimed: false, watch: None }
+    }
+
+    /// The message that must be claimed before it is handed over. A code may go out twice, since it
+    /// stays the same; a broadcast claims its own.
+    pub(super) const fn must_claim(&self) -> Option<MessageId> {
+        match self.message.origin {
+            Origin::Message(id) if !self.claimed => Some(id),
+            _ => None,
+        }
+    }
 }
 
 /// The lanes.
@@ -35,7 +52,7 @@ impl Lanes {
         self.count += 1;
         let sequence = self.count;
         let lane = self.of(message.origin.lane());
-        lane.push_back(Attempt { message, sequence, refusals: 0, trial: false, watch: None });
+        lane.push_back(Attempt::new(message, sequence));
     }
 
     /// Takes a message back to the place that it had.
@@ -50,12 +67,25 @@ impl Lanes {
         self.first.pop_front().or_else(|| self.bulk.pop_front())
     }
 
+    /// The lane that it is in.
+    pub(super) fn next_lane(&self) -> Lane {
+        if self.first.is_empty() { Lane::Bulk } else { Lane::First }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.bulk.is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.first.iter().chain(&self.bulk)
+    }
+
+    /// Takes those of the bulk lane out that are so.
+    pub(super) fn take_bulk(&mut self, is_so: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
+        let bulk = std::mem::take(&mut self.bulk).into_iter();
+        let (taken, kept): (_, VecDeque<_>) = bulk.partition(is_so);
+        self.bulk = kept;
+        taken.into()
     }
 
     /// Takes everything out.
@@ -90,8 +120,8 @@ impl Lanes {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::channel::{Content, Origin};
-    use crate::domain::{MessageId, NumberId};
+    use crate::channel::Content;
+    use crate::domain::NumberId;
 
     pub(in crate::number) fn at(seconds: u64) -> Timestamp {
         Timestamp::from_millis(seconds * 1000)

@@ -3,6 +3,7 @@
 
 pub(crate) mod actor;
 mod breaker;
+mod claims;
 pub(crate) mod info;
 mod lanes;
 pub(crate) mod news;
@@ -11,7 +12,9 @@ mod pause;
 pub(crate) mod providers;
 mod recipients;
 mod sending;
+mod staged;
 mod window;
+mod withdraw;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +27,7 @@ use std::sync::OnceLock;
 
 use crate::channel::{Failure, Origin, Outbound};
 use crate::clock::Clock;
-use crate::domain::{NumberId, Timestamp, WorkspaceId};
+use crate::domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
 use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
@@ -38,11 +41,41 @@ pub(crate) trait Settle: Send + Sync + 'static {
     /// The channel's final answers for messages of a workspace.
     fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>);
 
+    /// A number is about to hand over messages of a workspace, or has put some back.
+    fn claims(&self, workspace: &WorkspaceId, claims: Claims);
+
     /// Something happened to a number of a workspace.
     fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News);
 
+    /// A number hands messages of broadcasts back, by their places: they surely were not taken.
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>);
+
+    /// A number's account cannot send.
+    fn stopped(&self, number: NumberId, failure: &Failure);
+
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);
+}
+
+/// What a number claims of its workspace's single messages: none is handed over before its claim
+/// is durable.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    /// The number.
+    pub(crate) number: NumberId,
+    /// They were claimed and surely not taken.
+    pub(crate) released: Vec<MessageId>,
+    /// They are claimed, under this ticket.
+    pub(crate) asked: Option<(u64, Vec<MessageId>)>,
+}
+
+/// The answer to [`Claims`]: they are durable.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    /// What was asked under.
+    pub(crate) ticket: u64,
+    /// Of what was asked for, what may be handed over; the rest is settled.
+    pub(crate) messages: Vec<MessageId>,
 }
 
 /// The connected numbers, the actors of those that have something to send, and the way to them.
@@ -108,6 +141,36 @@ impl Numbers {
         self.hand_over(messages, NumberMessage::Recover);
     }
 
+    /// Tells of messages that were claimed: what a number does not have any more is unknown.
+    pub(crate) fn doubt(&self, messages: Vec<Outbound>) {
+        self.hand_over(messages, NumberMessage::Doubt);
+    }
+
+    /// Lets a number hand over what it has claimed.
+    pub(crate) fn grant(&self, number: NumberId, granted: Granted) {
+        let Some(slot) = self.directory.get(&number).map(|slot| Arc::clone(&slot)) else { return };
+        if let Residence::Live(actor) = &*slot.residence.read() {
+            // One that has died has left its messages to its successor.
+            drop(actor.cast(NumberMessage::Granted(granted)));
+        }
+    }
+
+    /// A provider has reported that a number's account cannot send.
+    pub(crate) fn fault(&self, number: NumberId, failure: Failure) {
+        self.hand_over_to(number, NumberMessage::Fault(failure));
+    }
+
+    /// Has a number hand a broadcast's messages back that the channel does not have.
+    pub(crate) fn withdraw(&self, number: NumberId, broadcast: BroadcastId) {
+        self.hand_over_to(number, NumberMessage::Withdraw(broadcast));
+    }
+
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        if let (Some(wiring), false) = (self.wiring.get(), places.is_empty()) {
+            wiring.settle.withdrawn(places);
+        }
+    }
+
     fn hand_over(&self, messages: Vec<Outbound>, message: fn(Vec<Outbound>) -> NumberMessage) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {
@@ -148,16 +211,27 @@ impl Numbers {
         }
     }
 
-    /// Fails messages of a number that was disconnected while they became durable.
+    /// Fails messages of a number that was disconnected while they became durable, and hands those
+    /// of broadcasts back.
     fn refuse(&self, message: NumberMessage) {
-        let (NumberMessage::Dispatch(messages) | NumberMessage::Recover(messages)) = message else {
-            return;
+        let failed = Settled::Failed(Failure::permanent(None));
+        let (messages, settled) = match message {
+            NumberMessage::Dispatch(messages) | NumberMessage::Recover(messages) => {
+                (messages, failed)
+            }
+            NumberMessage::Doubt(messages) => (messages, Settled::Unknown),
+            _ => return,
         };
         let Some(wiring) = self.wiring.get() else { return };
+        let mut places = Vec::new();
         for Outbound { workspace, origin, .. } in messages {
-            let failed = Settled::Failed(Failure::permanent(None));
-            wiring.settle.settled(&workspace, vec![(origin, failed)]);
+            if let Origin::Broadcast { broadcast, index } = origin {
+                places.push((broadcast, index));
+                continue;
+            }
+            wiring.settle.settled(&workspace, vec![(origin, settled.clone())]);
         }
+        self.withdrawn(places);
     }
 
     /// A number was disconnected: what it has not handed over fails, and it goes.

@@ -78,18 +78,24 @@ impl Providers {
         };
         let kind_rate = if info.kind == NumberKind::CloudApi { CLOUD_API_RATE } else { 0 };
         let rate = info.messages_per_second.or(self.messages_per_second).unwrap_or(kind_rate);
-        let (app, account) = match &info.account {
-            Some(account) => (info.kind.as_str(), account.account_id.as_str()),
+        let kind = info.kind.as_str();
+        // No workspace is throttled by what another one does with an app of its own.
+        let app = match &cloud_api {
+            Some(number) => format!("{kind}/{}", number.app()),
+            None => kind.to_owned(),
+        };
+        let account = match &info.account {
+            Some(account) => format!("{app}/{}", account.account_id.as_str()),
             // One that has no account shares with nobody.
-            None => (info.kind.as_str(), &*info.id.to_string()),
+            None => format!("{app}/{}", info.id),
         };
         Connected {
             workspace: workspace.clone(),
             channel,
             cloud_api,
             messages_per_second: rate,
-            app_pause: self.pause(app.to_owned()),
-            account_pause: self.pause(format!("{app}/{account}")),
+            app_pause: self.pause(app),
+            account_pause: self.pause(account),
         }
     }
 

@@ -54,16 +54,19 @@ impl Recipients {
 
     /// Keeps a message whose recipient waits; gives it back if it may go.
     pub(super) fn hold(&mut self, attempt: Attempt) -> Option<Attempt> {
-        if self.waiting.is_empty() {
+        if !self.must_wait(&attempt) {
             return Some(attempt);
         }
-        match self.waiting.get_mut(&attempt.message.to) {
-            Some(wait) if wait.trial != Some(attempt.sequence) => {
-                wait.hold(attempt);
-                None
-            }
-            _ => Some(attempt),
+        if let Some(wait) = self.waiting.get_mut(&attempt.message.to) {
+            wait.hold(attempt);
         }
+        None
+    }
+
+    /// Whether the message's recipient waits, and it is not the one that is tried.
+    pub(super) fn must_wait(&self, attempt: &Attempt) -> bool {
+        let wait = self.waiting.get(&attempt.message.to);
+        wait.is_some_and(|wait| wait.trial != Some(attempt.sequence))
     }
 
     /// The next message that is to be tried because its recipient's wait is over.
@@ -98,6 +101,12 @@ impl Recipients {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.waiting.values().flat_map(|wait| &wait.held)
+    }
+
+    /// Takes those out that are so. The waits go on.
+    pub(super) fn take(&mut self, is_so: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
+        let held = self.waiting.values_mut().map(|wait| &mut wait.held);
+        held.flat_map(|held| held.extract_if(.., |attempt| is_so(attempt))).collect()
     }
 
     /// Takes everything out.

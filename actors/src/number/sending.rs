@@ -35,8 +35,9 @@ impl NumberActor {
         }
         let now = self.clock.now();
         self.take_in_what_is_due(now, state);
+        self.send_staged(myself, now, state);
         let blocked_until = loop {
-            if state.in_flight.len() >= state.window.limit() {
+            if state.under_way() >= state.window.limit() {
                 break None;
             }
             match self.blocked(now, state) {
@@ -52,6 +53,7 @@ impl NumberActor {
         }
         let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
         self.slot.down_until_ms.store(until_ms, Ordering::Release);
+        self.tell_claims(state);
         self.wait_for_next(myself, blocked_until, now, state);
     }
 
@@ -83,8 +85,7 @@ impl NumberActor {
 
     /// Whether nothing may be sent now, and until when, if time alone ends that.
     fn blocked(&self, now: Timestamp, state: &State) -> Option<Option<Timestamp>> {
-        let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &state.pause];
-        if let Some(until) = pauses.iter().filter_map(|pause| pause.until(now)).max() {
+        if let Some(until) = self.paused(now, state) {
             return Some(Some(until));
         }
         match state.breaker.passage(now) {
@@ -92,8 +93,14 @@ impl NumberActor {
             Passage::AfterTrial => return Some(None),
             Passage::Open | Passage::Trial => {}
         }
-        let paced = state.pacer.as_ref().map(super::pacer::Pacer::ready_at);
+        let paced = state.pacer.as_ref().map(|pacer| pacer.ready_at(state.lanes.next_lane()));
         paced.filter(|ready| *ready > now).map(Some)
+    }
+
+    /// Until when a provider asked to be left alone.
+    pub(super) fn paused(&self, now: Timestamp, state: &State) -> Option<Timestamp> {
+        let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &state.pause];
+        pauses.iter().filter_map(|pause| pause.until(now)).max()
     }
 
     fn send_or_keep(
@@ -114,11 +121,18 @@ impl NumberActor {
         if let Some(pacer) = &mut state.pacer {
             pacer.take(now);
         }
-        self.send(myself, attempt, state);
+        if let Some(attempt) = state.staged.admit(attempt) {
+            self.send(myself, attempt, state);
+        }
     }
 
     /// Hands one message over. A channel that answers at once costs no task.
-    fn send(&self, myself: &ActorRef<NumberMessage>, mut attempt: Attempt, state: &mut State) {
+    pub(super) fn send(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        mut attempt: Attempt,
+        state: &mut State,
+    ) {
         let mut sending = self.connected.channel.send(attempt.message.clone());
         let mut context = Context::from_waker(Waker::noop());
         match Pin::as_mut(&mut sending).poll(&mut context) {
@@ -171,20 +185,29 @@ impl NumberActor {
         }
     }
 
-    /// The account cannot send: the message goes back, and everything waits.
+    /// The account cannot send: the message goes back.
     fn stopped(&self, attempt: Attempt, failure: Failure, trial: bool, state: &mut State) {
-        if state.breaker.stop(self.clock.now(), trial) {
+        self.fault(failure, trial, state);
+        self.put_back(attempt, state);
+    }
+
+    /// The account cannot send: everything waits.
+    pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
+        let new = state.breaker.stop(self.clock.now(), trial);
+        if let (true, Some(wiring)) = (new || trial, self.numbers.wiring.get()) {
+            wiring.settle.stopped(self.number, &failure);
+        }
+        if new {
             let (code, reason) = (failure.code, &*failure.details);
             tracing::warn!(number = %self.number, code, reason, "the number's account cannot send");
             self.tell(News::Stopped(failure));
         }
-        self.put_back(attempt, state);
     }
 
     /// The provider wants less: the message goes back, and what is throttled waits.
     fn throttled(
         &self,
-        attempt: Attempt,
+        mut attempt: Attempt,
         scope: Throttle,
         after: Option<Duration>,
         trial: bool,
@@ -192,6 +215,7 @@ impl NumberActor {
     ) {
         let now = self.clock.now();
         state.breaker.undecided(trial);
+        state.release(&mut attempt);
         let pause = match scope {
             Throttle::Recipient => {
                 state.expect_end(attempt.message.give_up_at);
@@ -216,6 +240,7 @@ impl NumberActor {
     ) {
         let now = self.clock.now();
         state.breaker.failed(now, trial);
+        state.release(&mut attempt);
         for released in state.recipients.settled(attempt.message.to, attempt.sequence) {
             state.lanes.put_back(released);
         }
@@ -226,7 +251,8 @@ impl NumberActor {
         state.delayed.insert((at, attempt.sequence), attempt);
     }
 
-    fn put_back(&self, attempt: Attempt, state: &mut State) {
+    pub(super) fn put_back(&self, mut attempt: Attempt, state: &mut State) {
+        state.release(&mut attempt);
         state.expect_end(attempt.message.give_up_at);
         state.lanes.put_back(attempt);
     }
@@ -246,7 +272,8 @@ impl NumberActor {
         state: &mut State,
     ) {
         let delayed = state.delayed.first_key_value().map(|((at, _), _)| *at);
-        let waits = [blocked_until, delayed, state.recipients.next(), state.expiry];
+        let (recipients, claims) = (state.recipients.next(), state.staged.next());
+        let waits = [blocked_until, delayed, recipients, claims, state.expiry];
         let Some(next) = waits.into_iter().flatten().filter(|next| *next > now).min() else {
             return;
         };

@@ -27,6 +27,8 @@ use super::{EndpointSlot, Webhooks};
 
 /// Deliveries that are read ahead.
 const READ_AHEAD: usize = 128;
+/// Tries that may have ended and not be written: with those under way what a crash may repeat.
+const UNWRITTEN_MAX: usize = 256;
 /// An actor that has had nothing to do for this long goes.
 const LINGER: Duration = Duration::from_secs(30);
 /// How often an actor looks whether a store that failed works again.
@@ -73,6 +75,8 @@ pub(super) struct Loaded {
     pub(super) tries: Tries,
     /// Tries that are not written yet.
     pub(super) new_tries: Vec<Delivery>,
+    /// Tries that are being written.
+    pub(super) tries_being_written: usize,
     /// Tries under way; they end with the actor.
     pub(super) tasks: JoinSet<()>,
     /// The log may have more than was read.
@@ -88,6 +92,8 @@ pub(super) struct Loaded {
     pub(super) replies_under_way: Vec<ReplayReply>,
     /// The generation of the running wait, and what it waits for. Older waits are ignored.
     pub(super) wait: (u64, Option<Timestamp>),
+    /// The task that waits; it ends with the actor, and when another one begins.
+    pub(super) timer: JoinSet<()>,
     /// Counts what was done, to tell whether nothing was.
     pub(super) busy: u64,
     pub(super) idling: bool,
@@ -150,6 +156,7 @@ impl Actor for EndpointActor {
             EndpointMessage::Flushed(result) => {
                 result?;
                 state.writing = false;
+                state.tries_being_written = 0;
                 for (reply, count) in state.replies_under_way.drain(..) {
                     // Nobody is told if the asker has gone away.
                     drop(reply.send(Ok(count)));
@@ -194,7 +201,7 @@ impl EndpointActor {
         }
         self.read_on(myself, state);
         let now = self.hub.clock.now();
-        while self.may_begin() && state.line.may_start(now) {
+        while self.may_begin(state) && state.line.may_start(now) {
             match self.hub.permit(self.slot.id, &self.slot.workspace) {
                 Some(permit) => self.begin(myself, permit, state),
                 // One comes when it is this endpoint's turn.
@@ -202,7 +209,7 @@ impl EndpointActor {
             }
         }
         self.write(myself, state);
-        self.wait_for_next(myself, state);
+        self.wait_for_next(myself, now, state);
         if let Some(done) = state.drained.take() {
             if state.line.under_way() > 0 || state.writing {
                 state.drained = Some(done);
@@ -218,12 +225,14 @@ impl EndpointActor {
         }
     }
 
-    fn may_begin(&self) -> bool {
-        !self.hub.is_draining() && self.hub.writer.is_healthy()
+    fn may_begin(&self, state: &Loaded) -> bool {
+        let unwritten = state.new_tries.len() + state.tries_being_written;
+        unwritten < UNWRITTEN_MAX && !self.hub.is_draining() && self.hub.writer.is_healthy()
     }
 
     fn has_nothing_to_do(&self, state: &Loaded) -> bool {
-        let busy = state.grown || state.reading || state.writing || state.dirty;
+        let reads_on = state.grown && state.line.wants_more(READ_AHEAD).is_some();
+        let busy = reads_on || state.reading || state.writing || state.dirty;
         !busy && state.line.is_idle()
     }
 
@@ -257,7 +266,7 @@ impl EndpointActor {
 
     /// Makes the next try.
     fn begin(&self, myself: &ActorRef<EndpointMessage>, permit: Permit, state: &mut Loaded) {
-        if state.retired || !self.may_begin() {
+        if state.retired || !self.may_begin(state) {
             return;
         }
         let Some(attempt) = state.line.start(self.hub.clock.now()) else { return };
@@ -312,7 +321,7 @@ impl EndpointActor {
         state.line.suspend();
         let Some((_, shared)) = self.hub.wiring.get() else { return };
         let (shared, slot, myself) = (shared.clone(), Arc::clone(&self.slot), myself.clone());
-        let enabled_at = slot.endpoint.load().enabled_at;
+        let enabled_at = state.line.enabled_at();
         drop(tokio::spawn(async move {
             let Some(shared) = shared.upgrade() else { return };
             let disabled =
@@ -324,9 +333,14 @@ impl EndpointActor {
         }));
     }
 
-    /// Has the actor woken when the next delivery may go.
-    fn wait_for_next(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
-        let now = self.hub.clock.now();
+    /// Has the actor woken when the next delivery may go. `now` is the moment at which nothing
+    /// more could go: read anew, it could be the next one's, and nobody would wait for it.
+    fn wait_for_next(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        now: Timestamp,
+        state: &mut Loaded,
+    ) {
         let healthy = self.hub.writer.is_healthy();
         let next = state.line.next_at(now).or_else(|| (!healthy).then(|| now.plus(STORAGE_WAIT)));
         let Some(next) = next else { return };
@@ -335,10 +349,11 @@ impl EndpointActor {
         }
         state.wait = (state.wait.0 + 1, Some(next));
         let (myself, clock, generation) = (myself.clone(), self.hub.clock.clone(), state.wait.0);
-        drop(tokio::spawn(async move {
+        state.timer = JoinSet::new();
+        state.timer.spawn(async move {
             clock.sleep_until(next).await;
             // The actor may be gone, and its successor waits for itself.
             drop(myself.cast(EndpointMessage::Timer(generation)));
-        }));
+        });
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::domain::Timestamp;
 use crate::workspace::EventEntry;
 
+use super::lanes::Lane;
 use super::records::Open;
 
 /// One delivery: an event, or several in an array. It is named by the first's sequence.
@@ -17,6 +18,8 @@ pub(super) struct Parcel {
     pub(super) last: u64,
     /// The events, when they are at hand; otherwise they are read again.
     pub(super) events: Option<Arc<[EventEntry]>>,
+    /// Whom the event is about, if the endpoint asks for order and this is no batch.
+    pub(super) lane: Option<Lane>,
 }
 
 /// A try of a delivery.
@@ -30,6 +33,8 @@ pub(super) struct Attempt {
     pub(super) failures: u32,
     /// Whether a record says that it waits.
     pub(super) stored: bool,
+    /// When the endpoint was enabled that it goes to.
+    pub(super) enabled_at: Timestamp,
 }
 
 /// How a try went wrong.
@@ -89,7 +94,13 @@ pub(super) struct LineRules {
 
 impl From<&Attempt> for Open {
     fn from(attempt: &Attempt) -> Self {
-        let Attempt { parcel, failures, .. } = attempt;
-        Self { first: parcel.first, last: parcel.last, failures: *failures }
+        Self { failures: attempt.failures, ..Self::from(&attempt.parcel) }
+    }
+}
+
+impl From<&Parcel> for Open {
+    fn from(parcel: &Parcel) -> Self {
+        let Parcel { first, last, lane, .. } = *parcel;
+        Self { first, last, failures: 0, lane }
     }
 }

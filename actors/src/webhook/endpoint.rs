@@ -13,7 +13,10 @@ use super::delivery::{DisabledReason, LineRules};
 use super::signature::WebhookSecret;
 
 /// For how long a secret signs beside the one that replaced it.
-pub(crate) const ROTATION: Duration = Duration::from_secs(24 * 3600);
+const ROTATION: Duration = Duration::from_secs(24 * 3600);
+
+/// Secrets that sign beside the newest, at the most: the oldest goes first.
+const PREVIOUS_SECRETS_MAX: usize = 4;
 
 /// What the owner of an endpoint decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +31,8 @@ pub struct WebhookSettings {
     pub enabled: bool,
     /// Most deliveries in a second.
     pub rate_limit_per_second: Option<NonZeroU32>,
-    /// Whether each delivery waits for the one before to come to an end.
+    /// Whether each delivery waits for those before it that are about the same contact to come to
+    /// an end; a batch for the one before.
     pub ordered: bool,
     /// Whether events are delivered as an array of up to a hundred.
     pub batch: bool,
@@ -57,11 +61,12 @@ pub(crate) struct Endpoint {
     pub(crate) disabled_reason: Option<DisabledReason>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
-    /// When it was last enabled.
+    /// When it was last enabled, or its URL changed.
     pub(crate) enabled_at: Timestamp,
     pub(crate) secret: Sealed,
-    /// The secret before, and until when it signs too.
-    pub(crate) previous_secret: Option<(Sealed, Timestamp)>,
+    /// Those before, oldest first, and until when they sign too.
+    #[serde(default)]
+    pub(crate) previous_secrets: Vec<(Sealed, Timestamp)>,
 }
 
 impl Endpoint {
@@ -97,26 +102,34 @@ impl Endpoint {
     /// Puts what is under an earlier master key under the current one; nothing if there is none.
     pub(crate) fn reseal(&mut self, keys: &MasterKeys) -> Option<()> {
         let place = place(self.id);
-        let secret = self.secret.resealed(keys, &place);
-        let previous = self.previous_secret.as_ref();
-        let previous = previous.and_then(|(secret, _)| secret.resealed(keys, &place));
-        let changed = (secret.is_some() || previous.is_some()).then_some(());
-        if let Some(secret) = secret {
-            self.secret = secret;
-        }
-        if let (Some(secret), Some((kept, _))) = (previous, &mut self.previous_secret) {
-            *kept = secret;
+        let previous = self.previous_secrets.iter_mut().map(|(secret, _)| secret);
+        let mut changed = None;
+        for secret in std::iter::once(&mut self.secret).chain(previous) {
+            if let Some(resealed) = secret.resealed(keys, &place) {
+                *secret = resealed;
+                changed = Some(());
+            }
         }
         changed
     }
 
-    /// The secrets that sign at `now`.
+    /// Gives it another secret. The one before signs for a while, with at most
+    /// [`PREVIOUS_SECRETS_MAX`] before it.
+    pub(crate) fn rotate(&mut self, secret: Sealed, now: Timestamp) {
+        let before = std::mem::replace(&mut self.secret, secret);
+        self.previous_secrets.retain(|(_, until)| now < *until);
+        self.previous_secrets.push((before, now.plus(ROTATION)));
+        let too_many = self.previous_secrets.len().saturating_sub(PREVIOUS_SECRETS_MAX);
+        self.previous_secrets.drain(..too_many);
+    }
+
+    /// The secrets that sign at `now`, the newest first.
     pub(super) fn secrets(
         &self,
         keys: &MasterKeys,
         now: Timestamp,
     ) -> Result<Vec<WebhookSecret>, OpenError> {
-        let previous = self.previous_secret.as_ref().filter(|(_, until)| now < *until);
+        let previous = self.previous_secrets.iter().rev().filter(|(_, until)| now < *until);
         let sealed = std::iter::once(&self.secret).chain(previous.map(|(secret, _)| secret));
         sealed.map(|sealed| open(sealed, keys, self.id)).collect()
     }
@@ -140,15 +153,9 @@ mod tests {
     use super::*;
     use crate::domain::Timestamp;
 
-    #[test]
-    fn both_secrets_outlive_a_rotation() {
-        let at = Timestamp::from_millis(1_700_000_000_000);
-        let (old, new) = (MasterKeys::single([7; 32]), MasterKeys::new([(2, [8; 32])]).unwrap());
-        let both = MasterKeys::new([(1, [7; 32]), (2, [8; 32])]).unwrap();
-        let id = WebhookId::from_parts(at, 1);
-        let sealed = |text: &str| seal(&WebhookSecret::new(text.as_bytes().to_vec()), &old, id);
-        let mut endpoint = Endpoint {
-            id,
+    fn endpoint(secret: Sealed, at: Timestamp) -> Endpoint {
+        Endpoint {
+            id: WebhookId::from_parts(at, 1),
             settings: WebhookSettings {
                 url: "https://example.com".to_owned(),
                 events: Vec::new(),
@@ -162,9 +169,20 @@ mod tests {
             created_at: at,
             updated_at: at,
             enabled_at: at,
-            secret: sealed("now"),
-            previous_secret: Some((sealed("before"), at.plus(ROTATION))),
-        };
+            secret,
+            previous_secrets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn both_secrets_outlive_a_rotation() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let (old, new) = (MasterKeys::single([7; 32]), MasterKeys::new([(2, [8; 32])]).unwrap());
+        let both = MasterKeys::new([(1, [7; 32]), (2, [8; 32])]).unwrap();
+        let id = WebhookId::from_parts(at, 1);
+        let sealed = |text: &str| seal(&WebhookSecret::new(text.as_bytes().to_vec()), &old, id);
+        let mut endpoint = endpoint(sealed("now"), at);
+        endpoint.previous_secrets.push((sealed("before"), at.plus(ROTATION)));
         assert_eq!(endpoint.reseal(&old), None);
         assert_eq!(endpoint.reseal(&both), Some(()));
         assert_eq!(endpoint.reseal(&both), None);
@@ -172,5 +190,30 @@ mod tests {
         let texts: Vec<_> = secrets.iter().map(WebhookSecret::as_bytes).collect();
         assert_eq!(texts, [&b"now"[..], b"before"]);
         assert!(endpoint.secrets(&old, at).is_err());
+    }
+
+    #[test]
+    fn every_secret_signs_for_a_day_and_five_at_the_most() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let keys = MasterKeys::single([7; 32]);
+        let id = WebhookId::from_parts(at, 1);
+        let sealed = |text: &str| seal(&WebhookSecret::new(text.as_bytes().to_vec()), &keys, id);
+        let mut endpoint = endpoint(sealed("a"), at);
+        let texts = |endpoint: &Endpoint, now| {
+            let secrets = endpoint.secrets(&keys, now).unwrap();
+            let text = |it: &WebhookSecret| String::from_utf8(it.as_bytes().to_vec()).unwrap();
+            secrets.iter().map(text).collect::<String>()
+        };
+        let hours = |hours: u64| at.plus(Duration::from_secs(3600 * hours));
+        endpoint.rotate(sealed("b"), at);
+        endpoint.rotate(sealed("c"), hours(1));
+        assert_eq!(texts(&endpoint, hours(23)), "cba");
+        assert_eq!(texts(&endpoint, hours(24)), "cb");
+        endpoint.rotate(sealed("d"), hours(24));
+        assert_eq!(texts(&endpoint, hours(24)), "dcb");
+        for text in ["e", "f", "g"] {
+            endpoint.rotate(sealed(text), hours(24));
+        }
+        assert_eq!(texts(&endpoint, hours(24)), "gfedc");
     }
 }

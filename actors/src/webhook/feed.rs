@@ -8,6 +8,7 @@ use crate::workspace::{EventEntry, log};
 
 use super::delivery::Parcel;
 use super::endpoint::Endpoint;
+use super::lanes::Lane;
 
 /// Events that one reading gives at the most.
 const EVENTS_MAX: usize = 500;
@@ -51,8 +52,10 @@ pub(super) fn read(
     while events.peek().is_some() {
         let events: Arc<[EventEntry]> = events.by_ref().take(size).collect();
         if let (Some(first), Some(last)) = (events.first(), events.last()) {
+            let keyed = endpoint.settings.ordered && !endpoint.settings.batch;
+            let lane = keyed.then(|| Lane::of(&first.event));
             let (first, last) = (first.sequence, last.sequence);
-            parcels.push(Parcel { first, last, events: Some(events) });
+            parcels.push(Parcel { first, last, events: Some(events), lane });
         }
     }
     Ok(Fed { after, parcels, scanned, more })
@@ -97,19 +100,20 @@ pub(super) fn count_since(
     Ok((before, count))
 }
 
-/// The sequence of the event of this id, if the log has it.
+/// The sequence of the event of this id and whom it is about, if the log has it.
 pub(super) fn find(
     store: &dyn Store,
     workspace: &WorkspaceId,
     id: EventId,
-) -> Result<Option<u64>, StoreError> {
+) -> Result<Option<(u64, Lane)>, StoreError> {
     let mut found = None;
     let sequence = crate::domain::LogEntry::sequence_of(id);
     if sequence == 0 {
         return Ok(None);
     }
     log::read(store, workspace, sequence - 1, &mut |at, entry| {
-        found = (at == sequence && entry.id(workspace, sequence) == id).then_some(sequence);
+        let is_it = at == sequence && entry.id(workspace, sequence) == id;
+        found = is_it.then(|| (sequence, Lane::of(&entry.event)));
         false
     })?;
     Ok(found)

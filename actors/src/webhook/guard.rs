@@ -24,8 +24,8 @@ pub enum WebhookUrlError {
     #[error("must be an absolute URL of at most {URL_CHARS_MAX} characters")]
     NotAUrl,
     /// Its scheme is not allowed.
-    #[error("must begin with https://")]
-    Scheme,
+    #[error("must begin with {0}")]
+    Scheme(&'static str),
     /// It has a user's name or password, which would be kept and logged in clear.
     #[error("must have no user name and no password")]
     Credentials,
@@ -48,7 +48,8 @@ impl AddressRules {
         match url.scheme() {
             "https" => {}
             "http" if self.allow_http => {}
-            _ => return Err(WebhookUrlError::Scheme),
+            _ if self.allow_http => return Err(WebhookUrlError::Scheme("https:// or http://")),
+            _ => return Err(WebhookUrlError::Scheme("https://")),
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(WebhookUrlError::Credentials);
@@ -264,10 +265,10 @@ mod tests {
             ("https://", WebhookUrlError::NotAUrl),
             ("https://exa mple.com", WebhookUrlError::NotAUrl),
             (&long, WebhookUrlError::NotAUrl),
-            ("http://example.com", WebhookUrlError::Scheme),
-            ("ftp://example.com", WebhookUrlError::Scheme),
-            ("file:///etc/passwd", WebhookUrlError::Scheme),
-            ("gopher://example.com", WebhookUrlError::Scheme),
+            ("http://example.com", WebhookUrlError::Scheme("https://")),
+            ("ftp://example.com", WebhookUrlError::Scheme("https://")),
+            ("file:///etc/passwd", WebhookUrlError::Scheme("https://")),
+            ("gopher://example.com", WebhookUrlError::Scheme("https://")),
             ("https://user@example.com", WebhookUrlError::Credentials),
             ("https://:pass@example.com", WebhookUrlError::Credentials),
         ] {

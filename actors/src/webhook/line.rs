@@ -1,21 +1,33 @@
 //! What waits for one endpoint, and when it goes: pure.
 //!
 //! The line is a place in the workspace's event log, `after`, and the deliveries before it that
-//! have not come to an end: those under way, those that wait for another try, and those given up.
+//! have not come to an end: those under way, those that wait for another try or for their turn, and
+//! those given up.
+//!
+//! In order, what is about one contact goes one after the other, and what fails holds back what
+//! comes later of the same contact, nothing else: it is set aside and waits with it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod replays;
+mod turns;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::domain::Timestamp;
 
 use super::breaker::Breaker;
 use super::delivery::{Aftermath, Attempt, DisabledReason, Failure, LineRules, Parcel};
+use super::lanes::Lanes;
 use super::limiter::{Limiter, Pace};
 use super::records::{Cursor, Open, Waiting};
 use super::schedule::{self, FAILING_MAX};
+use turns::Next;
 
-/// Deliveries that may wait for another try; while there are more, nothing new is begun.
+/// Deliveries that may wait for another try or their turn; while there are more, nothing new is
+/// begun.
 const WAITING_MAX: usize = 10_000;
+/// In order: how many that were not begun are looked at for one that may go.
+const LOOK_AHEAD: usize = 128;
 /// How long what could not be tried waits.
 const POSTPONED: Duration = Duration::from_secs(30);
 /// Deliveries that are remembered as given up; the oldest go first.
@@ -27,14 +39,16 @@ pub(super) struct Line {
     rules: LineRules,
     /// The log was read up to here.
     scanned: u64,
-    /// Not begun, oldest first.
+    /// Something up to here was begun, and nothing after it.
+    begun: u64,
+    /// Not begun, or begun and not held against it; by sequence.
     fresh: VecDeque<Parcel>,
     under_way: BTreeMap<u64, Attempt>,
     serials: u64,
-    /// Failed before, by sequence.
+    /// Failed before, or set aside, by sequence.
     waiting: BTreeMap<u64, Waiting>,
-    /// Those of them that are tried again, by moment.
-    due: BTreeSet<(Timestamp, u64)>,
+    /// Those of them that have not been given up.
+    lanes: Lanes,
     /// Records to be written (or, without a value, deleted) since they were last taken.
     changed: BTreeMap<u64, Option<Waiting>>,
     limiter: Limiter,
@@ -50,28 +64,56 @@ impl Line {
     pub(super) fn new(cursor: &Cursor, waiting: BTreeMap<u64, Waiting>, now: Timestamp) -> Self {
         let mut line = Self {
             scanned: cursor.after,
+            begun: cursor.after,
             failing_since: cursor.failing_since,
             waiting,
             ..Self::default()
         };
-        for Open { first, last, failures } in &cursor.open {
-            let again = Waiting { last: *last, failures: *failures, at: Some(now) };
-            line.waiting.entry(*first).or_insert(again);
-            line.changed.insert(*first, line.waiting.get(first).copied());
+        for Open { first, last, failures, lane } in &cursor.open {
+            let again = Waiting { last: *last, failures: *failures, at: Some(now), lane: *lane };
+            // A record of the same one may tell of less than a batch.
+            let waiting = line.waiting.entry(*first).or_insert(again);
+            waiting.last = waiting.last.max(*last);
+            line.changed.insert(*first, Some(*waiting));
         }
-        line.due = line.waiting.iter().filter_map(|(first, it)| Some((it.at?, *first))).collect();
+        line.arrange(false);
         line
     }
 
     /// Takes new settings.
     pub(super) fn set_rules(&mut self, rules: LineRules) {
-        self.rules = rules;
-        self.pace.set(rules.per_second);
-        if self.failing_since.is_some_and(|since| since < rules.enabled_at) {
+        if rules.ordered != self.lanes.in_order() {
+            self.arrange(rules.ordered);
+            // What was not begun is read again: its lanes were not asked for.
+            let begun = self.fresh.partition_point(|parcel| parcel.first <= self.begun);
+            if let Some(parcel) = self.fresh.get(begun) {
+                self.scanned = parcel.first - 1;
+                self.fresh.truncate(begun);
+            }
+        }
+        if rules.enabled_at != self.rules.enabled_at {
             // What failed before it was enabled is not held against it.
-            self.failing_since = None;
+            self.failing_since = self.failing_since.filter(|since| *since >= rules.enabled_at);
             self.forgive();
         }
+        self.rules = rules;
+        self.pace.set(rules.per_second);
+    }
+
+    /// Puts everything that waits in order, or out of it.
+    fn arrange(&mut self, in_order: bool) {
+        self.lanes = Lanes::new(in_order);
+        for (first, it) in &self.waiting {
+            if let Some(at) = it.at {
+                self.lanes.wait(*first, it.lane, at);
+            }
+        }
+        self.under_way.values().for_each(|attempt| self.lanes.begin(attempt.parcel.lane));
+    }
+
+    /// When the endpoint was enabled, as far as the line knows.
+    pub(super) fn enabled_at(&self) -> Timestamp {
+        self.rules.enabled_at
     }
 
     /// Keeps the endpoint from being sent anything more until its settings come again.
@@ -96,18 +138,19 @@ impl Line {
     /// Whether a delivery may go now.
     pub(super) fn may_start(&mut self, now: Timestamp) -> bool {
         self.rules.enabled
-            && self.under_way.len() < self.limit()
+            && self.under_way.len() < self.limiter.limit()
             && self.gate() <= now
-            && self.next_up().is_some_and(|at| at <= now)
+            && self.next_up(now).is_some_and(|(at, _)| at <= now)
             && (self.breaker.open_until().is_none() || self.under_way.is_empty())
     }
 
     /// When the next delivery may go, if that is a matter of time alone.
-    pub(super) fn next_at(&self, now: Timestamp) -> Option<Timestamp> {
-        if !self.rules.enabled || self.under_way.len() >= self.limit() {
+    pub(super) fn next_at(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if !self.rules.enabled || self.under_way.len() >= self.limiter.limit() {
             return None;
         }
-        Some(self.next_up()?.max(self.gate())).filter(|at| *at > now)
+        let (at, _) = self.next_up(now)?;
+        Some(at.max(self.gate())).filter(|at| *at > now)
     }
 
     /// Begins the next delivery; only when it [`may_start`](Self::may_start).
@@ -115,29 +158,27 @@ impl Line {
         if !self.may_start(now) || !self.breaker.admit(now) {
             return None;
         }
-        let due = if self.rules.ordered {
-            self.head().map(|(first, at)| (at, first))
-        } else {
-            self.due.first().copied()
-        };
-        let (parcel, failures, stored) = match due.filter(|(at, _)| *at <= now) {
-            Some((at, first)) => {
-                self.due.remove(&(at, first));
-                let Waiting { last, failures, .. } = self.waiting.remove(&first)?;
-                (Parcel { first, last, events: None }, failures, true)
+        let (parcel, failures, stored) = match self.next_up(now)?.1 {
+            Next::Waiting(first) => {
+                let Waiting { last, failures, at, lane } = self.waiting.remove(&first)?;
+                at.inspect(|at| self.lanes.leave(first, lane, *at));
+                (Parcel { first, last, events: None, lane }, failures, true)
             }
-            None => (self.fresh.pop_front()?, 0, false),
+            Next::Fresh(place) => (self.fresh.remove(place)?, 0, false),
         };
+        self.begun = self.begun.max(parcel.last);
+        self.lanes.begin(parcel.lane);
         self.pace.take(now);
         self.serials += 1;
-        let attempt = Attempt { serial: self.serials, parcel, failures, stored };
+        let (serial, enabled_at) = (self.serials, self.rules.enabled_at);
+        let attempt = Attempt { serial, parcel, failures, stored, enabled_at };
         self.under_way.insert(attempt.serial, attempt.clone());
         Some(attempt)
     }
 
     /// A delivery arrived.
     pub(super) fn succeeded(&mut self, serial: u64, latency: Duration) {
-        let Some(attempt) = self.under_way.remove(&serial) else { return };
+        let Some(attempt) = self.ended(serial) else { return };
         self.forget(&attempt);
         self.limiter.succeeded(latency);
         self.breaker.answered();
@@ -146,7 +187,7 @@ impl Line {
 
     /// There is nothing left of what was to be delivered.
     pub(super) fn vanished(&mut self, serial: u64) {
-        if let Some(attempt) = self.under_way.remove(&serial) {
+        if let Some(attempt) = self.ended(serial) {
             self.forget(&attempt);
             self.breaker.abandoned();
         }
@@ -154,9 +195,8 @@ impl Line {
 
     /// A delivery could not be tried, for a reason that is not the endpoint's.
     pub(super) fn postponed(&mut self, serial: u64, now: Timestamp) {
-        let Some(attempt) = self.under_way.remove(&serial) else { return };
-        let Attempt { parcel: Parcel { first, last, .. }, failures, .. } = attempt;
-        self.wait(first, Waiting { last, failures, at: Some(now.plus(POSTPONED)) });
+        let Some(attempt) = self.ended(serial) else { return };
+        self.wait_again(&attempt, attempt.failures, Some(now.plus(POSTPONED)));
         self.breaker.abandoned();
     }
 
@@ -168,12 +208,17 @@ impl Line {
         now: Timestamp,
         jitter: f64,
     ) -> Aftermath {
-        let Some(attempt) = self.under_way.remove(&serial) else {
+        let Some(attempt) = self.ended(serial) else {
             return Aftermath { next_at: None, disable: None };
         };
+        if attempt.enabled_at != self.rules.enabled_at {
+            // It went to where the endpoint was before.
+            self.wait_again(&attempt, attempt.failures, Some(now));
+            return Aftermath { next_at: Some(now), disable: None };
+        }
         // Nothing else is told of an endpoint that is down than that it still is: what only found
         // that out has not used up one of its tries.
-        let was_trial = self.breaker.open_until().is_some() && !attempt.stored;
+        let was_trial = self.breaker.open_until().is_some() && attempt.failures == 0;
         if failure.timed_out {
             self.limiter.timed_out()
         } else {
@@ -192,49 +237,25 @@ impl Line {
         };
         let next_at = if was_trial {
             let again = self.gate().max(now);
-            self.fresh.push_front(attempt.parcel);
+            if attempt.stored {
+                self.wait_again(&attempt, 0, Some(again));
+            } else {
+                self.put_back(attempt.parcel);
+            }
             Some(again)
         } else {
             let delay = schedule::delay(attempt.failures, jitter);
             let at = delay.map(|delay| now.plus(delay).max(self.left_alone_until));
-            let Parcel { first, last, .. } = attempt.parcel;
-            self.wait(first, Waiting { last, failures: attempt.failures + 1, at });
+            self.wait_again(&attempt, attempt.failures + 1, at);
             at
         };
         Aftermath { next_at, disable }
     }
 
-    /// Goes back to `after`: everything from there on is delivered again.
-    pub(super) fn rewind(&mut self, after: u64) {
-        self.scanned = after;
-        self.fresh.clear();
-        let later: Vec<_> = self.waiting.range(after + 1..).map(|(first, _)| *first).collect();
-        for first in later {
-            self.drop_waiting(first);
-        }
-        self.forgive();
-    }
-
-    /// Delivers one event once more.
-    pub(super) fn deliver_again(&mut self, sequence: u64, now: Timestamp) {
-        self.wait(sequence, Waiting { last: sequence, failures: 0, at: Some(now) });
-        self.forgive();
-    }
-
-    /// Tries everything that failed again, from the start of its schedule; says how many there are.
-    pub(super) fn retry_failed(&mut self, now: Timestamp) -> u64 {
-        let all: Vec<_> = self.waiting.iter().map(|(first, it)| (*first, it.last)).collect();
-        for (first, last) in &all {
-            self.wait(*first, Waiting { last: *last, failures: 0, at: Some(now) });
-        }
-        self.forgive();
-        all.len() as u64
-    }
-
     /// Whether nothing is under way or waits for time or room.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
-            && (!self.rules.enabled || (self.due.is_empty() && self.fresh.is_empty()))
+            && (!self.rules.enabled || (self.lanes.waiting() == 0 && self.fresh.is_empty()))
     }
 
     /// Deliveries under way.
@@ -244,10 +265,14 @@ impl Line {
 
     /// Where it stands, to be written.
     pub(super) fn cursor(&self) -> Cursor {
+        let passed = self.fresh.partition_point(|parcel| parcel.first <= self.begun);
+        let after = self.fresh.get(passed).map_or(self.scanned, |parcel| parcel.first - 1);
         let open = self.under_way.values().filter(|attempt| !attempt.stored);
+        let passed = self.fresh.range(..passed).map(Open::from);
         Cursor {
-            after: self.fresh.front().map_or(self.scanned, |parcel| parcel.first - 1),
-            open: open.map(Open::from).collect(),
+            after,
+            // What comes after it is read again.
+            open: open.map(Open::from).chain(passed).filter(|open| open.first <= after).collect(),
             failing_since: self.failing_since,
         }
     }
@@ -257,41 +282,39 @@ impl Line {
         std::mem::take(&mut self.changed)
     }
 
-    fn limit(&self) -> usize {
-        if self.rules.ordered { 1 } else { self.limiter.limit() }
-    }
-
     /// Before this nothing may go.
     fn gate(&self) -> Timestamp {
         let breaker = self.breaker.open_until().unwrap_or_default();
         self.left_alone_until.max(breaker).max(self.pace.ready_at())
     }
 
-    /// The moment of what would go next.
-    fn next_up(&self) -> Option<Timestamp> {
-        if self.rules.ordered
-            && let Some((_, at)) = self.head()
-        {
-            return Some(at);
-        }
-        if !self.fresh.is_empty() && self.due.len() < WAITING_MAX {
-            return Some(Timestamp::default());
-        }
-        self.due.first().map(|(at, _)| *at)
+    /// Takes what was under way from there.
+    fn ended(&mut self, serial: u64) -> Option<Attempt> {
+        let attempt = self.under_way.remove(&serial)?;
+        self.lanes.end(attempt.parcel.lane);
+        Some(attempt)
     }
 
-    /// In strict order: the first of what is tried again, which everything else waits for.
-    fn head(&self) -> Option<(u64, Timestamp)> {
-        self.waiting.iter().find_map(|(first, it)| Some((*first, it.at?)))
+    /// Has what was tried wait for its next try, or gives it up.
+    fn wait_again(&mut self, attempt: &Attempt, failures: u32, at: Option<Timestamp>) {
+        let Parcel { first, last, lane, .. } = attempt.parcel;
+        if first > self.scanned {
+            // It comes when everything from there on is read again.
+            return self.forget(attempt);
+        }
+        self.wait(first, Waiting { last, failures, at, lane });
     }
 
-    fn wait(&mut self, first: u64, waiting: Waiting) {
-        self.drop_waiting(first);
+    fn wait(&mut self, first: u64, mut waiting: Waiting) {
+        // One event of a batch must not take the place of all.
+        if let Some(before) = self.drop_waiting(first).filter(|it| it.last > waiting.last) {
+            (waiting.last, waiting.lane) = (before.last, before.lane);
+        }
         self.waiting.insert(first, waiting);
         self.changed.insert(first, Some(waiting));
         match waiting.at {
-            Some(at) => drop(self.due.insert((at, first))),
-            None if self.waiting.len() - self.due.len() > GIVEN_UP_MAX => {
+            Some(at) => self.lanes.wait(first, waiting.lane, at),
+            None if self.waiting.len() - self.lanes.waiting() > GIVEN_UP_MAX => {
                 let oldest = self.waiting.iter().find(|(_, it)| it.at.is_none());
                 if let Some(oldest) = oldest.map(|(first, _)| *first) {
                     self.drop_waiting(oldest);
@@ -301,13 +324,13 @@ impl Line {
         }
     }
 
-    fn drop_waiting(&mut self, first: u64) {
-        if let Some(waiting) = self.waiting.remove(&first) {
-            if let Some(at) = waiting.at {
-                self.due.remove(&(at, first));
-            }
-            self.changed.insert(first, None);
+    fn drop_waiting(&mut self, first: u64) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&first)?;
+        if let Some(at) = waiting.at {
+            self.lanes.leave(first, waiting.lane, at);
         }
+        self.changed.insert(first, None);
+        Some(waiting)
     }
 
     /// Deletes the record of what came to an end, unless it waits anew.
@@ -325,5 +348,7 @@ impl Line {
     }
 }
 
+#[cfg(test)]
+mod histories;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ pub(crate) mod delivery;
 pub(crate) mod endpoint;
 mod feed;
 pub(crate) mod guard;
+mod lanes;
 mod limiter;
 mod line;
 mod pool;

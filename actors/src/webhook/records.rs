@@ -18,6 +18,7 @@ use crate::workspace::records::{decode, encode};
 
 use super::delivery::DisabledReason;
 use super::endpoint::Endpoint;
+use super::lanes::Lane;
 
 /// Tries of an endpoint that are remembered.
 pub(crate) const TRIES_KEPT: usize = 1_000;
@@ -45,9 +46,11 @@ pub(crate) struct Open {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) failures: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lane: Option<Lane>,
 }
 
-/// A delivery that failed.
+/// A delivery that failed, or waits for one that did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     /// Sequence of its last event.
@@ -56,6 +59,9 @@ pub(crate) struct Waiting {
     pub(crate) failures: u32,
     /// When it is tried again; `None`: it was given up.
     pub(crate) at: Option<Timestamp>,
+    /// Whom it is about, if order was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lane: Option<Lane>,
 }
 
 /// One try of a delivery.

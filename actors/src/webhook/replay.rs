@@ -49,6 +49,7 @@ impl EndpointActor {
     ) -> Result<u64, ReplayError> {
         let (hub, slot) = (Arc::clone(&self.hub), Arc::clone(&self.slot));
         let endpoint = slot.endpoint.load_full();
+        let keyed = endpoint.settings.ordered && !endpoint.settings.batch;
         let storage = || Unavailable::because(UnavailableReason::Storage);
         let unreadable = |error: StoreError| {
             tracing::error!(%error, "an event log cannot be read");
@@ -68,8 +69,9 @@ impl EndpointActor {
             Replay::Event(id) => {
                 let find = move || feed::find(hub.store.as_ref(), &slot.workspace, id);
                 let found = tokio::task::spawn_blocking(find).await.map_err(|_| storage())?;
-                let sequence = found.map_err(unreadable)?.ok_or(ReplayError::NoSuchEvent)?;
-                state.line.deliver_again(sequence, now);
+                let (sequence, lane) =
+                    found.map_err(unreadable)?.ok_or(ReplayError::NoSuchEvent)?;
+                state.line.deliver_again(sequence, keyed.then_some(lane), now);
                 Ok(1)
             }
             Replay::Failed => Ok(state.line.retry_failed(now)),

@@ -33,6 +33,7 @@ impl EndpointActor {
             line,
             tries: stored.tries,
             new_tries: Vec::new(),
+            tries_being_written: 0,
             tasks: JoinSet::new(),
             grown: true,
             reading: false,
@@ -42,6 +43,7 @@ impl EndpointActor {
             replies: Vec::new(),
             replies_under_way: Vec::new(),
             wait: (0, None),
+            timer: JoinSet::new(),
             busy: 0,
             idling: false,
             drained: None,
@@ -68,6 +70,7 @@ impl EndpointActor {
             });
         }
         state.tries.add(workspace, id, &state.new_tries, &mut changes);
+        state.tries_being_written = state.new_tries.len();
         state.new_tries.clear();
         state.replies_under_way.append(&mut state.replies);
         let (myself, writer) = (myself.clone(), self.hub.writer.clone());

@@ -12,6 +12,7 @@ use crate::channel::{Failure, Origin, Outbound, TemplateName};
 use crate::domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::number::info::NumberRecord;
+use crate::number::{Claims, Granted};
 use crate::random;
 use crate::store::writer::{CommitError, Group};
 
@@ -42,6 +43,8 @@ pub(crate) enum WorkspaceMessage {
     Perform(Box<dyn Errand>),
     /// The number has final answers for messages.
     Settled(Vec<(Origin, Settled)>),
+    /// The number is about to hand messages over, or has put some back.
+    Claims(Claims),
     /// The writer has settled a group that this workspace had something in.
     Committed(Group, Result<(), CommitError>),
     /// Time has passed.
@@ -183,6 +186,7 @@ impl WorkspaceActor {
             WorkspaceMessage::Settled(answers) => {
                 return state.settle(self.shared.store.as_ref(), answers);
             }
+            WorkspaceMessage::Claims(claims) => return self.claim(claims, state),
             WorkspaceMessage::Committed(group, result) => {
                 result?;
                 self.committed(group, state);
@@ -285,17 +289,38 @@ impl WorkspaceActor {
         }));
     }
 
-    /// Hands messages over again that are still not answered for. Those whose number was
-    /// disconnected fail, as it fails what it has not handed over.
+    /// Lets a number hand over what it claims, once that is durable.
+    fn claim(&self, claims: Claims, state: &mut Loaded) -> Result<(), StateLost> {
+        let Claims { number, released, asked } = claims;
+        let (ticket, asked) = asked.unzip();
+        let messages = state.core.claim(&released, asked.unwrap_or_default(), &mut state.effects);
+        let Some(ticket) = ticket else {
+            // At once: a crash before it is durable makes unknown what was surely not taken.
+            return state.finish(None);
+        };
+        let numbers = Arc::clone(&self.shared.numbers);
+        state.finish(Some(Held::Claimed(numbers, number, Granted { ticket, messages })))
+    }
+
+    /// Hands messages over again that are still not answered for. What becomes of those that are
+    /// claimed only their number can know. Those whose number was disconnected fail, as it fails
+    /// what it has not handed over.
     fn recover(&self, messages: Vec<Outbound>, state: &mut Loaded) -> Result<(), StateLost> {
         let waiting = |message: &Outbound| state.core.hot.messages.contains(message.message_id);
         let messages = messages.into_iter().filter(waiting);
         let (messages, lost): (Vec<_>, Vec<_>) = messages
             .partition(|message| state.numbers.iter().any(|number| number.id == message.number));
-        self.shared.numbers.recover(messages);
-        let failed =
-            |message: Outbound| (message.origin, Settled::Failed(Failure::permanent(None)));
-        state.settle(self.shared.store.as_ref(), lost.into_iter().map(failed).collect())
+        let is_claimed =
+            |message: &Outbound| state.core.hot.messages.is_claimed(message.message_id);
+        let over = |message: Outbound| match is_claimed(&message) {
+            true => (message.origin, Settled::Unknown),
+            false => (message.origin, Settled::Failed(Failure::permanent(None))),
+        };
+        let lost = lost.into_iter().map(over).collect();
+        let (claimed, waiting) = messages.into_iter().partition(is_claimed);
+        self.shared.numbers.recover(waiting);
+        self.shared.numbers.doubt(claimed);
+        state.settle(self.shared.store.as_ref(), lost)
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.

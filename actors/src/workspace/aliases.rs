@@ -38,9 +38,7 @@ pub(super) fn learn(
     if phone == known_as || written_to(context, known_as)? == Some(phone) {
         return Ok(());
     }
-    if suppressions::has_opted_out(context, known_as)? {
-        suppressions::suppress(context, phone, suppressions::BY_MESSAGE)?;
-    }
+    suppressions::follow(context, phone, known_as)?;
     if let Some(at) = window::last(context, number, known_as)? {
         window::open(context, number, phone, at)?;
     }

@@ -170,8 +170,10 @@ impl Core {
     /// Takes what the channel said of a request's message. A message that is handed over again
     /// after a restart may be answered for twice; each payment is settled once.
     pub(crate) fn settle(&mut self, id: RequestId, settled: &Settled, effects: &mut Effects) {
-        if let Some(otp) = self.known(id).filter(|otp| otp.unsettled > 0) {
-            self.settle_known(otp, settled, effects);
+        match self.known(id) {
+            Some(otp) if otp.unsettled > 0 => self.settle_known(otp, settled, effects),
+            Some(otp) => self.settle_repeat(otp, settled, effects),
+            None => {}
         }
     }
 
@@ -190,13 +192,22 @@ impl Core {
             self.set_credits(refunded, effects);
             self.tell_failure(&otp, reason, effects);
         }
+        if delivery == Delivery::Unknown {
+            self.plan_repeat(otp.id, effects);
+        }
     }
 
     /// Notes what has expired and forgets what is long over. Returns whether there is more to do,
     /// which another call does.
     pub(crate) fn tick(&mut self, effects: &mut Effects) -> bool {
+        if self.repeat_due(effects) {
+            return true;
+        }
         for _ in 0..TICK_MAX {
-            let Some(slot) = self.hot.otps.take_due(self.hot.now()) else { return false };
+            let Some(slot) = self.hot.otps.take_due(self.hot.now()) else {
+                self.hot.forget_repeats();
+                return false;
+            };
             let otp = *self.hot.otps.at(slot);
             if otp.noted == OtpStatus::Active {
                 self.perform(Event::OtpExpired { id: otp.id }, effects);
@@ -229,6 +240,7 @@ impl Core {
             .map(|(_, otp)| otp)
             .filter(|otp| otp.is_unsent())
             .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
+            .chain(self.repeats_under_way())
             .collect()
     }
 
@@ -340,7 +352,7 @@ impl Core {
         Some(OtpSent { request_id: id, expires_at })
     }
 
-    fn outbound(&self, otp: &Otp, message_id: MessageId) -> Option<Outbound> {
+    pub(super) fn outbound(&self, otp: &Otp, message_id: MessageId) -> Option<Outbound> {
         let number = self.number?;
         let code_key = self.keys.of_version(otp.key_version)?.clone();
         Some(Outbound {

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 
 use crate::channel::Outbound;
 use crate::domain::{MessageId, NumberId};
-use crate::number::Numbers;
+use crate::number::{Granted, Numbers};
 use crate::store::writer::Group;
 
 use super::command::Answering;
@@ -33,6 +33,8 @@ pub(super) enum Held {
     Settled(Waiter, MessageStatus),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
+    /// A number may hand these over.
+    Claimed(Arc<Numbers>, NumberId, Granted),
     /// Somebody waits for everything before this to be durable.
     Barrier(tokio::sync::oneshot::Sender<()>),
 }
@@ -48,6 +50,7 @@ impl Held {
             Self::Answer(answer) => answer.release(),
             Self::Settled(waiter, status) => waiter.tell(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
+            Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
                 done.send(()).ok();
@@ -67,8 +70,8 @@ impl Held {
             Self::Read(reply, _) => reply.send(Err(why.into())),
             Self::Change(reply, _) => reply.send(Err(why.into())),
             Self::Answer(answer) => answer.fail(why),
-            // Dropping it tells that it did not come to be; the number goes on.
-            Self::Barrier(_) | Self::Disconnect(..) | Self::Settled(..) => {}
+            // Dropping it tells that it did not come to be; the number goes on, and asks again.
+            Self::Barrier(_) | Self::Disconnect(..) | Self::Claimed(..) | Self::Settled(..) => {}
         }
     }
 }
@@ -163,6 +166,7 @@ pub(super) fn refuse(message: WorkspaceMessage, why: Unavailable) {
         WorkspaceMessage::Configure(_, reply) => reply.send(Err(why.into())),
         WorkspaceMessage::Perform(errand) => errand.refuse(why),
         WorkspaceMessage::Settled(_)
+        | WorkspaceMessage::Claims(_)
         | WorkspaceMessage::Committed(..)
         | WorkspaceMessage::Tick
         | WorkspaceMessage::Barrier(_)

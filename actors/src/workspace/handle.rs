@@ -156,6 +156,15 @@ impl Workspace {
         self.read(super::log::last_sequence).await
     }
 
+    /// The sequence of the event of this id; of one that is kept no longer too, as far as can be
+    /// told. `None` when the workspace has had no such event.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn event_sequence(&self, id: EventId) -> Result<Option<u64>, Unavailable> {
+        self.read(move |store, of| super::log::sequence_of(store, of, id)).await
+    }
+
     /// What changes each time the event log has grown, for a stream of events.
     ///
     /// # Errors

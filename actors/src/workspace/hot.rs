@@ -12,11 +12,14 @@ use crate::domain::{Event, MessageId, RequestId, Timestamp};
 
 use super::otps::{Otp, OtpTable, Slot};
 use super::prefixes::PrefixCounts;
+use super::repeats::Repeats;
 use super::sends::SendLog;
-use super::unsent::UnsentMessages;
+use super::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 2;
+const SNAPSHOT_VERSION: u8 = 3;
+/// The first byte of one that knows neither claims nor repeats.
+const WITHOUT_CLAIMS: u8 = 2;
 /// The first byte of one that knows neither messages nor countries.
 const WITHOUT_MESSAGES: u8 = 1;
 
@@ -29,6 +32,7 @@ pub(crate) struct HotState {
     pub(super) sends: SendLog,
     pub(super) messages: UnsentMessages,
     pub(super) prefixes: PrefixCounts,
+    pub(super) repeats: Repeats,
 }
 
 impl HotState {
@@ -45,7 +49,18 @@ impl HotState {
     /// Forgets what is over by `latest`, for a snapshot.
     pub(crate) fn forget_until(&mut self, latest: Timestamp) {
         self.advance(latest);
+        self.forget_ended();
+    }
+
+    fn forget_ended(&mut self) {
         self.otps.forget_ended(self.now);
+        self.forget_repeats();
+    }
+
+    /// Forgets what is to be repeated of requests that are forgotten.
+    pub(super) fn forget_repeats(&mut self) {
+        let otps = &self.otps;
+        self.repeats.retain(|id| otps.find(id).is_some());
     }
 
     /// Moves to `now`, if that is later, and lets the windows roll.
@@ -86,9 +101,12 @@ impl HotState {
             | Event::OtpReported { id, .. } => self.change(id, event),
             Event::MessageQueued { id, give_up_at } => {
                 self.advance(id.timestamp());
-                self.messages.insert(id, give_up_at);
+                self.messages.insert(id, Unsent { give_up_at, claimed: false });
             }
             Event::MessageSettled { id } => self.messages.remove(id),
+            Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
+            Event::MessageReleased { id } => self.messages.set_claimed(id, false),
+            Event::OtpRepeat { id, repeat } => self.repeats.set(id, repeat),
         }
     }
 
@@ -105,6 +123,9 @@ impl HotState {
             Event::OtpSent { .. }
             | Event::MessageQueued { .. }
             | Event::MessageSettled { .. }
+            | Event::MessageClaimed { .. }
+            | Event::MessageReleased { .. }
+            | Event::OtpRepeat { .. }
             | Event::PumpingSuspected { .. } => {}
             Event::OtpResent { .. } => {
                 otp.delivery = Delivery::Queued;
@@ -139,7 +160,7 @@ impl HotState {
         for event in Event::decode_all(events) {
             self.play(&event?);
         }
-        self.otps.forget_ended(self.now);
+        self.forget_ended();
         Ok(())
     }
 
@@ -163,10 +184,12 @@ impl HotState {
         }
         let messages = self.messages.iter();
         out.extend_from_slice(&(messages.len() as u64).to_be_bytes());
-        for (id, give_up_at) in messages {
+        for (id, unsent) in messages {
             out.extend_from_slice(id.as_bytes());
-            out.extend_from_slice(&give_up_at.as_millis().to_be_bytes());
+            out.extend_from_slice(&unsent.give_up_at.as_millis().to_be_bytes());
+            out.push(unsent.claimed.into());
         }
+        self.repeats.encode_into(out);
         self.prefixes.encode_into(out);
     }
 
@@ -176,7 +199,7 @@ impl HotState {
     /// [`EventDecodeError`] when the bytes are not such a state of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, EventDecodeError> {
         let (version, mut rest) = bytes.split_first().ok_or(EventDecodeError)?;
-        if ![SNAPSHOT_VERSION, WITHOUT_MESSAGES].contains(version) {
+        if ![SNAPSHOT_VERSION, WITHOUT_CLAIMS, WITHOUT_MESSAGES].contains(version) {
             return Err(EventDecodeError);
         }
         let now = Timestamp::from_millis(take_u64(&mut rest)?);
@@ -201,7 +224,11 @@ impl HotState {
             let (id, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
             rest = after;
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
-            state.messages.insert(MessageId::from_bytes(*id), give_up_at);
+            let claimed = *version != WITHOUT_CLAIMS && take_bool(&mut rest)?;
+            state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
+        }
+        if *version == SNAPSHOT_VERSION {
+            state.repeats = Repeats::take_from(&mut rest)?;
         }
         if *version != WITHOUT_MESSAGES {
             state.prefixes = PrefixCounts::take_from(&mut rest)?;
@@ -220,6 +247,16 @@ impl HotState {
             return None;
         }
         self.sends.wait_for_phone(self.now, phone, limit, window, |slot| self.otps.at(slot).phone)
+    }
+}
+
+fn take_bool(bytes: &mut &[u8]) -> Result<bool, EventDecodeError> {
+    let (byte, rest) = bytes.split_first().ok_or(EventDecodeError)?;
+    *bytes = rest;
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(EventDecodeError),
     }
 }
 

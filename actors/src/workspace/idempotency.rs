@@ -15,7 +15,9 @@ use crate::domain::{Timestamp, WorkspaceId};
 use crate::store::Table;
 
 use super::command::{Command, Context};
+use super::handle::Workspace;
 use super::messages::{Unavailable, UnavailableReason};
+use super::view::unreadable;
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -41,6 +43,8 @@ pub enum Route {
     CreateBroadcast,
     /// Making a contact.
     CreateContact,
+    /// Making many contacts.
+    CreateContacts,
 }
 
 impl IdempotencyKey {
@@ -48,6 +52,13 @@ impl IdempotencyKey {
     #[must_use]
     pub fn new(route: Route, key: &str, body: &[u8]) -> Self {
         Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
+    }
+
+    /// The key of one of several commands that a request consists of.
+    pub(super) fn part(&self, number: usize) -> Self {
+        let mut key = Sha256::new_with_prefix(self.key);
+        key.update((number as u64).to_be_bytes());
+        Self { key: key.finalize().into(), ..*self }
     }
 
     /// The key of the record that holds the answer.
@@ -100,6 +111,35 @@ struct Record {
     answer: Vec<u8>,
 }
 
+impl Record {
+    /// Whether the answer is still to be given to who comes with the key.
+    fn holds<E>(&self, key: &IdempotencyKey, now: Timestamp) -> Result<bool, IdempotentError<E>> {
+        match self.at.plus(KEPT) > now {
+            false => Ok(false),
+            true if self.fingerprint == key.fingerprint => Ok(true),
+            true => Err(IdempotentError::Mismatch),
+        }
+    }
+}
+
+impl Workspace {
+    /// The answer that is committed under the key, for a command that needs much before it can be
+    /// asked for; the command itself looks again.
+    pub(super) fn answered_before<T: DeserializeOwned, E: From<Unavailable>>(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<T>, IdempotentError<E>> {
+        let of_key = key.record_key(self.id());
+        let stored = self.shared.store.get(Table::Idempotency, &of_key).map_err(unreadable)?;
+        let Some(stored) = stored else { return Ok(None) };
+        let record: Record = decoded(&stored)?;
+        match record.holds(key, self.shared.clock.now())? {
+            true => Ok(Some(decoded(&record.answer)?)),
+            false => Ok(None),
+        }
+    }
+}
+
 /// A command under a key.
 pub(crate) struct Idempotent<C> {
     pub(crate) key: Option<IdempotencyKey>,
@@ -143,11 +183,8 @@ fn known<T: DeserializeOwned, E: From<Unavailable>>(
 ) -> Result<Option<T>, IdempotentError<E>> {
     let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(None) };
     let record: Record = decoded(&record)?;
-    if record.at.plus(KEPT) <= context.now() {
+    if !record.holds(key, context.now())? {
         return Ok(None);
-    }
-    if record.fingerprint != key.fingerprint {
-        return Err(IdempotentError::Mismatch);
     }
     let is_waited_for = context.waiters.wait_for(record_key);
     if is_waited_for || context.is_pending(Table::Idempotency, record_key) {

@@ -58,13 +58,13 @@ pub(super) fn take(
 fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
     let Received { number, at, inbound, .. } = *received;
     let Writer { phone, other } = aliases::writer(context, inbound.from)?;
-    for phone in other.into_iter().chain([phone]) {
-        window::open(context, number, phone, at)?;
-        apply_opt_out(context, phone, &inbound.text)?;
-    }
     let inbound = &Inbound { from: phone, ..inbound.clone() };
     let received = &Received { inbound, ..*received };
     let conversation = conversations::received(context, received.id, inbound, at)?;
+    for phone in other.into_iter().chain([phone]) {
+        window::open(context, number, phone, at)?;
+        apply_opt_out(context, phone, &inbound.text, at)?;
+    }
     context.effects.tell(context.now(), event(received, &conversation));
     Ok(())
 }

@@ -216,14 +216,16 @@ impl Loaded {
         self.finish(None)
     }
 
-    /// Fails messages whose life is long over and that no number has. Returns whether there may be
+    /// Ends messages whose life is long over and that no number has. Returns whether there may be
     /// more.
     pub(super) fn give_up_overdue(&mut self, store: &dyn Store) -> bool {
         let overdue = self.core.hot.messages.overdue(self.core.now(), OVERDUE_MAX);
         let more = overdue.len() == OVERDUE_MAX;
         let mut context = self.context(store);
         for id in overdue {
-            if message::settle(&mut context, id, &Settled::NotSentInTime).is_err() {
+            let claimed = context.core.hot.messages.is_claimed(id);
+            let settled = if claimed { Settled::Unknown } else { Settled::NotSentInTime };
+            if message::settle(&mut context, id, &settled).is_err() {
                 // A later tick finds it again.
                 return false;
             }

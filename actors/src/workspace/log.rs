@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::domain::{LogEntry, WorkspaceId};
+use crate::domain::{EventId, LogEntry, WorkspaceId};
 use crate::store::events::{event_log_prefix, scan_event_log};
 use crate::store::{Direction, Store, StoreError, Table};
 
@@ -32,6 +32,24 @@ pub(crate) fn read(
         ControlFlow::Continue(())
     })?;
     damage.map_or(Ok(()), Err)
+}
+
+/// The sequence of the event of this id, if the log has it, or had it before it was cut off there.
+pub(crate) fn sequence_of(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    id: EventId,
+) -> Result<Option<u64>, StoreError> {
+    let sequence = LogEntry::sequence_of(id);
+    let mut known = None;
+    if sequence > 0 {
+        read(store, workspace, sequence - 1, &mut |at, entry| {
+            let is_it = at != sequence || entry.id(workspace, at) == id;
+            known = is_it.then_some(sequence);
+            false
+        })?;
+    }
+    Ok(known)
 }
 
 /// The sequence of the newest entry; 0 when there is none.

@@ -7,6 +7,7 @@ pub(crate) mod actor;
 mod aliases;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
+mod claims;
 pub(crate) mod command;
 mod configure;
 mod contacts;
@@ -30,6 +31,7 @@ mod otps;
 mod prefixes;
 mod receive;
 pub(crate) mod records;
+mod repeats;
 mod reported;
 mod retention;
 mod sends;
@@ -48,8 +50,9 @@ mod tests;
 #[cfg(test)]
 pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
-    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
-    NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
+    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, UpdateContactError,
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,

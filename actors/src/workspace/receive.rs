@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::channel::Origin;
-use crate::channel::callback::{Callback, Inbound, StatusUpdate, TemplateUpdate};
+use crate::channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
+use crate::channel::{Failure, FailureClass, Origin};
 use crate::domain::NumberId;
 
 use super::command::{Command, Context};
@@ -32,7 +32,11 @@ impl Workspace {
         let templates = templates.into_iter().map(Item::Template);
         let mut rest: VecDeque<_> = reports.chain(inbound).chain(templates).collect();
         while !rest.is_empty() {
-            rest = self.perform(Take(rest)).await?;
+            let taken = self.perform(Take(rest)).await?;
+            if let Some(fault) = taken.fault {
+                self.shared.numbers.fault(number, fault);
+            }
+            rest = taken.rest;
         }
         Ok(())
     }
@@ -45,27 +49,45 @@ enum Item {
     Template(TemplateUpdate),
 }
 
-/// Takes up items from the front, as many as fit in a commit; gives back the others.
+/// Takes up items from the front, as many as fit in a commit.
 struct Take(VecDeque<Item>);
 
+/// What that leaves.
+struct Taken {
+    /// The other items.
+    rest: VecDeque<Item>,
+    /// Why the number's account cannot send, if one of the reports says so and is news.
+    fault: Option<Failure>,
+}
+
 impl Command for Take {
-    type Answer = VecDeque<Item>;
+    type Answer = Taken;
     type Error = Unavailable;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<VecDeque<Item>, Unavailable> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
         let Self(mut items) = self;
+        let mut fault = None;
         for _ in 0..ITEMS_MAX {
             if context.effects.log.len() > LOG_BYTES_MAX {
                 break;
             }
             match items.pop_front() {
-                Some(Item::Report(number, it)) => report(context, number, &it)?,
+                Some(Item::Report(number, it)) => {
+                    let told = context.effects.log_count;
+                    report(context, number, &it)?;
+                    if let Progress::Failed(failure) = it.status
+                        && failure.class == FailureClass::Account
+                        && context.effects.log_count > told
+                    {
+                        fault = Some(failure);
+                    }
+                }
                 Some(Item::Inbound(number, it)) => inbound::take(context, number, &it)?,
                 Some(Item::Template(update)) => apply_template_update(context, &update)?,
                 None => break,
             }
         }
-        Ok(items)
+        Ok(Taken { rest: items, fault })
     }
 }
 

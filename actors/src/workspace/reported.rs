@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::channel::callback::Progress;
-use crate::domain::event::{Delivery, OtpFailure};
+use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
 use crate::domain::{Event, EventKind, PublicEvent, RequestId};
 
 use super::core::{Core, Settled};
@@ -16,6 +16,8 @@ impl Core {
     pub(super) fn report(&mut self, id: RequestId, progress: &Progress, effects: &mut Effects) {
         let Some(otp) = self.known(id) else { return };
         let waits = otp.unsettled > 0 && otp.delivery == Delivery::Queued;
+        // Who has entered the code has got it.
+        let got = otp.noted == OtpStatus::Verified;
         let delivery = match (progress, otp.delivery) {
             (_, Delivery::Read | Delivery::Failed) => return,
             (Progress::Read, _) => Delivery::Read,
@@ -24,10 +26,14 @@ impl Core {
             (Progress::Sent, Delivery::Unknown) => Delivery::Sent,
             // The number's own answer says so too.
             (Progress::Sent, _) => return,
+            (Progress::Failed(_), _) if got => return,
             (Progress::Failed(failure), _) if waits => {
                 return self.settle(id, &Settled::Failed(failure.clone()), effects);
             }
             (Progress::Failed(failure), _) => {
+                // It was taken and paid for; from here on it has failed, so it is paid back once.
+                let refunded = self.credits.saturating_add(self.rules.prices.otp);
+                self.set_credits(refunded, effects);
                 let reason = OtpFailure::Channel { error_code: failure.code };
                 self.tell_failure(&otp, reason, effects);
                 Delivery::Failed

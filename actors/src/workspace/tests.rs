@@ -1,5 +1,7 @@
 //! The rules of a workspace, without a runtime: each test says what time it is.
 
+mod claims;
+mod repeats;
 mod replay;
 mod resend;
 mod send;
@@ -31,6 +33,8 @@ use super::messages::{
 };
 use super::otps::Otp;
 use super::prefixes::PrefixCount;
+use super::unsent::Unsent;
+use crate::domain::event::Repeat;
 
 /// When every test begins.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -58,7 +62,8 @@ struct Image {
     otps: Vec<Otp>,
     sends: Vec<(Timestamp, RequestId)>,
     prefixes: Vec<(u16, PrefixCount)>,
-    messages: Vec<(MessageId, Timestamp)>,
+    messages: Vec<(MessageId, Unsent)>,
+    repeats: Vec<(RequestId, Repeat)>,
 }
 
 fn image(hot: &HotState) -> Image {
@@ -67,7 +72,7 @@ fn image(hot: &HotState) -> Image {
     assert_eq!(otps.len(), hot.otps.len());
     let sends = hot.sends.iter().map(|(at, slot)| (at, hot.otps.at(slot).id)).collect();
     let (prefixes, messages) = (hot.prefixes.all(hot.now()), hot.messages.iter().collect());
-    Image { otps, sends, prefixes, messages }
+    Image { otps, sends, prefixes, messages, repeats: hot.repeats.iter().collect() }
 }
 
 fn phone(number: u32) -> Phone {
@@ -234,6 +239,8 @@ impl Bench {
     fn known(&self, hot: &HotState) -> Image {
         let mut image = image(hot);
         image.otps.retain(|otp| otp.forgotten_at() > self.now);
+        let is_known = |id: &RequestId| image.otps.iter().any(|otp| otp.id == *id);
+        image.repeats.retain(|(id, _)| is_known(id));
         image
     }
 

@@ -8,7 +8,7 @@ use crate::random;
 use crate::sealed::Sealed;
 use crate::store::{Store, Table};
 use crate::webhook::delivery::DisabledReason;
-use crate::webhook::endpoint::{Endpoint, ROTATION, WebhookInfo, WebhookSettings, seal};
+use crate::webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
 use crate::webhook::guard::WebhookUrlError;
 use crate::webhook::records::{self, Cursor, Delivery};
 use crate::webhook::replay::{Replay, ReplayError};
@@ -55,7 +55,7 @@ pub struct WebhookChange {
     pub enabled: Option<bool>,
     /// Most deliveries in a second; `Some(None)` lifts the limit.
     pub rate_limit_per_second: Option<Option<std::num::NonZeroU32>>,
-    /// Whether each delivery waits for the one before to come to an end.
+    /// Whether each delivery waits for those before it about the same contact to come to an end.
     pub ordered: Option<bool>,
     /// Whether events are delivered as an array.
     pub batch: Option<bool>,
@@ -96,7 +96,8 @@ impl Workspace {
         all.into_iter().find(|info| info.id == id).ok_or(WebhookError::NotFound)
     }
 
-    /// Changes an endpoint. Enabled again, it goes on where it stood.
+    /// Changes an endpoint. Enabled again, it goes on where it stood; so it does at another
+    /// address, where earlier failures do not count.
     ///
     /// # Errors
     /// [`WebhookError`]: there is none, its address is not allowed, or not now.
@@ -245,7 +246,7 @@ impl Command for CreateWebhook {
             updated_at: now,
             enabled_at: now,
             secret: self.secret,
-            previous_secret: None,
+            previous_secrets: Vec::new(),
         };
         let info = endpoint.info();
         endpoints.push(endpoint);
@@ -273,6 +274,10 @@ impl Command for UpdateWebhook {
             if change.enabled == Some(true) && !settings.enabled {
                 endpoint.enabled_at = now;
                 endpoint.disabled_reason = None;
+            }
+            if change.url.as_ref().is_some_and(|url| *url != settings.url) {
+                // What the one before did is not held against it.
+                endpoint.enabled_at = now;
             }
             set(&mut settings.url, change.url);
             set(&mut settings.events, change.events);
@@ -326,8 +331,7 @@ impl Command for RotateSecret {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<WebhookInfo, WebhookError> {
         context.with_endpoint(self.id, |endpoint, now| {
-            let before = std::mem::replace(&mut endpoint.secret, self.secret);
-            endpoint.previous_secret = Some((before, now.plus(ROTATION)));
+            endpoint.rotate(self.secret, now);
             WebhookInfo { updated_at: now, ..endpoint.info() }
         })
     }

@@ -16,7 +16,7 @@ use crate::http::reply::Reply;
     operation_id = "pauseBroadcast",
     tag = "Messaging",
     summary = "Hold a broadcast",
-    description = "Nothing more of it is begun; what is with the number already still goes out.",
+    description = "Nothing more of it is handed to the channel; what the channel has already it keeps.",
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It is paused", body = BroadcastRow))
 )]
@@ -32,6 +32,7 @@ pub(crate) async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "resumeBroadcast",
     tag = "Messaging",
     summary = "Go on with a paused broadcast",
+    description = "Answers 422 `TEMPLATE_NOT_APPROVED` while its template may not be sent.",
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It goes on", body = BroadcastRow))
 )]
@@ -47,7 +48,7 @@ pub(crate) async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "cancelBroadcast",
     tag = "Messaging",
     summary = "Stop a broadcast for good",
-    description = "What is not with the number yet is not sent, and its credits are given back.",
+    description = "What the channel does not have yet is not sent, and its credits are given back.",
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It is cancelled", body = BroadcastRow))
 )]
@@ -64,7 +65,7 @@ pub(crate) async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
     tag = "Messaging",
     summary = "Send again to those that failed",
     description = "Makes a new broadcast to the recipients whose messages failed, of one that is \
-                   over. Answers 409 when there are none.",
+                   over. Answers 409 when there are none, and when that was done before.",
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "The new broadcast", body = BroadcastMadeAnswer))
 )]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use postrider_actors::domain::{Scope, SegmentId, Timestamp};
 use postrider_actors::{Audience, BroadcastMade, BroadcastPolicy, Caller, NewBroadcast, Route};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::recipients::Recipients;
@@ -16,6 +17,8 @@ use crate::http::segments::NO_SUCH_SEGMENT;
 
 /// Most characters of a broadcast's name.
 const NAME_CHARS_MAX: usize = 200;
+/// Most bytes of the parameters that all messages have.
+const COMPONENTS_BYTES_MAX: usize = 65_536;
 
 /// A broadcast to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -46,8 +49,9 @@ pub(crate) struct NewBroadcastBody<'a> {
     #[schema(format = DateTime, example = "2030-01-31T09:30:00Z")]
     schedule_at: Option<Cow<'a, str>>,
     /// Parameters of all messages, as the channel's `components` of a template message.
+    #[serde(borrow)]
     #[schema(value_type = Option<Vec<Object>>)]
-    components: Option<Vec<serde_json::Value>>,
+    components: Option<&'a RawValue>,
     /// What becomes of messages whose outcome a crash has swallowed: `at_most_once` (they stay
     /// `unknown`) or `at_least_once` (they are sent again).
     #[serde(borrow)]
@@ -93,17 +97,26 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
     responses((status = 200, description = "Durable", body = BroadcastMadeAnswer))
 )]
 pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+    // Each may need a multiple of its body's memory for a while.
+    let turn = Arc::clone(&call.edge.broadcast_turns).acquire_owned().await;
+    let turn = turn.map_err(|_| ApiError::internal())?;
     // A body of a million recipients takes a while to read.
     let read = tokio::task::spawn_blocking(move || {
         let (new, segment) = new_broadcast(call.json()?)?;
         let key = call.idempotency_key(Route::CreateBroadcast)?;
-        Ok::<_, ApiError>((call, new, segment, key))
+        Ok::<_, ApiError>((call, new, segment, key, turn))
     });
-    let (call, mut new, segment, key) = read.await.map_err(|_| ApiError::internal())??;
+    let (call, mut new, segment, key, turn) = read.await.map_err(|_| ApiError::internal())??;
+    let workspace = &call.caller.workspace;
+    let before = key.as_ref().map(|key| workspace.broadcast_made_before(key)).transpose()?;
+    if let Some(made) = before.flatten() {
+        return Ok(Reply::ok(&BroadcastMadeAnswer::from(made)).replayed(true));
+    }
     if let Some(segment) = segment {
         new.audience = members(&call, segment).await?;
     }
     let made = call.caller.workspace.create_broadcast(new, key).await?;
+    drop(turn);
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made.answer)).replayed(made.replayed))
 }
 
@@ -120,6 +133,17 @@ async fn members(call: &Call<Arc<Caller>>, segment: SegmentId) -> Result<Audienc
         return Err(ApiError::field("segment_id", "must name a segment with phones in it"));
     }
     Ok(audience)
+}
+
+/// The parameters that all messages have. They are small, or not read.
+fn components(text: &RawValue) -> Result<Vec<serde_json::Value>, ApiError> {
+    if text.get().len() > COMPONENTS_BYTES_MAX {
+        let rule = format_args!("must have at most {COMPONENTS_BYTES_MAX} bytes");
+        return Err(ApiError::field("components", rule));
+    }
+    let components: Option<_> = serde_json::from_str(text.get())
+        .map_err(|_| ApiError::field("components", "must be a list"))?;
+    Ok(components.unwrap_or_default())
 }
 
 /// The broadcast that a body asks for; its audience is still empty when it is a segment's.
@@ -164,7 +188,7 @@ fn new_broadcast(
         name: body.name.into(),
         template: body.template_name.into(),
         language: body.language.unwrap_or(Cow::Borrowed("en")).into(),
-        components: body.components.unwrap_or_default(),
+        components: body.components.map(components).transpose()?.unwrap_or_default(),
         audience,
         schedule_at,
         policy,

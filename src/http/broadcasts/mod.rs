@@ -48,6 +48,7 @@ impl From<CreateBroadcastError> for ApiError {
                 "recipients",
                 format_args!("must have variables that fit the template: of {phone}, {misfit}"),
             ),
+            CreateBroadcastError::Retried(_) => Self::new(Code::Conflict, message),
             CreateBroadcastError::Template(error) => unusable(error, ""),
             CreateBroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
             CreateBroadcastError::InsufficientCredits { .. } => {
@@ -66,6 +67,7 @@ impl From<BroadcastError> for ApiError {
             BroadcastError::WrongState(_) | BroadcastError::NothingFailed => {
                 Self::new(Code::Conflict, message)
             }
+            BroadcastError::Template(error) => unusable(error, ""),
             BroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
             BroadcastError::Unavailable(error) => error.into(),
         }

@@ -1,18 +1,21 @@
 //! The recipients in a body: read one by one into eight bytes each, so that a million of them are
 //! never a million texts.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use postrider_actors::domain::Phone;
 use postrider_actors::{Audience, Variables};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess};
 use serde::de::{Error, Visitor};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::http::error::ApiError;
 
 /// Most bad recipients that a refusal names.
 const BAD_MAX: usize = 20;
+/// Most variables of a recipient: no template has as many places.
+const VARIABLES_MAX: usize = 100;
 
 /// The recipients of a body, good and bad.
 #[derive(Debug, Default)]
@@ -146,32 +149,65 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let (mut to, mut variables) = (Value::Null, Value::Null);
-        while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+        // Not read before it is known what it must be: it may be anything, of any size.
+        let (mut to, mut variables) = (None::<&RawValue>, None::<&RawValue>);
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             match &*name {
-                "to" => to = map.next_value()?,
-                "variables" => variables = map.next_value()?,
+                "to" => to = Some(map.next_value()?),
+                "variables" => variables = Some(map.next_value()?),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         let path = format!("recipients[{}]", self.index);
-        match (to.as_str(), texts(&variables)) {
-            (Some(to), Some(variables)) => self.add(to, variables),
+        let to = to.and_then(|to| serde_json::from_str::<Cow<'_, str>>(to.get()).ok());
+        match (to, texts(variables)) {
+            (Some(to), Some(variables)) => self.add(&to, variables),
             (None, _) => self.recipients.refuse(format!("{path}.to"), "must be a phone"),
             (_, None) => {
-                self.recipients.refuse(format!("{path}.variables"), "must be a list of texts");
+                let rule = format_args!("must be a list of at most {VARIABLES_MAX} texts");
+                self.recipients.refuse(format!("{path}.variables"), rule);
             }
         }
         Ok(())
     }
 }
 
-/// The texts of a list; none where there is no list.
-fn texts(value: &Value) -> Option<Variables> {
-    match value {
-        Value::Null => Some(Variables::default()),
-        Value::Array(values) => values.iter().map(|value| value.as_str().map(Box::from)).collect(),
-        _ => None,
+/// The texts of a list that is not too long; none where there is no list.
+fn texts(list: Option<&RawValue>) -> Option<Variables> {
+    struct Few(Vec<Box<str>>);
+
+    impl<'de> Deserialize<'de> for Few {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_seq(FewTexts).map(Self)
+        }
+    }
+
+    let few: Option<Few> = match list {
+        None => None,
+        Some(list) => serde_json::from_str(list.get()).ok()?,
+    };
+    Some(few.map_or_else(Variables::default, |few| few.0.into()))
+}
+
+/// Reads a list of texts, and gives up where it gets too long.
+struct FewTexts;
+
+impl<'de> Visitor<'de> for FewTexts {
+    type Value = Vec<Box<str>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of texts")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = list.next_element::<Cow<'de, str>>()? {
+            if texts.len() == VARIABLES_MAX {
+                return Err(A::Error::custom("the list is too long"));
+            }
+            texts.push(text.into());
+        }
+        Ok(texts)
     }
 }
 
@@ -208,12 +244,25 @@ mod tests {
             (r#"[{"to": "x"}]"#, "`recipients[0]` must be in E.164"),
             (
                 r#"[{"to": "+15550123456", "variables": [7]}]"#,
-                "`recipients[0].variables` must be a list of texts",
+                "`recipients[0].variables` must be a list of at most 100 texts",
+            ),
+            (r#"[{"to": [[], {"a": 1}]}]"#, "`recipients[0].to` must be a phone"),
+            (
+                r#"[{"to": "+15550123456", "variables": {"a": []}}]"#,
+                "`recipients[0].variables` must be a list of at most 100 texts",
             ),
         ] {
             let message = read(bad).unwrap_err();
             assert!(message.starts_with(expected), "{bad}: {message}");
         }
+        let with = |count| {
+            let variables = vec![r#""""#; count].join(",");
+            read(&format!(r#"[{{"to": "+15550123456", "variables": [{variables}]}}]"#))
+        };
+        assert_eq!(with(100), Ok(1));
+        assert!(with(101).unwrap_err().ends_with("must be a list of at most 100 texts"));
+        let null = r#"[{"to": "+15550123456", "variables": null}]"#;
+        assert_eq!(read(null), Ok(1));
         let many = format!("[{}]", vec![r#""x""#; 25].join(","));
         let message = read(&many).unwrap_err();
         assert!(message.contains("`recipients[19]`") && !message.contains("`recipients[20]`"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::server::Answer;
-use super::{Accepted, KEPT, Request, Scripted, Shared, callbacks};
+use super::{Accepted, Again, KEPT, Request, Scripted, Shared, callbacks};
 
 /// A refusal in the form of the channel.
 pub(super) fn error(status: u16, code: u32) -> Answer {
@@ -87,7 +87,12 @@ impl Shared {
         state.accepted_count += 1;
         let opaque = body["biz_opaque_callback_data"].as_str().unwrap_or_default().to_owned();
         *state.by_recipient.entry(to.clone()).or_default() += 1;
-        *state.by_opaque.entry(opaque.clone()).or_default() += 1;
+        let (times, last) = state.by_opaque.entry(opaque.clone()).or_default();
+        let (before, at) = (std::mem::replace(last, state.accepted_count), state.accepted_count);
+        *times += 1;
+        if *times > 1 {
+            state.again.push(Again { opaque: opaque.clone(), before, at });
+        }
         let id = format!("wamid.fake{}", state.accepted_count);
         let accepted = Accepted { id, to, opaque, body };
         keep(&mut state.accepted);

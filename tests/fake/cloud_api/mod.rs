@@ -57,6 +57,17 @@ pub struct Accepted {
     pub body: Value,
 }
 
+/// A message that was taken once more.
+#[derive(Debug, Clone)]
+pub struct Again {
+    /// The sender's own id.
+    pub opaque: String,
+    /// How many messages had been taken with the one before it.
+    pub before: u64,
+    /// How many had been taken with this one.
+    pub at: u64,
+}
+
 /// A request for a message.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -93,7 +104,9 @@ struct State {
     accepted: Vec<Accepted>,
     accepted_count: u64,
     by_recipient: HashMap<String, u32>,
-    by_opaque: HashMap<String, u32>,
+    /// How many were taken, and as the how many-th the last one.
+    by_opaque: HashMap<String, (u32, u64)>,
+    again: Vec<Again>,
     templates: Vec<Value>,
     callbacks: Option<Callbacks>,
     /// HTTP statuses that callbacks were answered with; 0 for none.
@@ -197,12 +210,17 @@ impl FakeCloudApi {
 
     /// Messages with the sender's own id that were taken: more than one is one too many.
     pub fn accepted_of(&self, opaque: &str) -> u32 {
-        self.state(|state| state.by_opaque.get(opaque).copied().unwrap_or_default())
+        self.state(|state| state.by_opaque.get(opaque).map_or(0, |(times, _)| *times))
     }
 
     /// The most that were taken with one id of the sender's.
     pub fn most_of_one(&self) -> u32 {
-        self.state(|state| state.by_opaque.values().copied().max().unwrap_or_default())
+        self.state(|state| state.by_opaque.values().map(|(times, _)| *times).max().unwrap_or(0))
+    }
+
+    /// Messages that were taken more than once: each time but the first.
+    pub fn taken_again(&self) -> Vec<Again> {
+        self.state(|state| state.again.clone())
     }
 
     /// The account's templates, in the form of [`template`].

@@ -1,30 +1,128 @@
-//! `kill -9` during a broadcast, with a provider that counts what it takes.
+//! `kill -9` and SIGSTOP during broadcasts, with a provider that counts what it takes.
 
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use postrider_actors::domain::MessageId;
+use rand::RngExt;
 use serde_json::{Value, json};
 
 use crate::fake::FakeCloudApi;
 
 use super::client::{Answer, Client, Outcome};
-use super::process::Process;
+use super::process::{Process, signal, wait_for};
 
-const RECIPIENTS: u64 = 10_000;
-const KILLS: u64 = 3;
+/// Recipients of both broadcasts together; more are wanted by this variable.
+const RECIPIENTS: usize = 100_000;
+const RECIPIENTS_VARIABLE: &str = "POSTRIDER_TEST_BROADCAST_RECIPIENTS";
+const KILLS: usize = 10;
+/// What may be with the number, or not be noted, at one moment: of each broadcast.
+const UNCERTAIN: usize = 1500;
+/// Longer than any wait of the server's for the channel, which is a second here.
+const STANDSTILL: Duration = Duration::from_secs(4);
 const PATH: &str = "/v1/messaging/broadcasts";
-const ACME: &str = "/admin/v1/workspaces/acme";
+pub const ACME: &str = "/admin/v1/workspaces/acme";
 
-async fn made(client: &mut Client, path: &str, body: Value) -> Value {
+/// A server that sends through a fake, and dies now and then.
+struct Sender<'a> {
+    fake: FakeCloudApi,
+    directory: &'a Path,
+    process: Option<Process>,
+    /// How many messages the fake had taken, each time that the server was stopped or killed.
+    moments: Vec<u64>,
+    key: String,
+}
+
+impl<'a> Sender<'a> {
+    async fn start(directory: &'a Path, credits: u64) -> Self {
+        let (fake, moments, key) = (FakeCloudApi::start(), Vec::new(), String::new());
+        let mut sender = Self { fake, directory, process: None, moments, key };
+        sender.begin();
+        sender.key = prepare(sender.process(), credits).await;
+        sender
+    }
+
+    fn begin(&mut self) {
+        let base_url = self.fake.base_url();
+        let settings = [
+            ("CLOUD_API__BASE_URL", base_url.as_str()),
+            ("CLOUD_API__TIMEOUT_SECONDS", "1"),
+            ("CLOUD_API__CONNECT_TIMEOUT_SECONDS", "1"),
+            ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
+        ];
+        self.process = Some(Process::start_with(self.directory, &settings));
+    }
+
+    fn process(&self) -> &Process {
+        self.process.as_ref().unwrap()
+    }
+
+    fn api(&self) -> Client {
+        Client::new(self.process().address(), &self.key)
+    }
+
+    /// Waits until the fake has taken so many.
+    fn until_taken(&self, count: u64) {
+        let taken = || (self.fake.accepted_count() >= count).then_some(());
+        wait_for("enough messages", taken);
+    }
+
+    fn kill(&mut self) {
+        self.process.take().unwrap().kill();
+        self.moments.push(self.fake.accepted_count());
+        self.begin();
+    }
+
+    /// Holds the process past all of its waits.
+    async fn stand_still(&mut self) {
+        signal(self.process().id(), "STOP");
+        tokio::time::sleep(STANDSTILL).await;
+        self.moments.push(self.fake.accepted_count());
+        signal(self.process().id(), "CONT");
+    }
+
+    /// Waits until a broadcast has ended.
+    async fn ended(&self, path: &str) -> Value {
+        let mut api = self.api();
+        loop {
+            let found = api.fetch(path).await;
+            if found["status"] == "completed" {
+                return found;
+            }
+            assert!(["queued", "sending"].contains(&found["status"].as_str().unwrap()), "{found}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// The places of a broadcast's recipients with this status.
+    async fn places(&self, path: &str, status: &str) -> HashSet<usize> {
+        let (mut api, mut places) = (self.api(), HashSet::new());
+        for page in 1.. {
+            let rows = format!("{path}/recipients?status={status}&limit=200&page={page}");
+            let rows = api.fetch(&rows).await["data"].as_array().unwrap().clone();
+            if rows.is_empty() {
+                break;
+            }
+            places.extend(rows.iter().map(|row| place(row["message_id"].as_str().unwrap())));
+        }
+        places
+    }
+}
+
+pub async fn made(client: &mut Client, path: &str, body: Value) -> Value {
     match client.post(path, &body).await {
         Outcome::Answered(Answer { status: 200 | 201, body, .. }) => body,
         other => panic!("{path}: {other:?}"),
     }
 }
 
-/// Makes a workspace that sends through the fake; gives its key.
-async fn prepare(process: &Process) -> String {
+/// Makes a workspace that sends through the fake and can pay for so many; gives its key.
+pub async fn prepare(process: &Process, credits: u64) -> String {
     let mut admin = process.admin();
     let acme = json!({"id": "acme", "name": "Acme"});
     made(&mut admin, "/admin/v1/workspaces", acme).await;
-    made(&mut admin, &format!("{ACME}/credits"), json!({"add": RECIPIENTS})).await;
+    made(&mut admin, &format!("{ACME}/credits"), json!({"add": credits})).await;
     let mut number = crate::cloud_api::number();
     number["messages_per_second"] = 0.into();
     made(&mut admin, &format!("{ACME}/numbers"), number).await;
@@ -37,41 +135,66 @@ async fn prepare(process: &Process) -> String {
     key["key"].as_str().unwrap().to_owned()
 }
 
+async fn create(api: &mut Client, policy: &str, recipients: usize) -> String {
+    let phones: Vec<_> = (0..recipients).map(|number| format!("+1555{number:07}")).collect();
+    let sale = json!({
+        "name": "Sale", "template_name": "sale", "recipients": phones, "policy": policy,
+    });
+    let sale = made(api, PATH, sale).await;
+    format!("{PATH}/{}", sale["broadcast_id"].as_str().unwrap())
+}
+
+/// A recipient's place, which the last four bytes of its message's id are.
+fn place(message_id: &str) -> usize {
+    let id: MessageId = message_id.parse().unwrap();
+    u32::from_be_bytes(id.as_bytes()[12..].try_into().unwrap()) as usize
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broadcast_goes_on_after_kill_9_and_sends_nothing_twice() {
+async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
+    let all = std::env::var(RECIPIENTS_VARIABLE);
+    let all = all.map_or(RECIPIENTS, |wanted| wanted.parse().expect("a number of recipients"));
+    let half = all / 2;
     let dir = tempfile::tempdir().unwrap();
-    let fake = FakeCloudApi::start();
-    let base_url = fake.base_url();
-    let settings =
-        [("CLOUD_API__BASE_URL", base_url.as_str()), ("LIMITS__KEY_REQUESTS_PER_HOUR", "0")];
-    let mut process = Process::start_with(dir.path(), &settings);
-    let key = prepare(&process).await;
-    let mut api = Client::new(process.address(), &key);
-    let phones: Vec<_> = (0..RECIPIENTS).map(|number| format!("+1555{number:07}")).collect();
-    let sale = json!({"name": "Sale", "template_name": "sale", "recipients": phones});
-    let sale = made(&mut api, PATH, sale).await;
-    let path = format!("{PATH}/{}", sale["broadcast_id"].as_str().unwrap());
-    for kill in 1..=KILLS {
-        while fake.accepted_count() < kill * RECIPIENTS / 8 {
-            tokio::task::yield_now().await;
+    let mut sender = Sender::start(dir.path(), 2 * half as u64).await;
+    let mut api = sender.api();
+    let once = create(&mut api, "at_most_once", half).await;
+    let again = create(&mut api, "at_least_once", half).await;
+    let mut rng = rand::rng();
+    let share = u64::try_from(all * 7 / 10).unwrap();
+    let mut when: Vec<_> = (0..=KILLS).map(|_| rng.random_range(0..share)).collect();
+    when.sort_unstable();
+    for (turn, count) in when.into_iter().enumerate() {
+        sender.until_taken(count);
+        match turn == KILLS / 2 {
+            true => sender.stand_still().await,
+            false => sender.kill(),
         }
-        process.kill();
-        process = Process::start_with(dir.path(), &settings);
     }
-    let mut api = Client::new(process.address(), &key);
-    let mut done = api.fetch(&path).await;
-    while done["status"] != "completed" {
-        assert!(["queued", "sending"].contains(&done["status"].as_str().unwrap()), "{done}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        done = api.fetch(&path).await;
+    let moments = &sender.moments;
+    for (path, policy) in [(&once, "at_most_once"), (&again, "at_least_once")] {
+        let done = sender.ended(path).await;
+        let of = |name: &str| usize::try_from(done["counts"][name].as_u64().unwrap()).unwrap();
+        assert_eq!(of("sent") + of("unknown"), half, "{policy}: {done}");
+        assert!(of("unknown") <= (KILLS + 1) * UNCERTAIN, "{policy}: {done}");
+        // Nobody is lost: whoever is said to have been sent to was.
+        let unknown = sender.places(path, "unknown").await;
+        assert_eq!(unknown.len(), of("unknown"), "{policy}");
+        for place in 0..half {
+            let id = format!("{}:{place}", path.rsplit('/').next().unwrap());
+            let taken = sender.fake.accepted_of(&id);
+            assert!(taken > 0 || unknown.contains(&place), "{policy}: {id} is lost ({moments:?})");
+            assert!(taken <= 1 || policy == "at_least_once", "{id} twice ({moments:?})");
+        }
     }
-    let of = |name: &str| done["counts"][name].as_u64().unwrap();
-    assert_eq!(of("sent") + of("unknown"), RECIPIENTS, "{done}");
-    assert_eq!(fake.most_of_one(), 1, "somebody got it twice");
-    let taken = fake.accepted_count();
-    assert!(of("sent") <= taken && taken <= RECIPIENTS, "{taken}: {done}");
-    // At most two windows were with the number at each kill.
-    assert!(of("unknown") <= KILLS * 1000, "{done}");
-    let left = process.admin().fetch(ACME).await["credits"].clone();
+    // Nobody is doubled but those whose outcome a kill has swallowed.
+    for twice in sender.fake.taken_again() {
+        // At the moment it was under way to the fake, or from it, or not noted.
+        let swallowed = |moment: &u64| {
+            *moment < twice.at && moment.abs_diff(twice.before) <= 2 * UNCERTAIN as u64
+        };
+        assert!(moments.iter().any(swallowed), "{twice:?} ({moments:?})");
+    }
+    let left = sender.process().admin().fetch(ACME).await["credits"].clone();
     assert_eq!(left, 0);
 }

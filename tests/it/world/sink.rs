@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::document::check_event;
 use super::eventually;
@@ -19,6 +20,8 @@ use super::eventually;
 pub enum Answer {
     /// With this status and these header lines.
     Status(u16, &'static str),
+    /// With this status, once it is let go.
+    Held(watch::Receiver<bool>, u16),
     /// Never.
     Hang,
     /// With `200` and a body that never comes to its end.
@@ -79,6 +82,11 @@ pub struct Sink {
 
 impl Sink {
     pub fn start() -> Self {
+        Self::at("127.0.0.1")
+    }
+
+    /// A server at one of this machine's addresses.
+    pub fn at(address: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("sink")
@@ -86,7 +94,7 @@ impl Sink {
             .build()
             .unwrap();
         let inner = Arc::new(Inner::default());
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = std::net::TcpListener::bind((address, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let serving = Arc::clone(&inner);
@@ -184,13 +192,10 @@ impl Inner {
     /// Answers; says whether the connection can be used again.
     async fn give(&self, stream: &mut TcpStream, answer: Answer) -> bool {
         match answer {
-            Answer::Status(status, headers) => {
-                let body = "taken, thank you";
-                let head = format!(
-                    "HTTP/1.1 {status} So\r\n{headers}Content-Length: {}\r\n\r\n{body}",
-                    body.len()
-                );
-                stream.write_all(head.as_bytes()).await.is_ok()
+            Answer::Status(status, headers) => answer_status(stream, status, headers).await,
+            Answer::Held(mut held, status) => {
+                held.wait_for(|let_go| *let_go).await.unwrap();
+                answer_status(stream, status, "").await
             }
             Answer::Hang => std::future::pending().await,
             Answer::Drip => {
@@ -221,6 +226,13 @@ impl Inner {
             }
         }
     }
+}
+
+async fn answer_status(stream: &mut TcpStream, status: u16, headers: &str) -> bool {
+    let body = "taken, thank you";
+    let length = body.len();
+    let answer = format!("HTTP/1.1 {status} So\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
+    stream.write_all(answer.as_bytes()).await.is_ok()
 }
 
 fn socket_reset(stream: &TcpStream) -> std::io::Result<()> {

@@ -79,6 +79,7 @@ fn read(shared: &Shared, workspace: &WorkspaceId, id: BroadcastId) -> Result<Run
         claimed: Vec::new(),
         judged: (0, 0),
         wakes: 0,
+        asked_back: false,
         halted: false,
     })
 }

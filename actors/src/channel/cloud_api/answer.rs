@@ -76,6 +76,8 @@ pub(super) fn outcome(answer: &Answer) -> Outcome {
             let after = after.unwrap_or(MAINTENANCE);
             Outcome::Throttled { scope: Throttle::Number, after: Some(after) }
         }
+        // Said by something between, which may have passed the message on.
+        (None, 502 | 504) if error.is_none() => Outcome::Unknown,
         (Some(Meaning::Transient), _) | (None, 500..) => Outcome::Retry { after },
         (None, 429) => Outcome::Throttled { scope: Throttle::Number, after },
         (None, _) => failed(FailureClass::Permanent),
@@ -203,7 +205,9 @@ mod tests {
         }
         for status in [500, 502, 503, 504] {
             assert_eq!(refused(status, 999_999), Outcome::Retry { after: None });
-            assert_eq!(outcome(&answer(status, "<html>")), Outcome::Retry { after: None });
+            let gateway = status == 502 || status == 504;
+            let odd = if gateway { Outcome::Unknown } else { Outcome::Retry { after: None } };
+            assert_eq!(outcome(&answer(status, "<html>")), odd);
         }
     }
 

@@ -7,13 +7,18 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use crate::channel::callback::{
-    Callback, Inbound, Progress, Referral, StatusUpdate, TemplateUpdate,
+    Callback, Inbound, Progress, Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateUpdate,
+    WORD_CHARS_MAX,
 };
 use crate::channel::{Failure, TemplateName};
 use crate::domain::Timestamp;
+use crate::domain::contact::NAME_CHARS_MAX;
 
 use super::answer::{ErrorBody, failure};
 use super::{CloudApiNumber, body};
+
+/// Most bytes of a provider's id, or of a template's name.
+const ID_BYTES_MAX: usize = 512;
 
 impl CloudApiNumber {
     /// Whether the provider shows the token that was agreed on.
@@ -38,7 +43,9 @@ impl CloudApiNumber {
     pub(crate) fn read(&self, raw: &[u8]) -> Option<Callback> {
         let value: Value = serde_json::from_slice(raw).ok()?;
         let mut callback = Callback::default();
-        for change in items(&value["entry"]).flat_map(|entry| items(&entry["changes"])) {
+        let entries = items(&value["entry"]);
+        let changes = entries.flat_map(|entry| items(&entry["changes"]).map(move |it| (entry, it)));
+        for (entry, change) in changes {
             let told = &change["value"];
             match change["field"].as_str() {
                 Some("messages") if self.is_about(told) => {
@@ -46,13 +53,18 @@ impl CloudApiNumber {
                     let messages = items(&told["messages"]);
                     callback.inbound.extend(messages.filter_map(|it| inbound(it, told)));
                 }
-                Some("message_template_status_update") => {
+                Some("message_template_status_update") if self.is_of_account(entry) => {
                     callback.templates.extend(template(told));
                 }
                 _ => {}
             }
         }
         Some(callback)
+    }
+
+    /// So may an app's accounts.
+    fn is_of_account(&self, entry: &Value) -> bool {
+        entry["id"].as_str().is_none_or(|id| id == self.account_id.as_str())
     }
 
     /// An app's numbers may share one callback address.
@@ -89,8 +101,16 @@ fn moment(value: &Value) -> Option<Timestamp> {
     seconds.checked_mul(1000).map(Timestamp::from_millis)
 }
 
-fn text(value: &Value) -> Option<Box<str>> {
-    value.as_str().map(Box::from)
+/// A text, cut where it is longer than any that is of use: strangers write them.
+fn text(value: &Value, chars_max: usize) -> Option<Box<str>> {
+    let text = value.as_str()?;
+    let end = text.char_indices().nth(chars_max).map_or(text.len(), |(end, _)| end);
+    Some(text[..end].into())
+}
+
+/// An id: one that is too long is none.
+fn id(value: &Value) -> Option<Box<str>> {
+    value.as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
 }
 
 fn status(value: &Value) -> Option<StatusUpdate> {
@@ -104,7 +124,7 @@ fn status(value: &Value) -> Option<StatusUpdate> {
     let body::Named { origin, to } = body::named(value["biz_opaque_callback_data"].as_str()?)?;
     Some(StatusUpdate {
         origin,
-        provider_id: text(&value["id"])?,
+        provider_id: id(&value["id"])?,
         status: progress,
         at: moment(&value["timestamp"])?,
         to,
@@ -121,12 +141,13 @@ fn inbound(value: &Value, told: &Value) -> Option<Inbound> {
     let from = value["from"].as_str()?;
     let writer = items(&told["contacts"]).find(|contact| contact["wa_id"].as_str() == Some(from));
     let referral = &value["referral"];
-    let referral = text(&referral["source_type"]).zip(text(&referral["source_id"]));
+    let source_type = text(&referral["source_type"], WORD_CHARS_MAX);
+    let referral = source_type.zip(id(&referral["source_id"]));
     Some(Inbound {
-        provider_id: text(&value["id"])?,
+        provider_id: id(&value["id"])?,
         from: body::phone(from)?,
-        name: writer.and_then(|writer| text(&writer["profile"]["name"])),
-        kind: text(&value["type"])?,
+        name: writer.and_then(|writer| text(&writer["profile"]["name"], NAME_CHARS_MAX)),
+        kind: text(&value["type"], WORD_CHARS_MAX)?,
         text: said(value).unwrap_or_default(),
         at: moment(&value["timestamp"])?,
         referral: referral.map(|(source_type, source_id)| Referral { source_type, source_id }),
@@ -137,7 +158,7 @@ fn inbound(value: &Value, told: &Value) -> Option<Inbound> {
 fn said(message: &Value) -> Option<Box<str>> {
     let kind = message["type"].as_str()?;
     let part = &message[kind];
-    let text_of = |value: &Value| value.as_str().map(Box::<str>::from);
+    let text_of = |value: &Value| text(value, TEXT_CHARS_MAX);
     match kind {
         "text" => text_of(&part["body"]),
         "button" => text_of(&part["text"]),
@@ -152,10 +173,10 @@ fn said(message: &Value) -> Option<Box<str>> {
 fn template(value: &Value) -> Option<TemplateUpdate> {
     Some(TemplateUpdate {
         template: TemplateName {
-            name: text(&value["message_template_name"])?,
-            language: text(&value["message_template_language"])?,
+            name: id(&value["message_template_name"])?,
+            language: id(&value["message_template_language"])?,
         },
-        status: text(&value["event"])?,
+        status: text(&value["event"], WORD_CHARS_MAX)?,
     })
 }
 
@@ -335,6 +356,35 @@ mod tests {
             assert!(number().read(odd.as_bytes()).is_some(), "{odd}");
         }
         assert!(number().read(b"{").is_none());
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut() {
+        let long = "\u{1f600}".repeat(70_000);
+        let callback = messages(json!({
+            "contacts": [{"profile": {"name": long}, "wa_id": "16505551234"}],
+            "messages": [
+                {"from": "16505551234", "id": "a", "timestamp": "1", "type": "text", "text": {"body": long}},
+                {"from": "16505551234", "id": "b", "timestamp": "1", "type": long},
+                {"from": "16505551234", "id": long, "timestamp": "1", "type": "text"},
+            ],
+        }));
+        let [text, kind] = &callback.inbound[..] else { panic!("two") };
+        assert_eq!(text.text.chars().count(), TEXT_CHARS_MAX);
+        assert_eq!(text.name.as_ref().unwrap().chars().count(), NAME_CHARS_MAX);
+        assert_eq!(kind.kind.chars().count(), WORD_CHARS_MAX);
+    }
+
+    #[test]
+    fn a_template_of_another_account_is_passed_over() {
+        let value = json!({"event": "PAUSED", "message_template_name": "welcome",
+            "message_template_language": "en"});
+        for (account, read) in [(json!("107"), 1), (json!("999"), 0), (json!(null), 1)] {
+            let changes = json!([{"field": "message_template_status_update", "value": value}]);
+            let body = json!({"entry": [{"id": account, "changes": changes}]});
+            let callback = number().read(body.to_string().as_bytes()).unwrap();
+            assert_eq!(callback.templates.len(), read, "{account}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ::http::{HeaderValue, Uri};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::access::Secret;
 
@@ -130,6 +131,7 @@ impl CloudApi {
             templates: format!("{root}/{}/message_templates", account.account_id.as_str()),
             http: Arc::clone(&self.http),
             phone_number_id,
+            account_id: account.account_id.clone(),
             authorization,
             secrets,
         })
@@ -144,8 +146,18 @@ pub(crate) struct CloudApiNumber {
     /// Where templates are listed, without the query.
     templates: String,
     phone_number_id: ProviderId,
+    account_id: ProviderId,
     authorization: HeaderValue,
     secrets: CloudApiSecrets,
+}
+
+impl CloudApiNumber {
+    /// What tells the number's app from others: derived from the app's secret, which it cannot be
+    /// worked out from.
+    pub(crate) fn app(&self) -> String {
+        let digest = Sha256::digest(self.secrets.app_secret.reveal());
+        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 impl fmt::Debug for CloudApiNumber {

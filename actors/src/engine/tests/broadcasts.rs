@@ -13,9 +13,9 @@ use crate::{
 
 use super::*;
 
-const CREDITS: u64 = 100_000;
+pub(super) const CREDITS: u64 = 100_000;
 
-async fn with_template(engine: &Engine) -> Workspace {
+pub(super) async fn with_template(engine: &Engine) -> Workspace {
     let acme = workspace(engine, "acme", CREDITS).await;
     for (name, text) in [("sale", "Sale"), ("hello", "Hello {{1}}")] {
         let template = NewTemplate {
@@ -30,7 +30,7 @@ async fn with_template(engine: &Engine) -> Workspace {
     acme
 }
 
-fn broadcast_to(recipients: u32) -> NewBroadcast {
+pub(super) fn broadcast_to(recipients: u32) -> NewBroadcast {
     let mut audience = Audience::new();
     (0..recipients).for_each(|number| audience.add(phone(number), Variables::default()));
     NewBroadcast {
@@ -44,12 +44,16 @@ fn broadcast_to(recipients: u32) -> NewBroadcast {
     }
 }
 
-async fn create(acme: &Workspace, new: NewBroadcast) -> BroadcastId {
+pub(super) async fn create(acme: &Workspace, new: NewBroadcast) -> BroadcastId {
     acme.create_broadcast(new, None).await.unwrap().answer.broadcast_id
 }
 
 /// Waits until a broadcast stands there and has noted all that it has to.
-async fn becomes(acme: &Workspace, id: BroadcastId, status: BroadcastStatus) -> Broadcast {
+pub(super) async fn becomes(
+    acme: &Workspace,
+    id: BroadcastId,
+    status: BroadcastStatus,
+) -> Broadcast {
     until(status.as_str(), async || {
         acme.broadcast(id).await.is_ok_and(|found| found.status == status)
     })
@@ -57,14 +61,14 @@ async fn becomes(acme: &Workspace, id: BroadcastId, status: BroadcastStatus) -> 
     acme.broadcast(id).await.unwrap()
 }
 
-fn counts(change: impl FnOnce(&mut BroadcastCounts)) -> BroadcastCounts {
+pub(super) fn counts(change: impl FnOnce(&mut BroadcastCounts)) -> BroadcastCounts {
     let mut counts = BroadcastCounts::default();
     change(&mut counts);
     counts
 }
 
 /// How often each phone got a message.
-fn delivered(engine: &Engine) -> hashbrown::HashMap<Phone, u32> {
+pub(super) fn delivered(engine: &Engine) -> hashbrown::HashMap<Phone, u32> {
     let mut times = hashbrown::HashMap::new();
     for message in engine.sandbox().messages(&id("acme"), None, usize::MAX) {
         *times.entry(message.to).or_default() += 1;
@@ -92,43 +96,6 @@ async fn everybody_gets_one_message_and_everything_is_counted() {
     let page = acme.broadcast_recipients(made.broadcast_id, None, 19_999, 10).await.unwrap();
     assert_eq!((page.rows.len(), page.total), (2, 20_001));
     assert_eq!(page.rows[1].to, phone(20_000));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_paused_broadcast_sends_no_more_than_it_has_handed_over() {
-    let engine = engine(&CrashingStore::new(), START).await;
-    let acme = with_template(&engine).await;
-    engine.sandbox().script(&id("acme"), None, ScriptedOutcome::Slow, None);
-    let sale = create(&acme, broadcast_to(5000)).await;
-    becomes(&acme, sale, BroadcastStatus::Sending).await;
-    acme.pause_broadcast(sale).await.unwrap();
-    // What was handed over goes out, in whole windows, and nothing after it.
-    let noted = async || {
-        engine.pass(Duration::from_secs(5)).await;
-        let sent = acme.broadcast(sale).await.unwrap().counts.sent;
-        sent > 0 && sent % 500 == 0 && sent as usize == delivered(&engine).len()
-    };
-    until("what was handed over is sent", noted).await;
-    for _ in 0..20 {
-        engine.pass(Duration::from_secs(5)).await;
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    until("all of it is noted", noted).await;
-    let held = acme.broadcast(sale).await.unwrap();
-    assert_eq!(held.status, BroadcastStatus::Paused);
-    assert!((1..=1000).contains(&held.counts.sent), "{:?}", held.counts);
-    let again = acme.pause_broadcast(sale).await;
-    assert_eq!(again, Err(BroadcastError::WrongState(BroadcastStatus::Paused)));
-    engine.sandbox().script(&id("acme"), None, ScriptedOutcome::Sent, None);
-    acme.resume_broadcast(sale).await.unwrap();
-    until("the rest is sent", async || {
-        engine.pass(Duration::from_secs(5)).await;
-        acme.broadcast(sale).await.unwrap().status == BroadcastStatus::Completed
-    })
-    .await;
-    let done = acme.broadcast(sale).await.unwrap();
-    assert_eq!(done.counts, counts(|counts| counts.sent = 5000));
-    assert!(delivered(&engine).values().all(|times| *times == 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -291,11 +291,11 @@ async fn only_so_many_are_with_the_channel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_not_repeated_and_stops_nothing() {
+async fn a_lost_answer_stops_nothing() {
     let rig = Rig::new(0).await;
     *rig.script.always.lock() = Some(Outcome::Unknown);
     let requests = rig.send_all(0..8).await;
-    rig.pass(30).await;
+    rig.pass(9).await;
     assert_eq!(rig.calls(), 8);
     for request in requests {
         assert_eq!(rig.delivery(request).await, Delivery::Unknown);

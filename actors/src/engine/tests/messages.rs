@@ -247,7 +247,8 @@ async fn reports_on_one_time_passwords_show_in_their_delivery() {
         (ScriptedOutcome::Sent, vec![Delivered, Sent, Delivered], Delivery::Delivered, false),
         (ScriptedOutcome::Sent, vec![Read, Delivered, failed()], Delivery::Read, false),
         (ScriptedOutcome::Lost, vec![Sent, Sent], Delivery::Sent, false),
-        (ScriptedOutcome::Sent, vec![failed(), failed()], Delivery::Failed, false),
+        (ScriptedOutcome::Sent, vec![failed(), failed()], Delivery::Failed, true),
+        (ScriptedOutcome::Lost, vec![failed(), Sent, failed()], Delivery::Failed, true),
         (ScriptedOutcome::Slow, vec![failed(), Delivered], Delivery::Failed, true),
         (ScriptedOutcome::Slow, vec![Delivered], Delivery::Delivered, false),
     ] {
@@ -268,7 +269,7 @@ async fn reports_on_one_time_passwords_show_in_their_delivery() {
         assert_eq!(credits(&engine, "acme").await, after);
     }
     let told = told(&acme).await;
-    assert_eq!((told["otp.delivered"], told["otp.failed"]), (2, 2));
+    assert_eq!((told["otp.delivered"], told["otp.failed"]), (2, 3));
 }
 
 #[tokio::test(start_paused = true)]

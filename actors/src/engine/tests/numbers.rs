@@ -111,13 +111,17 @@ async fn one_that_is_refused_is_paid_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_whose_answer_is_lost_is_unknown_and_not_repeated() {
+async fn one_whose_answer_is_lost_is_unknown_and_goes_out_again_twice() {
     let rig = Rig::new().await;
     rig.script(ScriptedOutcome::Lost, None);
     let request = rig.send(1).await;
     rig.becomes(request, Delivery::Unknown).await;
+    rig.pass(9).await;
+    assert_eq!(rig.delivered(), 1);
     rig.pass(60).await;
-    assert_eq!((rig.delivered(), rig.credits().await), (1, 99));
+    assert_eq!((rig.delivered(), rig.credits().await), (3, 99));
+    let shown = rig.engine.sandbox().messages(&id("acme"), None, 9);
+    assert!(shown.iter().all(|message| message.code == shown[0].code));
     assert_eq!(kinds(&log(&rig.acme).await), ["otp.sent"]);
 }
 

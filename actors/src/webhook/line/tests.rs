@@ -1,4 +1,5 @@
 use super::*;
+use crate::webhook::lanes::Lane;
 
 const MS: Duration = Duration::from_millis(20);
 const REFUSED: Failure =
@@ -22,7 +23,7 @@ fn line(count: u64) -> Line {
 
 fn feed(line: &mut Line, count: u64) {
     let after = line.scanned;
-    let parcel = |first| Parcel { first, last: first, events: None };
+    let parcel = |first| Parcel { first, last: first, events: None, lane: None };
     line.feed(after, (after + 1..=after + count).map(parcel).collect(), after + count);
 }
 
@@ -156,16 +157,16 @@ fn nothing_but_failures_for_five_days_disables_and_enabling_forgives() {
         let first = begin(&mut line, now)[0];
         disabled.push(fail(&mut line, first, REFUSED, now).disable);
         line.forgive();
-        line.waiting.clear();
-        line.due.clear();
+        line.rewind(0);
+        feed(&mut line, 10);
     }
     assert_eq!(disabled[..5], [None; 5]);
     assert_eq!(disabled[5], Some(DisabledReason::Failing));
     line.set_rules(LineRules { enabled_at: at(6 * day), ..rules() });
     let first = begin(&mut line, at(6 * day))[0];
     assert_eq!(fail(&mut line, first, REFUSED, at(6 * day)).disable, None);
-    line.forgive();
-    line.due.clear();
+    line.rewind(0);
+    feed(&mut line, 10);
     let first = begin(&mut line, at(6 * day))[0];
     let gone = Failure { gone: true, ..REFUSED };
     assert_eq!(fail(&mut line, first, gone, at(6 * day)).disable, Some(DisabledReason::Gone));
@@ -201,9 +202,10 @@ fn a_restart_repeats_what_was_under_way_and_nothing_else() {
 }
 
 #[test]
-fn strict_order_has_one_under_way_and_waits_for_what_failed() {
-    let mut line = line(5);
+fn what_has_no_lane_has_one_under_way_and_waits_for_what_failed() {
+    let mut line = line(0);
     line.set_rules(LineRules { ordered: true, ..rules() });
+    feed(&mut line, 5);
     assert_eq!(begin(&mut line, at(0)), [1]);
     succeed(&mut line, 1);
     assert_eq!(begin(&mut line, at(0)), [2]);
@@ -231,7 +233,7 @@ fn going_back_delivers_everything_from_there() {
     assert_eq!(line.wants_more(10), Some(1));
     assert!(line.waiting.is_empty(), "what failed comes with the rest");
     // What was being read when it went back does not count.
-    line.feed(6, vec![Parcel { first: 7, last: 7, events: None }], 7);
+    line.feed(6, vec![Parcel { first: 7, last: 7, events: None, lane: None }], 7);
     assert_eq!(line.wants_more(10), Some(1));
     feed(&mut line, 5);
     let mut seen = Vec::new();
@@ -245,4 +247,122 @@ fn going_back_delivers_everything_from_there() {
         all.into_iter().for_each(|(serial, _)| line.succeeded(serial, MS));
     }
     assert_eq!(seen, [2, 3, 4, 5, 6]);
+}
+
+/// Reads events of these contacts.
+fn feed_lanes(line: &mut Line, lanes: &[u64]) {
+    let after = line.scanned;
+    let parcels = (after + 1..).zip(lanes).map(|(first, lane)| {
+        let lane = Some(Lane::numbered(*lane));
+        Parcel { first, last: first, events: None, lane }
+    });
+    line.feed(after, parcels.collect(), after + lanes.len() as u64);
+}
+
+#[test]
+fn in_order_only_the_same_contact_waits_for_what_failed() {
+    let mut line = line(0);
+    line.set_rules(LineRules { ordered: true, ..rules() });
+    feed_lanes(&mut line, &[1, 1, 2, 1, 3, 2]);
+    assert_eq!(begin(&mut line, at(0)), [1]);
+    fail(&mut line, 1, REFUSED, at(0));
+    let mut seen = Vec::new();
+    while let begun = begin(&mut line, at(1))
+        && !begun.is_empty()
+    {
+        begun.iter().for_each(|first| succeed(&mut line, *first));
+        seen.extend(begun);
+    }
+    assert_eq!(seen, [3, 5, 6]);
+    let mut records = BTreeMap::new();
+    // Those that are held back are remembered with the one that failed.
+    let mut line = restarted(&mut line, &mut records, at(2));
+    line.set_rules(LineRules { ordered: true, ..rules() });
+    assert_eq!((line.scanned, records.keys().copied().collect::<Vec<_>>()), (6, vec![1, 2, 4]));
+    assert_eq!(line.next_at(at(2)), Some(at(5)));
+    for first in [1, 2, 4] {
+        assert_eq!(begin(&mut line, at(5)), [first]);
+        succeed(&mut line, first);
+    }
+    assert!(line.is_idle() && line.waiting.is_empty());
+}
+
+#[test]
+fn what_is_given_up_holds_nothing_back_any_more() {
+    let mut line = line(0);
+    line.set_rules(LineRules { ordered: true, ..rules() });
+    feed_lanes(&mut line, &[1, 1]);
+    let mut now = at(0);
+    loop {
+        assert_eq!(begin(&mut line, now), [1]);
+        match fail(&mut line, 1, REFUSED, now).next_at {
+            Some(next) => now = next,
+            None => break,
+        }
+    }
+    assert_eq!(begin(&mut line, now.plus(Duration::from_secs(60))), [2]);
+}
+
+#[test]
+fn order_that_is_asked_for_later_holds_from_then_on() {
+    let mut line = line(3);
+    assert_eq!(begin(&mut line, at(0)), [1]);
+    fail(&mut line, 1, REFUSED, at(0));
+    line.set_rules(LineRules { ordered: true, ..rules() });
+    assert_eq!(line.wants_more(10), Some(1), "what was read without lanes is read again");
+    feed_lanes(&mut line, &[7, 8]);
+    assert_eq!(begin(&mut line, at(1)), [0; 0], "nobody knows whom the first is about");
+    assert_eq!(begin(&mut line, at(5)), [1]);
+    succeed(&mut line, 1);
+    assert_eq!(begin(&mut line, at(5)), [2, 3]);
+    line.set_rules(rules());
+    succeed(&mut line, 2);
+    succeed(&mut line, 3);
+    assert!(line.is_idle());
+}
+
+#[test]
+fn those_that_fail_together_are_all_remembered() {
+    let mut line = line(100);
+    for _ in 0..4 {
+        begin(&mut line, at(0)).into_iter().for_each(|first| succeed(&mut line, first));
+    }
+    let under_way = begin(&mut line, at(0));
+    assert_eq!(under_way, (16..=31).collect::<Vec<_>>());
+    for first in &under_way {
+        fail(&mut line, *first, REFUSED, at(0));
+    }
+    let mut records = BTreeMap::new();
+    let again = restarted(&mut line, &mut records, at(1));
+    assert_eq!(again.waiting.keys().copied().collect::<Vec<_>>(), under_way);
+    assert_eq!(again.scanned, 31);
+    let place = |line: &Line| line.fresh.iter().map(|it| it.first).collect::<Vec<_>>();
+    assert_eq!(place(&line), (21..=100).collect::<Vec<_>>(), "at their places");
+}
+
+#[test]
+fn a_replay_never_skips_what_was_not_delivered() {
+    let mut line = line(6);
+    assert_eq!(begin(&mut line, at(0)), [1]);
+    line.rewind(5);
+    assert_eq!(line.wants_more(10), Some(1));
+    feed(&mut line, 5);
+    succeed(&mut line, 1);
+    assert_eq!(begin(&mut line, at(0)), [2, 3]);
+}
+
+#[test]
+fn one_event_of_a_batch_that_waits_brings_all_of_it() {
+    let mut line = line(0);
+    let batch = Parcel { first: 1, last: 16, events: None, lane: None };
+    line.feed(0, vec![batch], 16);
+    begin(&mut line, at(0));
+    fail(&mut line, 1, REFUSED, at(0));
+    line.deliver_again(1, None, at(1));
+    let again = line.start(at(1)).unwrap();
+    assert_eq!((again.parcel.first, again.parcel.last), (1, 16));
+    // While the batch is under way the event is one more delivery, which replaces nothing.
+    line.deliver_again(1, None, at(1));
+    line.failed(again.serial, REFUSED, at(1), 0.5);
+    assert_eq!(line.waiting[&1].last, 16);
 }

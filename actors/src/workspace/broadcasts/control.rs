@@ -1,16 +1,19 @@
 //! A broadcast's course: begun, held, gone on with, stopped, finished.
 
+use std::time::Duration;
+
 use crate::broadcast::outcomes::{Mark, Tally};
 use crate::broadcast::record::{BroadcastStatus, Record, record_key};
+use crate::channel::TemplateName;
 use crate::domain::template::TemplateStatus;
 use crate::domain::{BroadcastId, EventKind};
-use crate::store::Table;
+use crate::store::{CommitError, Table};
 
 use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
 use super::super::messages::Unavailable;
 use super::super::records;
-use super::super::templates::find_template;
+use super::super::templates::{UseTemplateError, approved_template, find_template};
 use super::{find, save, tell};
 
 /// Why a broadcast was not controlled.
@@ -25,6 +28,9 @@ pub enum BroadcastError {
     /// None of its messages has failed.
     #[error("no message of the broadcast has failed")]
     NothingFailed,
+    /// Its template may not be sent now.
+    #[error(transparent)]
+    Template(UseTemplateError),
     /// No number is connected that could go on with it.
     #[error("no messaging number is connected")]
     NotConnected,
@@ -33,11 +39,29 @@ pub enum BroadcastError {
     Unavailable(#[from] Unavailable),
 }
 
+impl From<UseTemplateError> for BroadcastError {
+    fn from(error: UseTemplateError) -> Self {
+        match error {
+            UseTemplateError::Unavailable(why) => Self::Unavailable(why),
+            error => Self::Template(error),
+        }
+    }
+}
+
+/// How often it is looked whether storage works again, and the time between.
+const SETTLED_TRIES: u32 = 600;
+const SETTLED_WAIT: Duration = Duration::from_secs(1);
+
+/// Why a broadcast is held whose template the channel has paused.
+pub(crate) const TEMPLATE_PAUSED: &str = "the template is paused";
+/// Why a broadcast ends whose template may not be sent any more.
+pub(crate) const TEMPLATE_GONE: &str = "the template is not approved any more";
+
 /// What is to be done to a broadcast.
 #[derive(Debug, Clone)]
 pub(crate) enum Control {
-    /// It is its turn; `missed` says that it could have begun at its time and nothing ran.
-    Begin { missed: bool },
+    /// It is its turn, and has been for so long.
+    Begin { late: Duration },
     /// It is held, for this reason if nobody asked for it.
     Pause { reason: Option<Box<str>> },
     /// It goes on.
@@ -53,7 +77,7 @@ pub(crate) enum Control {
 pub(crate) struct ControlBroadcast {
     pub(crate) id: BroadcastId,
     pub(crate) control: Control,
-    pub(crate) max_lateness: std::time::Duration,
+    pub(crate) max_lateness: Duration,
 }
 
 impl Command for ControlBroadcast {
@@ -64,9 +88,13 @@ impl Command for ControlBroadcast {
         use BroadcastStatus::{Paused, Queued, Scheduled, Sending};
         let record = find(context, self.id)?.ok_or(BroadcastError::NotFound)?;
         match (self.control, record.status) {
-            (Control::Begin { missed }, Scheduled | Queued) => {
-                let lateness = record.schedule_at.map(|at| context.now().since(at));
-                let late = missed && lateness.is_some_and(|late| late > self.max_lateness);
+            (Control::Begin { .. }, Scheduled)
+                if record.schedule_at.is_some_and(|at| context.now() < at) =>
+            {
+                Ok(record)
+            }
+            (Control::Begin { late }, Scheduled | Queued) => {
+                let late = record.schedule_at.is_some() && late > self.max_lateness;
                 begin(context, record, late)
             }
             // It was begun by an actor before this one.
@@ -76,6 +104,8 @@ impl Command for ControlBroadcast {
                 Ok(changed(context, EventKind::BroadcastPaused, record))
             }
             (Control::Resume, Paused) => {
+                let TemplateName { name, language } = &record.template;
+                approved_template(context, name, language)?;
                 let number = context.core.number.ok_or(BroadcastError::NotConnected)?;
                 let status = if record.started_at.is_some() { Sending } else { Queued };
                 let record = Record { status, number, reason: None, ..record };
@@ -108,13 +138,12 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
     match template.map(|template| template.status) {
         Some(TemplateStatus::Approved) => {}
         Some(TemplateStatus::Paused) => {
-            let reason = Some("the template is paused".into());
+            let reason = Some(TEMPLATE_PAUSED.into());
             let record = Record { status: BroadcastStatus::Paused, reason, ..record };
             return Ok(changed(context, EventKind::BroadcastPaused, record));
         }
         _ => {
-            let reason = "the template is not approved any more".into();
-            return Ok(failed(context, record, reason));
+            return Ok(failed(context, record, TEMPLATE_GONE.into()));
         }
     }
     let Some(number) = context.core.number else {
@@ -172,7 +201,7 @@ fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
 }
 
 impl Workspace {
-    /// Holds a broadcast: nothing more of it is begun, and what is with the number still goes.
+    /// Holds a broadcast: nothing more of it is handed over, and what the channel has it keeps.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, it does not run, or not now.
@@ -183,7 +212,8 @@ impl Workspace {
     /// Goes on with a paused broadcast.
     ///
     /// # Errors
-    /// [`BroadcastError`]: there is none, it is not paused, no number is connected, or not now.
+    /// [`BroadcastError`]: there is none, it is not paused, its template may not be sent, no number
+    /// is connected, or not now.
     pub async fn resume_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
         self.steer(id, Control::Resume).await
     }
@@ -199,13 +229,20 @@ impl Workspace {
     async fn steer(&self, id: BroadcastId, control: Control) -> Result<(), BroadcastError> {
         let workspace = self.clone();
         crate::engine::detached(async move {
-            let record = workspace.control_broadcast(id, control).await?;
-            if record.settled {
-                workspace.shared.broadcasts.remove(id);
-            } else {
-                workspace.shared.broadcasts.wake(id);
+            let done = workspace.control_broadcast(id, control).await;
+            match &done {
+                Ok(record) => workspace.follow(record),
+                // It may be done all the same.
+                Err(BroadcastError::Unavailable(_)) => {
+                    let workspace = workspace.clone();
+                    drop(tokio::spawn(async move {
+                        let record = workspace.settled_record(id).await.flatten();
+                        record.iter().for_each(|record| workspace.follow(record));
+                    }));
+                }
+                Err(_) => {}
             }
-            Ok(())
+            done.map(drop)
         })
         .await
     }
@@ -217,6 +254,27 @@ impl Workspace {
     ) -> Result<Record, BroadcastError> {
         let max_lateness = self.shared.broadcasts.options.max_lateness;
         self.perform(ControlBroadcast { id, control, max_lateness }).await
+    }
+
+    /// Has the broadcast's actor take notice of what was done.
+    fn follow(&self, record: &Record) {
+        match record.settled {
+            true => self.shared.broadcasts.remove(record.id),
+            false => self.shared.broadcasts.wake(record.id),
+        }
+    }
+
+    /// The broadcast's record, if there is one, when everything that was under way is committed or
+    /// has failed; nothing when storage does not come back.
+    pub(super) async fn settled_record(&self, id: BroadcastId) -> Option<Option<Record>> {
+        for _ in 0..SETTLED_TRIES {
+            match self.shared.writer.barrier().await {
+                Ok(()) => return self.broadcast_record(id).ok(),
+                Err(CommitError::Closed) => return None,
+                Err(_) => tokio::time::sleep(SETTLED_WAIT).await,
+            }
+        }
+        None
     }
 
     /// The broadcast's record as it is committed.

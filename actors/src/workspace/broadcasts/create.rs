@@ -21,7 +21,7 @@ use super::super::handle::Workspace;
 use super::super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use super::super::messages::Unavailable;
 use super::super::templates::{self, UseTemplateError, approved_template};
-use super::{save, tell};
+use super::{find, save, tell};
 
 /// Segments that are written in one commit.
 const SEGMENTS_AT_ONCE: usize = 16;
@@ -76,6 +76,9 @@ pub enum CreateBroadcastError {
         /// Why.
         misfit: Misfit,
     },
+    /// It was retried before, by this one.
+    #[error("the broadcast was retried before, by {0}")]
+    Retried(BroadcastId),
     /// The template cannot be sent.
     #[error(transparent)]
     Template(UseTemplateError),
@@ -124,6 +127,12 @@ impl Command for CreateBroadcast {
         if new.schedule_at.is_some_and(|at| at < now) {
             return Err(CreateBroadcastError::Past);
         }
+        if let Some(old) = retry_of.map(|of| find(context, of)).transpose()?.flatten() {
+            if let Some(by) = old.retried_by {
+                return Err(CreateBroadcastError::Retried(by));
+            }
+            save(context, &Record { retried_by: Some(id), ..old });
+        }
         let template = approved_template(context, &new.template, &new.language)?;
         let personal = new.audience.variables.is_some();
         if !personal {
@@ -162,6 +171,7 @@ impl Command for CreateBroadcast {
             started_at: None,
             finished_at: None,
             retry_of,
+            retried_by: None,
             reported_failed: 0,
             settled: false,
         };
@@ -186,6 +196,18 @@ impl Workspace {
         let workspace = self.clone();
         // On its own: half of an audience is of no use.
         detached(async move { workspace.create_broadcast_attached(new, key, None).await }).await
+    }
+
+    /// What a broadcast's making answered under this key, if it was made under it: so that nothing
+    /// has to be looked up that may have gone since.
+    ///
+    /// # Errors
+    /// [`IdempotentError`]: the key was used with another body, or not now.
+    pub fn broadcast_made_before(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<BroadcastMade>, IdempotentError<CreateBroadcastError>> {
+        self.answered_before(key)
     }
 
     pub(super) async fn create_broadcast_attached(
@@ -219,17 +241,34 @@ impl Workspace {
         let command = CreateBroadcast { id, new, sendable, total, retry_of };
         let made = self.perform(Idempotent { key, command }).await;
         match &made {
-            Ok(Replayable { replayed: false, .. }) => {
-                let broadcasts = &self.shared.broadcasts;
-                broadcasts.add(self.id(), id, schedule_at.unwrap_or_default());
-                if schedule_at.is_none() {
-                    broadcasts.wake(id);
-                }
+            Ok(Replayable { replayed: false, .. }) => self.begin_broadcast(id, schedule_at),
+            Err(IdempotentError::Refused(CreateBroadcastError::Unavailable(_))) => {
+                let workspace = self.clone();
+                drop(tokio::spawn(async move { workspace.after_unknown(id, schedule_at).await }));
             }
             // If this fails as well, the next start sweeps it.
             _ => drop(self.forget_draft(id).await),
         }
         made
+    }
+
+    /// Whether it was made is not known: it goes on if it was, and is forgotten if not.
+    async fn after_unknown(&self, id: BroadcastId, schedule_at: Option<Timestamp>) {
+        match self.settled_record(id).await {
+            Some(Some(_)) => self.begin_broadcast(id, schedule_at),
+            Some(None) => drop(self.forget_draft(id).await),
+            // The next start sees to it.
+            None => {}
+        }
+    }
+
+    /// Has a broadcast that is durable begin, at its time.
+    fn begin_broadcast(&self, id: BroadcastId, schedule_at: Option<Timestamp>) {
+        let broadcasts = &self.shared.broadcasts;
+        broadcasts.add(self.id(), id, schedule_at.unwrap_or_default());
+        if schedule_at.is_none() {
+            broadcasts.wake(id);
+        }
     }
 
     /// Writes the audience, a bounded part of it in each commit.

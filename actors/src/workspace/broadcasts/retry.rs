@@ -31,7 +31,8 @@ impl Workspace {
     /// Makes a new broadcast to the recipients that one which is over has failed for.
     ///
     /// # Errors
-    /// [`RetryBroadcastError`]: there is none, it is not over, nothing has failed, or what
+    /// [`RetryBroadcastError`]: there is none, it is not over, nothing has failed, it was retried
+    /// before, or what
     /// [`create_broadcast`](Self::create_broadcast) refuses.
     pub async fn retry_broadcast(
         &self,
@@ -44,10 +45,13 @@ impl Workspace {
     async fn retry_attached(&self, id: BroadcastId) -> Result<BroadcastMade, RetryBroadcastError> {
         let read = self.read(move |store, workspace| {
             let Some(found) = Committed::read(store, workspace, id)? else {
-                return Ok(Err(BroadcastError::NotFound));
+                return Ok(Err(RetryBroadcastError::from(BroadcastError::NotFound)));
             };
+            if let Some(by) = found.record.retried_by {
+                return Ok(Err(CreateBroadcastError::Retried(by).into()));
+            }
             if !found.record.settled {
-                return Ok(Err(BroadcastError::WrongState(found.record.status)));
+                return Ok(Err(BroadcastError::WrongState(found.record.status).into()));
             }
             let mut failed = Vec::new();
             found.visit(&mut |index, status, _| {
@@ -60,7 +64,7 @@ impl Workspace {
                 audience.add(phone, variables.into());
             })?;
             if audience.is_empty() {
-                return Ok(Err(BroadcastError::NothingFailed));
+                return Ok(Err(BroadcastError::NothingFailed.into()));
             }
             Ok(Ok((found.record, audience)))
         });

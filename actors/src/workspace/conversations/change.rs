@@ -96,7 +96,7 @@ impl Command for UpdateConversation {
         };
         if new != old {
             put(context, Some(&old), &new);
-            tell(context, EventKind::ConversationUpdated, &new);
+            tell(context, EventKind::ConversationUpdated, &new, contact.phone);
         }
         Ok((new, contact))
     }
@@ -124,7 +124,7 @@ impl Command for Reply {
         {
             let new = Conversation { status: ConversationStatus::Pending, ..old.clone() };
             put(context, Some(&old), &new);
-            tell(context, EventKind::ConversationUpdated, &new);
+            tell(context, EventKind::ConversationUpdated, &new, contact.phone);
         }
         Ok(sent)
     }

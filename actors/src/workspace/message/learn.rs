@@ -1,7 +1,7 @@
 //! Taking up what became of messages: the number's answers, and what the provider reports later.
 
-use crate::channel::Failure;
 use crate::channel::callback::Progress;
+use crate::channel::{Failure, FailureClass};
 use crate::domain::event::OtpFailure;
 use crate::domain::{Event, MessageId, Phone, Timestamp};
 use crate::store::Table;
@@ -9,6 +9,7 @@ use crate::workspace::command::Context;
 use crate::workspace::core::Settled;
 use crate::workspace::idempotency;
 use crate::workspace::messages::Unavailable;
+use crate::workspace::suppressions::stopped_marketing;
 
 use super::send::MessageSent;
 use super::state::{Learned, MessageError, MessageState, MessageStatus};
@@ -35,7 +36,11 @@ pub(in crate::workspace) fn settle(
             details: Box::default(),
         }),
     };
-    learn(context, id, learned, context.now()).map(drop)
+    let failure = match settled {
+        Settled::Failed(failure) => Some(failure),
+        _ => None,
+    };
+    learn(context, id, learned, failure, context.now()).map(drop)
 }
 
 /// Takes what the provider reports of a message. It settles a message whose answer got lost. Gives
@@ -52,8 +57,11 @@ pub(in crate::workspace) fn report(
         Progress::Read => Learned::Read,
         Progress::Failed(failure) => Learned::Failed(refused(failure)),
     };
-    // The provider's clock may be ahead of ours.
-    learn(context, id, learned, at.min(context.now()))
+    let failure = match progress {
+        Progress::Failed(failure) => Some(failure),
+        _ => None,
+    };
+    learn(context, id, learned, failure, at)
 }
 
 fn refused(failure: &Failure) -> MessageError {
@@ -68,6 +76,7 @@ fn learn(
     context: &mut Context<'_>,
     id: MessageId,
     learned: Learned,
+    failure: Option<&Failure>,
     at: Timestamp,
 ) -> Result<Option<Phone>, Unavailable> {
     let key = MessageState::key(&context.core.id, id);
@@ -82,8 +91,13 @@ fn learn(
     if state.stays_unknown(context.now(), context.core.rules.messages.unknown_after) {
         return Ok(to);
     }
+    // The provider's clock may be ahead of ours or behind it, and it counts in seconds.
+    let at = at.max(state.last_moment()).min(context.now());
     if !state.learn(learned, at) {
         return Ok(to);
+    }
+    if failure.is_some_and(|failure| failure.class == FailureClass::OptedOut) {
+        stopped_marketing(context, state.to)?;
     }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);

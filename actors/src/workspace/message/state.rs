@@ -176,6 +176,12 @@ impl MessageState {
         true
     }
 
+    /// The last moment that is known of it.
+    pub(super) fn last_moment(&self) -> Timestamp {
+        let later = [self.unknown_at, self.sent_at, self.delivered_at, self.read_at];
+        later.into_iter().flatten().fold(self.created_at, Timestamp::max)
+    }
+
     /// Whether it has been unknown for so long that it stays so.
     pub(super) fn stays_unknown(&self, now: Timestamp, unknown_after: Duration) -> bool {
         let long_ago = self.unknown_at.is_some_and(|at| at.plus(unknown_after) <= now);

@@ -90,7 +90,10 @@ impl Waiters {
 
     /// Takes out who waits for this message, which is settled.
     pub(super) fn take(&mut self, id: MessageId) -> Option<Waiter> {
-        self.waiting.remove(&id).filter(|waiter| !waiter.has_given_up())
+        let waiter = self.waiting.remove(&id)?;
+        // Who has gone away has given up too: the answer that is kept for them stays as it is.
+        let gone = waiter.sender.is_closed() || waiter.has_given_up();
+        (!gone).then_some(waiter)
     }
 
     /// Has them told what is not durable yet.

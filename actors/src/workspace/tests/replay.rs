@@ -17,6 +17,8 @@ enum Step {
     Report(usize, Progress),
     /// A message is accepted, or the oldest one settled.
     Message(bool),
+    /// The oldest message is claimed, or released.
+    Claim(bool),
     Pass(Duration),
     Tick,
     Credits(u64),
@@ -48,6 +50,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (any::<usize>(), settled).prop_map(|(at, settled)| Step::Settle(at, settled)),
         3 => (any::<usize>(), reported).prop_map(|(at, reported)| Step::Report(at, reported)),
         2 => any::<bool>().prop_map(Step::Message),
+        2 => any::<bool>().prop_map(Step::Claim),
         3 => millis.prop_map(|millis| Step::Pass(Duration::from_millis(millis))),
         3 => Just(Step::Tick),
         1 => (0_u64..20).prop_map(Step::Credits),
@@ -82,6 +85,13 @@ impl Bench {
             Step::Message(false) => {
                 let oldest = self.core.hot.messages.iter().next();
                 oldest.into_iter().for_each(|(id, _)| self.event(Event::MessageSettled { id }));
+            }
+            Step::Claim(claimed) => {
+                let oldest = self.core.hot.messages.iter().next().map(|(id, _)| id);
+                let oldest: Vec<_> = oldest.into_iter().collect();
+                let (asked, released) =
+                    if claimed { (oldest, vec![]) } else { (Vec::new(), oldest) };
+                self.claim(&released, &asked);
             }
             Step::Pass(duration) => self.pass(duration),
             Step::Tick => drop(self.tick()),
@@ -161,7 +171,7 @@ proptest! {
 
     #[test]
     fn bytes_that_are_no_state_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        for version in 1..=2 {
+        for version in 1..=3 {
             let mut versioned = vec![version];
             versioned.extend_from_slice(&bytes);
             drop(HotState::decode(&versioned));
@@ -214,12 +224,28 @@ fn a_snapshot_from_before_there_were_messages_is_read() {
     let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
     bench.core.hot.encode_into(&mut bytes);
     bench.core.hot.prefixes.encode_into(&mut prefixes);
-    bytes.truncate(bytes.len() - prefixes.len() - size_of::<u64>());
+    // The lists of messages and of repeats are empty.
+    bytes.truncate(bytes.len() - prefixes.len() - 1 - size_of::<u64>());
     bytes[0] = 1;
     let read = HotState::decode(&bytes).unwrap();
     assert_eq!(image(&read).otps, image(&bench.core.hot).otps);
-    bytes[0] = 3;
+    bytes[0] = 4;
     HotState::decode(&bytes).unwrap_err();
+}
+
+#[test]
+fn a_snapshot_from_before_there_were_claims_is_read() {
+    let mut bench = Bench::new();
+    bench.step(Step::Message(true), &mut Vec::new());
+    let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
+    bench.core.hot.encode_into(&mut bytes);
+    bench.core.hot.prefixes.encode_into(&mut prefixes);
+    // The one message's last byte, and the empty list of repeats.
+    let end = bytes.len() - prefixes.len();
+    bytes.drain(end - 2..end);
+    bytes[0] = 2;
+    let read = HotState::decode(&bytes).unwrap();
+    assert_eq!(image(&read), image(&bench.core.hot));
 }
 
 #[test]

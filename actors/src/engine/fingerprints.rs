@@ -1,0 +1,105 @@
+//! Whether an engine is started with the master keys that its data was written under. With others
+//! right codes would be called wrong, and no stored secret could be read.
+
+use std::collections::BTreeMap;
+
+use crate::keys::MasterKeys;
+use crate::store::{Change, Store, StoreError, Table};
+
+use super::StartError;
+
+/// Fingerprints by version of the master key, in [`Table::Meta`].
+const KEY: &[u8] = b"master_keys";
+/// What a fingerprint is derived for: it tells nothing of what is derived for something else.
+const PURPOSE: &[u8] = b"fingerprint of a master key";
+
+type Fingerprint = [u8; 16];
+
+/// Compares the keys with those that were there before, and gives what is to be noted of them.
+///
+/// The newest version must always be there: nothing says that secrets under it were encrypted anew.
+///
+/// # Errors
+/// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`], or the store cannot be read.
+pub(super) fn check(store: &dyn Store, keys: &MasterKeys) -> Result<Vec<Change>, StartError> {
+    let given: BTreeMap<u8, Fingerprint> =
+        keys.all_for(PURPOSE).map(|(version, key)| (version, first_half(key))).collect();
+    let mut known = match store.get(Table::Meta, KEY)? {
+        Some(bytes) => read(&bytes)?,
+        None => BTreeMap::new(),
+    };
+    if let Some((&version, _)) = known.last_key_value()
+        && !given.contains_key(&version)
+    {
+        return Err(StartError::MasterKeyMissing { version });
+    }
+    for (&version, fingerprint) in &given {
+        if known.get(&version).is_some_and(|known| known != fingerprint) {
+            return Err(StartError::MasterKeyWrong { version });
+        }
+    }
+    let before = known.len();
+    known.extend(given);
+    let is_new = known.len() > before;
+    Ok(is_new.then(|| Change::put(Table::Meta, KEY, write(&known))).into_iter().collect())
+}
+
+fn first_half(key: [u8; 32]) -> Fingerprint {
+    std::array::from_fn(|index| key[index])
+}
+
+fn write(fingerprints: &BTreeMap<u8, Fingerprint>) -> Vec<u8> {
+    fingerprints.iter().flat_map(|(version, rest)| [&[*version], &rest[..]].concat()).collect()
+}
+
+fn read(bytes: &[u8]) -> Result<BTreeMap<u8, Fingerprint>, StoreError> {
+    let damaged = || StoreError::Damaged("the fingerprints of the master keys".into());
+    let (all, rest) = bytes.as_chunks::<{ 1 + size_of::<Fingerprint>() }>();
+    if !rest.is_empty() {
+        return Err(damaged());
+    }
+    let entry = |entry: &[u8; 17]| {
+        let (version, fingerprint) = entry.split_first().ok_or_else(damaged)?;
+        Ok((*version, fingerprint.try_into().map_err(|_| damaged())?))
+    };
+    all.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::MemoryStore;
+
+    use super::*;
+
+    fn start(store: &MemoryStore, keys: &[(u8, u8)]) -> Result<(), StartError> {
+        let keys = keys.iter().map(|(version, byte)| (*version, [*byte; 32]));
+        store.commit(None, &check(store, &MasterKeys::new(keys).unwrap())?)?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_start_needs_the_keys_of_the_one_before() {
+        let store = MemoryStore::new();
+        start(&store, &[(1, 7)]).unwrap();
+        start(&store, &[(1, 7)]).unwrap();
+        let wrong = |version| format!("{:?}", StartError::MasterKeyWrong { version });
+        let missing = |version| format!("{:?}", StartError::MasterKeyMissing { version });
+        for (keys, expected) in
+            [(&[(1, 8)][..], wrong(1)), (&[(2, 7)], missing(1)), (&[(1, 8), (2, 9)], wrong(1))]
+        {
+            assert_eq!(format!("{:?}", start(&store, keys).unwrap_err()), expected, "{keys:?}");
+        }
+        start(&store, &[(1, 7), (2, 9)]).unwrap();
+        // What was under the first has been encrypted anew.
+        start(&store, &[(2, 9)]).unwrap();
+        assert_eq!(format!("{:?}", start(&store, &[(1, 7)]).unwrap_err()), missing(2));
+        assert_eq!(format!("{:?}", start(&store, &[(2, 7)]).unwrap_err()), wrong(2));
+    }
+
+    #[test]
+    fn damage_is_told() {
+        let store = MemoryStore::new();
+        store.commit(None, &[Change::put(Table::Meta, KEY, [1; 20])]).unwrap();
+        assert!(matches!(start(&store, &[(1, 7)]), Err(StartError::Store(_))));
+    }
+}

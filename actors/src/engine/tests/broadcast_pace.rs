@@ -1,0 +1,71 @@
+//! How fast a number sends a broadcast, and that a one-time password does not wait for it.
+
+use super::broadcasts::{becomes, broadcast_to, create, with_template};
+use super::*;
+use crate::{BroadcastStatus, EngineOptions};
+
+/// Engine time is passed in steps of this.
+const STEP: Duration = Duration::from_millis(100);
+/// Seconds that are measured, after the first, in which a bucket's worth goes at once.
+const SECONDS: u64 = 30;
+
+fn sent(engine: &Engine) -> u32 {
+    u32::try_from(engine.sandbox().count(&id("acme"))).unwrap()
+}
+
+/// Sends a broadcast at this rate for a while, and a one-time password in the middle.
+async fn at(rate: u32) {
+    let options = EngineOptions {
+        number_messages_per_second: Some(rate),
+        ..options(CrashingStore::new(), START)
+    };
+    let engine = Engine::start(options).await.unwrap();
+    let acme = with_template(&engine).await;
+    let sale = create(&acme, broadcast_to(rate * 40)).await;
+    becomes(&acme, sale, BroadcastStatus::Sending).await;
+    let sent = || sent(&engine);
+    let steps_per_second = 1000 / STEP.as_millis() as u64;
+    let mut counted = Vec::new();
+    for step in 0..=(SECONDS + 1) * steps_per_second {
+        // All that the pace allows goes, if the broadcast keeps up with it.
+        let allowed = rate + rate * (step as u32) / (steps_per_second as u32);
+        until("the pace is kept", async || sent() + 1 >= allowed).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        counted.push(sent());
+        if step == SECONDS / 2 * steps_per_second {
+            overtakes(&engine, &acme, sale).await;
+        }
+        engine.clock().advance(STEP);
+    }
+    let first = counted[steps_per_second as usize];
+    let measured = f64::from(counted[counted.len() - 1] - first) / SECONDS as f64;
+    let off = (measured / f64::from(rate) - 1.0).abs();
+    assert!(off <= 0.02, "{measured} messages a second instead of {rate}");
+}
+
+/// A one-time password goes next, whatever waits.
+async fn overtakes(engine: &Engine, acme: &Workspace, sale: crate::domain::BroadcastId) {
+    let to = phone(9_999_999);
+    let before = sent(engine);
+    acme.send_otp(SendOtp::to(to)).await.unwrap();
+    until("the one-time password", async || {
+        engine.clock().advance(Duration::from_millis(1));
+        !engine.sandbox().messages(&id("acme"), Some(to), 1).is_empty()
+    })
+    .await;
+    let between = sent(engine) - before;
+    assert!(between <= 20, "{between} messages went before it");
+    assert_eq!(acme.broadcast(sale).await.unwrap().status, BroadcastStatus::Sending);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_keeps_the_pace_of_eighty_a_second() {
+    at(80).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_keeps_the_pace_of_a_thousand_a_second() {
+    at(1000).await;
+}

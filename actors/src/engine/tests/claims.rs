@@ -1,0 +1,395 @@
+//! Single messages over crashes: what may have been handed over is not handed over again, and what
+//! surely was not is.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+
+use crate::channel::callback::{Callback, Progress, StatusUpdate};
+use crate::channel::{
+    Channel, Failure, FailureClass, Origin, Outbound, Outcome, Sending, Throttle,
+};
+use crate::domain::MessageId;
+use crate::store::{Keep, Outcome as CommitOutcome};
+use crate::{CustomChannel, MessageState, MessageStatus, NewNumber, NewProvider};
+
+use super::gated::Gated;
+use super::message_commands::{send_message, welcome};
+use super::*;
+
+/// A channel that notes what it is handed, and then answers what is scripted, or never.
+#[derive(Default)]
+struct Script {
+    handed: Mutex<Vec<MessageId>>,
+    answers: Mutex<VecDeque<Outcome>>,
+    is_mute: Mutex<bool>,
+}
+
+struct Scripted(Arc<Script>);
+
+impl Channel for Scripted {
+    fn send(&self, message: Outbound) -> Sending {
+        self.0.handed.lock().push(message.message_id);
+        if *self.0.is_mute.lock() {
+            return Box::pin(std::future::pending());
+        }
+        let answer = self.0.answers.lock().pop_front().unwrap_or(Outcome::Sent);
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+struct Rig {
+    engine: Engine,
+    acme: Workspace,
+    script: Arc<Script>,
+}
+
+impl Rig {
+    async fn start(store: impl Store, script: Arc<Script>, now: Timestamp) -> Self {
+        let options = EngineOptions {
+            channel: Some(CustomChannel(Arc::new(Scripted(Arc::clone(&script))))),
+            ..options(store, now)
+        };
+        let engine = Engine::start(options).await.unwrap();
+        let admin = engine.admin();
+        if engine.workspace(&id("acme")).is_none() {
+            admin.create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
+            admin.set_credits(&id("acme"), 100).await.unwrap();
+            let number = NewNumber { provider: NewProvider::Custom, messages_per_second: Some(0) };
+            admin.connect_number(&id("acme"), number).await.unwrap();
+            let acme = engine.workspace(&id("acme")).unwrap();
+            acme.create_template(welcome()).await.unwrap();
+        }
+        let acme = engine.workspace(&id("acme")).unwrap();
+        Self { engine, acme, script }
+    }
+
+    /// On what is durable, after the power was cut.
+    async fn after_a_crash(self, store: &CrashingStore) -> (Self, CrashingStore) {
+        let now = self.engine.clock().now();
+        let store = store.crash(Keep::Nothing);
+        self.engine.inner.root.kill();
+        (Self::start(store.clone(), self.script, now).await, store)
+    }
+
+    async fn send(&self, number: u32) -> MessageId {
+        send_message(&self.acme, phone(number)).await.unwrap().message_id
+    }
+
+    async fn state(&self, message: MessageId) -> MessageState {
+        self.acme.message(message).await.unwrap().unwrap()
+    }
+
+    async fn becomes(&self, message: MessageId, status: MessageStatus) {
+        // While the store fails nothing can be read.
+        let is = async || {
+            let state = self.acme.message(message).await;
+            state.is_ok_and(|state| state.unwrap().status == status)
+        };
+        until(status.as_str(), is).await;
+    }
+
+    async fn handed(&self, count: usize) {
+        until("it is handed over", async || self.script.handed.lock().len() == count).await;
+    }
+
+    /// How often each was handed over.
+    fn count(&self, message: MessageId) -> usize {
+        self.script.handed.lock().iter().filter(|handed| **handed == message).count()
+    }
+
+    async fn settle(&self) {
+        for _ in 0..30 {
+            tokio::task::yield_now().await;
+        }
+        self.engine.shared().writer.barrier().await.ok();
+        self.engine.beat().await;
+    }
+
+    async fn credits(&self) -> u64 {
+        credits(&self.engine, "acme").await
+    }
+
+    async fn report(&self, message: MessageId, status: Progress) {
+        let number = self.engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+        let origin = Origin::Message(message);
+        let report = StatusUpdate {
+            origin,
+            provider_id: "wamid".into(),
+            status,
+            at: START,
+            to: None,
+            known_as: None,
+        };
+        let callback = Callback { statuses: vec![report], ..Callback::default() };
+        self.acme.receive(number, callback).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_handed_over_before_a_crash_is_unknown_and_a_report_settles_it() {
+    let store = CrashingStore::new();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    *rig.script.is_mute.lock() = true;
+    let (one, two) = (rig.send(1).await, rig.send(2).await);
+    rig.handed(2).await;
+    let (rig, store) = rig.after_a_crash(&store).await;
+    *rig.script.is_mute.lock() = false;
+    for message in [one, two] {
+        rig.becomes(message, MessageStatus::Unknown).await;
+    }
+    assert_eq!(rig.credits().await, 98);
+    rig.report(one, Progress::Delivered).await;
+    assert_eq!(rig.state(one).await.status, MessageStatus::Delivered);
+    let next = rig.send(3).await;
+    rig.becomes(next, MessageStatus::Sent).await;
+    let (rig, _) = rig.after_a_crash(&store).await;
+    rig.settle().await;
+    assert_eq!(rig.state(two).await.status, MessageStatus::Unknown);
+    assert_eq!([one, two, next].map(|message| rig.count(message)), [1, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_claimed_before_a_crash_is_sent_after_it() {
+    let store = CrashingStore::new();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    // More than may be with the channel at once.
+    *rig.script.is_mute.lock() = true;
+    let mut messages = Vec::new();
+    for number in 0..20 {
+        messages.push(rig.send(number).await);
+        // Their order is that of their moments.
+        rig.engine.clock().advance(Duration::from_millis(1));
+    }
+    rig.handed(16).await;
+    let (rig, _) = rig.after_a_crash(&store).await;
+    *rig.script.is_mute.lock() = false;
+    let (claimed, waiting) = messages.split_at(16);
+    for message in waiting {
+        rig.becomes(*message, MessageStatus::Sent).await;
+    }
+    for message in claimed {
+        rig.becomes(*message, MessageStatus::Unknown).await;
+    }
+    rig.settle().await;
+    assert_eq!(*rig.script.handed.lock(), messages, "each once, in order");
+}
+
+/// The commit of a claim fails: nothing may have been handed over for it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_handed_over_before_its_claim_is_durable() {
+    for outcome in [CommitOutcome::Lost, CommitOutcome::Kept, CommitOutcome::Unsynced] {
+        let store = CrashingStore::new();
+        let rig = Rig::start(store.clone(), Arc::default(), START).await;
+        // The message's own commit, and then that of its claim.
+        store.fail_after(1, outcome);
+        let message = rig.send(1).await;
+        until("the failure", async || !rig.engine.health().ready).await;
+        assert_eq!(rig.count(message), 0, "{outcome:?}");
+        // The workspace is rebuilt, and the number asks it again.
+        rig.becomes(message, MessageStatus::Sent).await;
+        assert_eq!(rig.count(message), 1, "{outcome:?}");
+    }
+    let store = CrashingStore::new();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    store.fail_after(1, CommitOutcome::Lost);
+    let message = rig.send(1).await;
+    until("the failure", async || !rig.engine.health().ready).await;
+    let (rig, _) = rig.after_a_crash(&store).await;
+    rig.becomes(message, MessageStatus::Sent).await;
+    assert_eq!(rig.count(message), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_surely_not_taken_is_sent_after_a_crash() {
+    let throttled = |scope| Outcome::Throttled { scope, after: None };
+    for answer in [
+        throttled(Throttle::Recipient),
+        throttled(Throttle::Number),
+        Outcome::Retry { after: None },
+        Outcome::Failed(Failure { class: FailureClass::Account, ..Failure::permanent(Some(190)) }),
+    ] {
+        let store = CrashingStore::new();
+        let rig = Rig::start(store.clone(), Arc::default(), START).await;
+        rig.script.answers.lock().push_back(answer.clone());
+        let message = rig.send(1).await;
+        rig.handed(1).await;
+        rig.settle().await;
+        let (rig, _) = rig.after_a_crash(&store).await;
+        rig.becomes(message, MessageStatus::Sent).await;
+        assert_eq!(rig.count(message), 2, "{answer:?}");
+    }
+}
+
+/// A gateway said that it did not get through, and it did: the provider reports on it while it waits.
+#[tokio::test(start_paused = true)]
+async fn what_a_report_has_settled_is_not_sent_again() {
+    for status in [Progress::Delivered, Progress::Failed(Failure::permanent(None))] {
+        let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+        rig.script.answers.lock().push_back(Outcome::Retry { after: None });
+        let message = rig.send(1).await;
+        rig.handed(1).await;
+        rig.settle().await;
+        rig.report(message, status.clone()).await;
+        let next = rig.send(2).await;
+        for _ in 0..40 {
+            rig.engine.pass(Duration::from_secs(1)).await;
+            rig.settle().await;
+        }
+        rig.becomes(next, MessageStatus::Sent).await;
+        assert_eq!((rig.count(message), rig.count(next)), (1, 1), "{status:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_never_sent_again() {
+    let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+    rig.script.answers.lock().push_back(Outcome::Unknown);
+    let message = rig.send(1).await;
+    rig.becomes(message, MessageStatus::Unknown).await;
+    for _ in 0..3 {
+        rig.engine.pass(Duration::from_secs(3600)).await;
+        rig.settle().await;
+    }
+    assert_eq!(rig.count(message), 1);
+    rig.report(message, Progress::Read).await;
+    rig.becomes(message, MessageStatus::Read).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_fault_in_a_report_stops_the_number() {
+    let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+    let sent = rig.send(1).await;
+    rig.becomes(sent, MessageStatus::Sent).await;
+    let class = FailureClass::Account;
+    let failure = Failure { class, code: Some(131_042), details: "unpaid".into() };
+    let stops = async || {
+        let log = log(&rig.acme).await;
+        log.into_iter().filter(|it| it.event.kind() == "number.stopped").collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        rig.report(sent, Progress::Failed(failure.clone())).await;
+        until("it is told", async || stops().await.len() == 1).await;
+    }
+    let told = stops().await[0].event.data();
+    assert_eq!((&told["error_code"], &told["reason"]), (&131_042.into(), &"unpaid".into()));
+    let refused = send_message(&rig.acme, phone(2)).await.unwrap_err();
+    let reason = UnavailableReason::ChannelDown;
+    let retry_after = Duration::from_secs(60);
+    assert_eq!(refused, crate::Unavailable { reason, retry_after }.into());
+    assert_eq!(rig.credits().await, 100, "what failed after all is paid back");
+    rig.engine.pass(Duration::from_secs(61)).await;
+    rig.settle().await;
+    let next = rig.send(2).await;
+    rig.becomes(next, MessageStatus::Sent).await;
+    // The provider repeats what it reported: that is no news.
+    rig.report(sent, Progress::Failed(failure)).await;
+    let last = rig.send(3).await;
+    rig.becomes(last, MessageStatus::Sent).await;
+    let told = kinds(&log(&rig.acme).await);
+    let told: Vec<_> = told.into_iter().filter(|kind| kind.starts_with("number.")).collect();
+    assert_eq!(told, ["number.stopped", "number.recovered"]);
+}
+
+/// A channel that says so of one phone is not sent marketing to it any more.
+#[tokio::test(start_paused = true)]
+async fn who_has_stopped_marketing_at_the_channel_is_suppressed() {
+    for reported in [false, true] {
+        let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+        let class = FailureClass::OptedOut;
+        let failure = Failure { class, ..Failure::permanent(Some(131_050)) };
+        if !reported {
+            rig.script.answers.lock().push_back(Outcome::Failed(failure.clone()));
+        }
+        let message = rig.send(1).await;
+        if reported {
+            rig.becomes(message, MessageStatus::Sent).await;
+            rig.report(message, Progress::Failed(failure)).await;
+        }
+        rig.becomes(message, MessageStatus::Failed).await;
+        let page = rig.acme.suppressions(0, 9).await.unwrap();
+        let [suppressed] = &page.suppressions[..] else { panic!("one") };
+        assert_eq!(suppressed.phone, phone(1), "{reported}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_leaves_nothing_unknown() {
+    let store = Gated::default();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    let message = rig.send(1).await;
+    rig.becomes(message, MessageStatus::Sent).await;
+    store.shut();
+    let sending = {
+        let acme = rig.acme.clone();
+        tokio::spawn(async move { send_message(&acme, phone(2)).await })
+    };
+    rig.engine.shared().numbers.live();
+    for _ in 0..30 {
+        tokio::task::yield_now().await;
+    }
+    let engine = rig.engine.clone();
+    let stopping = tokio::spawn(async move { engine.shutdown(LONG).await });
+    for _ in 0..30 {
+        tokio::task::yield_now().await;
+    }
+    store.open();
+    let message = sending.await.unwrap().unwrap().message_id;
+    stopping.await.unwrap().unwrap();
+    let rig = Rig::start(store.clone(), rig.script, START).await;
+    rig.becomes(message, MessageStatus::Sent).await;
+    assert_eq!(rig.count(message), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_number_had_under_way_is_unknown() {
+    let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+    *rig.script.is_mute.lock() = true;
+    let messages = [rig.send(1).await, rig.send(2).await];
+    rig.handed(2).await;
+    *rig.script.is_mute.lock() = false;
+    for number in rig.engine.shared().numbers.live() {
+        number.kill();
+    }
+    for message in messages {
+        rig.becomes(message, MessageStatus::Unknown).await;
+    }
+    let next = rig.send(3).await;
+    rig.becomes(next, MessageStatus::Sent).await;
+    assert_eq!(rig.script.handed.lock().len(), 3);
+}
+
+/// A workspace that is rebuilt asks its number, which still has the message under way.
+#[tokio::test(start_paused = true)]
+async fn a_rebuilt_workspace_gets_the_answer_that_its_number_waits_for() {
+    let store = CrashingStore::new();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    let numbers = rig.engine.admin().numbers(&id("acme")).await.unwrap();
+    rig.engine.admin().connect_sandbox_number(&id("acme")).await.unwrap();
+    rig.engine.admin().disconnect_number(&id("acme"), numbers[0].id).await.unwrap();
+    let script = crate::ScriptedOutcome::Slow;
+    rig.engine.sandbox().script(&id("acme"), None, script, None);
+    let message = rig.send(1).await;
+    rig.settle().await;
+    store.fail_next_commits(1, CommitOutcome::Lost);
+    send_message(&rig.acme, phone(2)).await.unwrap_err();
+    healed(&rig.acme).await;
+    rig.settle().await;
+    assert_eq!(rig.state(message).await.status, MessageStatus::Queued);
+    rig.engine.pass(Duration::from_secs(5)).await;
+    rig.becomes(message, MessageStatus::Sent).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_handed_over_through_a_number_that_is_gone_is_unknown_and_not_paid_back() {
+    let store = CrashingStore::new();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    *rig.script.is_mute.lock() = true;
+    let message = rig.send(1).await;
+    rig.handed(1).await;
+    let number = rig.engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    rig.engine.admin().disconnect_number(&id("acme"), number).await.unwrap();
+    let (rig, _) = rig.after_a_crash(&store).await;
+    rig.becomes(message, MessageStatus::Unknown).await;
+    assert_eq!(rig.credits().await, 99);
+}

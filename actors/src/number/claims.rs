@@ -1,0 +1,98 @@
+//! A single message is handed over when its workspace has durably noted that it may have been.
+
+use ractor::ActorRef;
+
+use crate::channel::Origin;
+use crate::domain::Timestamp;
+use crate::workspace::core::Settled;
+
+use super::actor::{NumberActor, NumberMessage, State};
+use super::breaker::Passage;
+use super::lanes::Attempt;
+use super::{Claims, Granted};
+
+impl State {
+    /// The message was surely not taken: it can be handed over again, after a crash too.
+    pub(super) fn release(&mut self, attempt: &mut Attempt) {
+        if std::mem::take(&mut attempt.claimed)
+            && let Origin::Message(id) = attempt.message.origin
+        {
+            self.released.push(id);
+        }
+    }
+
+    /// Puts everything back that was about to be handed over.
+    pub(super) fn unstage(&mut self) {
+        for mut attempt in self.staged.drain().collect::<Vec<_>>() {
+            // It may have been asked for, and granted meanwhile.
+            attempt.claimed = true;
+            self.release(&mut attempt);
+            if std::mem::take(&mut attempt.trial) {
+                self.breaker.undecided(true);
+            }
+            self.expect_end(attempt.message.give_up_at);
+            self.lanes.put_back(attempt);
+        }
+    }
+
+    /// The workspace has answered what was asked.
+    pub(super) fn granted(&mut self, granted: &Granted) {
+        for dropped in self.staged.granted(granted) {
+            // A report has settled it.
+            if dropped.trial {
+                self.breaker.undecided(true);
+            }
+            for released in self.recipients.settled(dropped.message.to, dropped.sequence) {
+                self.lanes.put_back(released);
+            }
+        }
+    }
+}
+
+impl NumberActor {
+    /// Hands over what was claimed, unless something has come up meanwhile.
+    pub(super) fn send_staged(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        now: Timestamp,
+        state: &mut State,
+    ) {
+        while let Some(mut attempt) = state.staged.pop() {
+            if attempt.message.give_up_at <= now {
+                if attempt.trial {
+                    state.breaker.undecided(true);
+                }
+                self.conclude(&attempt, Settled::NotSentInTime, state);
+                continue;
+            }
+            let paused = self.paused(now, state).is_some();
+            let closed = !attempt.trial && state.breaker.passage(now) != Passage::Open;
+            if paused || closed {
+                if std::mem::take(&mut attempt.trial) {
+                    state.breaker.undecided(true);
+                }
+                self.put_back(attempt, state);
+                continue;
+            }
+            if state.recipients.must_wait(&attempt) {
+                state.release(&mut attempt);
+            }
+            if let Some(attempt) = state.recipients.hold(attempt) {
+                self.send(myself, attempt, state);
+            }
+        }
+    }
+
+    /// Tells the workspace what is claimed, and what is not any more.
+    pub(super) fn tell_claims(&self, state: &mut State) {
+        let asked = state.staged.ask(self.clock.now());
+        let released = std::mem::take(&mut state.released);
+        if asked.is_none() && released.is_empty() {
+            return;
+        }
+        if let Some(wiring) = self.numbers.wiring.get() {
+            let claims = Claims { number: self.number, released, asked };
+            wiring.settle.claims(&self.connected.workspace, claims);
+        }
+    }
+}

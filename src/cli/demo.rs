@@ -1,0 +1,224 @@
+//! `postrider demo`: a tour through the real interface of a server of its own, on a temporary
+//! directory that goes with it.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use postrider::settings::Settings;
+use postrider::{RunningServer, Server, logging};
+use postrider_actors::clock::Stopwatch;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::CliError;
+use super::args::DemoArgs;
+use super::client::{answered, http};
+use super::progress::Progress;
+use super::serve::Signals;
+
+/// Time between two looks at what goes on.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Nothing that is kept is lost when the end is quick.
+const GRACE: Duration = Duration::from_secs(5);
+const PHONE: &str = "+15550123456";
+
+/// Shows a one-time password and a broadcast, and leaves nothing behind, also when it is stopped.
+pub(crate) async fn demo(args: &DemoArgs) -> Result<(), CliError> {
+    let io = |what| move |source| CliError::Io { what, source };
+    let mut signals = Signals::new()?;
+    let directory = tempfile::Builder::new().prefix("postrider-demo-").tempdir();
+    let directory = directory.map_err(io("cannot make a temporary directory"))?;
+    let settings = settings(directory.path());
+    logging::start(&settings.log);
+    let server = Server::start(settings).await?;
+    let toured = tokio::select! {
+        toured = tour(&server, directory.path(), args.recipients) => toured,
+        () = signals.next() => Err(CliError::Interrupted),
+    };
+    let stopped = server.shutdown().await;
+    directory.close().map_err(io("cannot remove the temporary directory"))?;
+    toured?;
+    Ok(stopped?)
+}
+
+/// The sandbox's, whatever this machine's are.
+fn settings(directory: &Path) -> Settings {
+    let mut settings = Settings::default();
+    settings.server.listen = ([127, 0, 0, 1], 0).into();
+    settings.server.data_dir = directory.to_owned();
+    settings.shutdown.grace_seconds = GRACE;
+    settings.log.level = tracing::metadata::LevelFilter::WARN;
+    // The tour looks often at how far it is.
+    settings.limits.key_requests_per_hour = 0;
+    settings
+}
+
+async fn tour(server: &RunningServer, directory: &Path, recipients: u32) -> Result<(), CliError> {
+    let api = Api::of(server)?;
+    say(&format!(
+        "Postrider {} on http://{}, with its data in {}\n(where that is in memory, syncing costs \
+         nothing). Every number below is measured now.\n",
+        env!("CARGO_PKG_VERSION"),
+        server.address(),
+        directory.display(),
+    ))?;
+    if cfg!(debug_assertions) {
+        say("This is a debug build: `cargo run --release -- demo` is many times faster.\n")?;
+    }
+    password(&api).await?;
+    broadcast(&api, recipients).await
+}
+
+/// Sends a one-time password, reads it as its recipient would, and verifies it.
+async fn password(api: &Api) -> Result<(), CliError> {
+    say("\nA one-time password\n")?;
+    let watch = Stopwatch::start();
+    let sent = api.post("/otp/send", &json!({ "phone": PHONE })).await?;
+    say(&format!("   sent to {PHONE}: durable and answered in {}\n", milliseconds(&watch)))?;
+    let (path, message) = (format!("/sandbox/messages?to=%2B{}&limit=1", &PHONE[1..]), "/data/0");
+    let delivered = loop {
+        let found = api.get(&path).await?;
+        match found.pointer(message) {
+            Some(delivered) => break delivered.clone(),
+            None => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    };
+    say(&format!("   the phone shows: {}\n", text(&delivered["text"])))?;
+    let verify = json!({ "request_id": sent["request_id"], "otp": delivered["code"] });
+    let watch = Stopwatch::start();
+    api.post("/otp/verify", &verify).await?;
+    say(&format!("   verified, durably, in {}\n", milliseconds(&watch)))?;
+    match api.post("/otp/verify", &verify).await {
+        Err(CliError::Refused { message, .. }) => {
+            say(&format!("   the same code a second time is refused: {message}\n"))
+        }
+        Err(error) => Err(error),
+        Ok(_) => Err(api.odd("a code was taken twice")),
+    }
+}
+
+/// Sends a template to many.
+async fn broadcast(api: &Api, recipients: u32) -> Result<(), CliError> {
+    say(&format!("\nA broadcast to {} recipients\n", grouped(recipients.into())))?;
+    let phones: Vec<_> = (0..recipients).map(|number| format!("+1555{number:07}")).collect();
+    let new = json!({
+        "name": "Demo", "template_name": "spring_sale", "recipients": phones,
+    });
+    let watch = Stopwatch::start();
+    let made = api.post("/messaging/broadcasts", &new).await?;
+    let seconds = watch.elapsed().as_secs_f64();
+    say(&format!("   checked, made durable and answered in {seconds:.2} s\n"))?;
+    let path = format!("/messaging/broadcasts/{}", text(&made["broadcast_id"]));
+    let mut progress = Progress::of(recipients.into());
+    let done = loop {
+        let now = api.get(&path).await?;
+        let pending = now["counts"]["pending"].as_u64().unwrap_or_default();
+        progress.set(u64::from(recipients).saturating_sub(pending));
+        match text(&now["status"]) {
+            "queued" | "sending" => tokio::time::sleep(LOOK_EVERY).await,
+            _ => break now,
+        }
+    };
+    progress.end();
+    let mut counts = String::new();
+    for (name, count) in done["counts"].as_object().into_iter().flatten() {
+        if let Some(count) = count.as_u64().filter(|count| *count > 0) {
+            counts.push_str(&format!(" {} {name}", grouped(count)));
+        }
+    }
+    let rate = done["rate_per_second"].as_f64().unwrap_or_default();
+    say(&format!(
+        "   {}:{counts}\n   {:.2} s from its beginning to its end, {} messages a second, each \
+         claimed on disk before it left\n",
+        text(&done["status"]),
+        f64::from(recipients) / rate.max(f64::MIN_POSITIVE),
+        grouped(rate as u64),
+    ))?;
+    say(
+        "   (the sandbox is in this process and answers at once; a real channel takes its time,\n   \
+         and a number of the Cloud API is paced to 80 messages a second unless told otherwise)\n\
+         \nThat was all: the server stops, and its directory goes.\n",
+    )
+}
+
+/// The interface, as the demo workspace uses it.
+struct Api {
+    http: reqwest::Client,
+    base: String,
+    key: String,
+}
+
+impl Api {
+    fn of(server: &RunningServer) -> Result<Self, CliError> {
+        let base = format!("http://{}/v1", server.address());
+        let http = http(&base)?;
+        let key = server.demo_key().unwrap_or_default().to_owned();
+        Ok(Self { http, base, key })
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, CliError> {
+        self.call(Method::GET, path, None).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<Value, CliError> {
+        self.call(Method::POST, path, Some(body)).await
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CliError> {
+        let url = format!("{}{path}", self.base);
+        let mut request = self.http.request(method, url).bearer_auth(&self.key);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        answered(&self.base, request).await
+    }
+
+    fn odd(&self, what: &str) -> CliError {
+        CliError::Answer { server: self.base.clone(), what: what.to_owned() }
+    }
+}
+
+fn say(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    said.map_err(|source| CliError::Io { what: "standard output", source })
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn milliseconds(watch: &Stopwatch) -> String {
+    format!("{:.1} ms", watch.elapsed().as_secs_f64() * 1000.0)
+}
+
+/// With a comma between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_have_commas() {
+        for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), shown);
+        }
+    }
+}
