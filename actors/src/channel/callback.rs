@@ -26,6 +26,15 @@ pub struct Callback {
     pub templates: Vec<TemplateUpdate>,
 }
 
+impl Callback {
+    /// Adds what another tells.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.statuses.extend(other.statuses);
+        self.inbound.extend(other.inbound);
+        self.templates.extend(other.templates);
+    }
+}
+
 /// A report on one message.
 #[derive(Debug, Clone)]
 pub struct StatusUpdate {
