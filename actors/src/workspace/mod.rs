@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+mod aliases;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
 mod claims;
