@@ -10,6 +10,7 @@ use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, Workspace
 
 use super::contacts_args::ContactsArgs;
 use super::number_args::{NumberArgs, NumberChangeArgs};
+use super::webhooks::WebhooksCommand;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
 #[derive(Debug, Parser)]
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Contacts(ContactsArgs),
     /// Add and list templates, change their status
     Templates(Group<TemplatesCommand>),
+    /// List, register, delete, enable and disable webhooks, replace their secrets
+    Webhooks(Group<WebhooksCommand>),
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -355,6 +358,8 @@ mod tests {
             "postrider templates status -w a hello paused --language en_US",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
+            "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
+            "postrider webhooks rotate -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -372,6 +377,7 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
+            "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -242,7 +242,7 @@ pub(crate) async fn templates(group: Group<TemplatesCommand>) -> Result<(), CliE
     print(group.remote.json, &answer, &shown)
 }
 
-async fn listed(
+pub(super) async fn listed(
     client: &Client,
     path: &str,
     columns: &[Column],
@@ -253,7 +253,7 @@ async fn listed(
     Ok((answer, shown))
 }
 
-fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), CliError> {
+pub(super) fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     let written =
         if as_json { writeln!(out, "{answer:#}") } else { out.write_all(shown.as_bytes()) };

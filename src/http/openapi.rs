@@ -65,6 +65,8 @@ use super::{
         admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::update,
         admin::numbers::disconnect,
+        admin::webhooks::list, admin::webhooks::create, admin::webhooks::read,
+        admin::webhooks::update, admin::webhooks::delete, admin::webhooks::rotate,
         channels::verify, channels::take,
         health::alive, health::ready, health::metrics,
         docs::document,

@@ -13,6 +13,7 @@ mod fake;
 mod world;
 
 mod admin;
+mod admin_webhooks;
 mod bodies;
 mod broadcast_faults;
 mod broadcasts;

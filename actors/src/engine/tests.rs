@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod answers;
 mod broadcast_control;
 mod broadcast_pace;
 mod broadcasts;
