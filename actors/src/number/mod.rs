@@ -289,6 +289,7 @@ impl Numbers {
                 continue;
             }
             let settled = vec![(origin, settled.clone())];
+            self.outcomes.count(&settled);
             wiring.settle.settled(&workspace, Answers { settled, noted_to: None });
         }
         self.withdrawn(places);
