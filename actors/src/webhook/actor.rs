@@ -208,6 +208,8 @@ impl EndpointActor {
                 None => break,
             }
         }
+        let due_since = state.line.due_since().map_or(u64::MAX, Timestamp::as_millis);
+        self.slot.due_since_ms.store(due_since, Ordering::Relaxed);
         self.write(myself, state);
         self.wait_for_next(myself, now, state);
         if let Some(done) = state.drained.take() {
