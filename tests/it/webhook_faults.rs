@@ -241,6 +241,21 @@ async fn strict_order_holds_back_one_contact_only() {
 }
 
 #[tokio::test]
+async fn a_batch_that_a_crash_repeats_is_the_same() {
+    let mut server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    sink.then("/", Answer::Hang);
+    register(&api, &sink.url("/"), json!({"batch": true})).await;
+    events(&api, 3).await;
+    let first = sink.wait("/", 1).await.remove(0);
+    events(&api, 3).await;
+    server.crash().await;
+    sink.then("/", Answer::Status(200, ""));
+    let received = sink.wait("/", 2).await;
+    assert_eq!((received[1].id(), &received[1].body), (first.id(), &first.body));
+}
+
+#[tokio::test]
 async fn names_and_redirects_do_not_lead_home() {
     let settings = [("WEBHOOKS__ALLOWED_SUBNETS", "")];
     let server = crate::world::TestServer::with(&settings).await;
