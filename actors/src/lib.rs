@@ -120,8 +120,9 @@ pub use workspace::messages::{
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 pub use workspace::{
-    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
-    NewContact, ReadContactError, Segment, SegmentError, Suppression, SuppressionsPage,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
+    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, Suppression, SuppressionsPage,
     UnsuppressError, UpdateContactError,
 };
 pub use workspace::{

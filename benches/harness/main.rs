@@ -11,12 +11,19 @@
 
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
+mod bare_client;
+mod callers;
 mod client;
 mod measure;
+mod memory;
 mod report;
 mod rows;
 mod scale;
 mod setup;
+mod sink;
+
+#[path = "../../tests/fake/cloud_api/mod.rs"]
+mod cloud_api;
 
 use std::process::ExitCode;
 
@@ -65,8 +72,8 @@ impl Arguments {
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
-    let outcome = match arguments.next_if(|first| first == rows::CHILD) {
-        Some(_) => rows::child(arguments),
+    let outcome = match arguments.next_if(|first| first == rows::child::CHILD) {
+        Some(_) => rows::child::run(arguments),
         // A test runner that asks for the names of tests: there are none.
         None if arguments.peek().is_some_and(|first| first == "--list") => Ok(()),
         None => run(&Arguments::parse(arguments)),

@@ -64,6 +64,15 @@ impl Measured {
         }
     }
 
+    /// Times alone.
+    pub(crate) fn times(mut latencies: Latencies) -> Self {
+        Self {
+            rate: f64::NAN,
+            p50_ms: latencies.percentile_ms(0.5),
+            p99_ms: latencies.percentile_ms(0.99),
+        }
+    }
+
     /// A rate alone.
     pub(crate) const fn rate(rate: f64) -> Self {
         Self { rate, p50_ms: f64::NAN, p99_ms: f64::NAN }
@@ -96,6 +105,13 @@ pub(crate) struct Pair {
     pub(crate) reference: Measured,
 }
 
+impl Pair {
+    /// The medians of rounds.
+    pub(crate) fn of_rounds(subjects: &[Measured], references: &[Measured]) -> Self {
+        Self { subject: Measured::median(subjects), reference: Measured::median(references) }
+    }
+}
+
 /// Runs both sides in alternating rounds, after a warm-up of each; medians of the rounds. The side
 /// that goes first changes with each pair, so that a machine that becomes slower favours neither.
 pub(crate) fn alternate(
@@ -123,7 +139,7 @@ pub(crate) fn alternate(
         let (ours, theirs) = (subjects[round].rate, references[round].rate);
         eprintln!("  round {}: {ours:.0}/s against {theirs:.0}/s", round + 1);
     }
-    Ok(Pair { subject: Measured::median(&subjects), reference: Measured::median(&references) })
+    Ok(Pair::of_rounds(&subjects, &references))
 }
 
 /// Phones for a whole run, each given once: the digits of one, all of the same length.
@@ -134,9 +150,12 @@ impl Phones {
     /// Digits of every phone.
     pub(crate) const DIGITS: usize = 12;
 
+    /// The first one.
+    pub(crate) const FIRST: u64 = 491_500_000_000;
+
     /// From the first on.
     pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(491_500_000_000))
+        Self(AtomicU64::new(Self::FIRST))
     }
 
     /// The next one.

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::Result;
-use crate::measure::Pair;
+use crate::measure::{Measured, Pair};
 
 /// How durable an answer is where nothing else is said.
 pub(crate) const FSYNC_FIRST: &str = "fsync per group commit before each answer";
@@ -46,7 +46,8 @@ pub(crate) struct Row {
     /// The goal is also that the p99 is at most this many times the reference's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) goal_p99_ratio: Option<f64>,
-    /// Where the budget is a least ratio; otherwise it is a greatest value.
+    /// Whether the budget is the least that the ratio, or without one the value, may be; otherwise
+    /// it is the most.
     #[serde(skip)]
     pub(crate) more_is_better: bool,
     /// What is durable when an operation is answered.
@@ -80,6 +81,39 @@ impl Row {
             more_is_better: true,
             durability: FSYNC_FIRST,
         }
+    }
+
+    /// A row about the time that all but one in a hundred keep, and how many times the reference's
+    /// it may be; without a budget it explains another.
+    pub(crate) fn of_p99(
+        name: &'static str,
+        unit: impl Into<String>,
+        reference: impl Into<String>,
+        pair: Pair,
+        budget_and_goal: Option<(f64, f64)>,
+    ) -> Self {
+        let Pair { subject, reference: other } = pair;
+        let row = Self::of_rates(name, unit, reference, pair, (0.0, 0.0));
+        Self {
+            value: subject.p99_ms,
+            reference_value: Some(other.p99_ms),
+            ratio: Some(subject.p99_ms / other.p99_ms),
+            budget: budget_and_goal.map(|(budget, _)| budget),
+            goal: budget_and_goal.map(|(_, goal)| goal),
+            more_is_better: false,
+            ..row
+        }
+    }
+
+    /// A row about the time that all but one in a hundred keep, in milliseconds.
+    pub(crate) fn of_time(
+        name: &'static str,
+        unit: impl Into<String>,
+        times: Measured,
+        budget_and_goal: Option<(f64, f64)>,
+    ) -> Self {
+        let row = Self::of_value(name, unit, times.p99_ms, budget_and_goal);
+        Self { p50_ms: Some(times.p50_ms), p99_ms: Some(times.p99_ms), ..row }
     }
 
     /// A row whose budget is the most that its value may be; without one it explains another.
@@ -122,9 +156,10 @@ impl Row {
     /// How the row stands to its budget.
     fn verdict(&self) -> &'static str {
         let (Some(budget), Some(goal)) = (self.budget, self.goal) else { return "–" };
+        let figure = self.ratio.unwrap_or(self.value);
         let keeps = |bound: f64| match self.more_is_better {
-            true => self.ratio.unwrap_or(self.value) >= bound,
-            false => self.value <= bound,
+            true => figure >= bound,
+            false => figure <= bound,
         };
         let p99_keeps = match (self.goal_p99_ratio, self.p99_ms, self.reference_p99_ms) {
             (Some(bound), Some(p99), Some(reference)) => p99 <= reference * bound,

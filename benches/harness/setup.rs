@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{Limits, WorkspaceId};
-use postrider_actors::{Engine, EngineOptions, MasterKeys, Workspace};
+use postrider_actors::{Engine, EngineOptions, MasterKeys, NewNumber, NewTemplate, Workspace};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -61,4 +62,25 @@ pub(crate) async fn make_workspace(engine: &Engine) -> Result<Workspace> {
     engine.admin().set_credits(&id, u64::MAX / 2).await?;
     engine.admin().connect_sandbox_number(&id).await?;
     Ok(engine.workspace(&id).ok_or("the workspace was just made")?)
+}
+
+/// An approved template without parameters that [`workspace_with`] makes.
+pub(crate) const TEMPLATE: &str = "sale";
+
+/// Makes the workspace, with credits, a number and a template.
+pub(crate) async fn workspace_with(engine: &Engine, number: NewNumber) -> Result<Workspace> {
+    let id = workspace_id()?;
+    engine.admin().create_workspace(id.clone(), "Benchmark".to_owned()).await?;
+    engine.admin().set_credits(&id, u64::MAX / 2).await?;
+    engine.admin().connect_number(&id, number).await?;
+    let workspace = engine.workspace(&id).ok_or("the workspace was just made")?;
+    let template = NewTemplate {
+        name: TEMPLATE.into(),
+        language: "en".into(),
+        category: TemplateCategory::Marketing,
+        status: TemplateStatus::Approved,
+        components: vec![serde_json::json!({"type": "BODY", "text": "Everything must go."})],
+    };
+    workspace.create_template(template).await?;
+    Ok(workspace)
 }

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, WorkspaceId};
 
+use super::contacts_args::ContactsArgs;
 use super::number_args::NumberArgs;
 use super::webhooks::WebhooksCommand;
 
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Credits(Group<CreditsCommand>),
     /// Connect, list and disconnect messaging numbers
     Numbers(Group<NumbersCommand>),
+    /// Import and export contacts
+    Contacts(ContactsArgs),
     /// Add and list templates, change their status
     Templates(Group<TemplatesCommand>),
     /// List, register, delete, enable and disable webhooks, replace their secrets
@@ -343,6 +346,8 @@ mod tests {
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
+            "postrider contacts import a.csv --key k --refused b.csv",
+            "postrider contacts export --server http://h:1",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
             "postrider webhooks rotate -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {

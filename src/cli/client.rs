@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use super::CliError;
 use super::args::Remote;
 
-/// Longest that a call may take.
+/// Longest wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for an answer, or for the next part of one.
 const TIMEOUT: Duration = Duration::from_secs(70);
 /// Rows that a list is asked for at a time.
 const PAGE_ROWS: usize = 200;
@@ -26,8 +28,7 @@ impl Client {
     pub(crate) fn new(remote: &Remote) -> Result<Self, CliError> {
         let server = remote.server.trim_end_matches('/').to_owned();
         let token = token(remote)?;
-        let http = http_client(&server)?;
-        Ok(Self { http, server, token })
+        Ok(Self { http: http(&server)?, server, token })
     }
 
     /// Calls `path` below `/admin/v1/workspaces`; the answer of a 204 is null.
@@ -64,15 +65,6 @@ impl Client {
     }
 }
 
-/// A client of this server.
-pub(super) fn http_client(server: &str) -> Result<reqwest::Client, CliError> {
-    // The provider is needed to build a client, even one that only speaks plain HTTP. Another one
-    // installed before would do as well.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let builder = reqwest::Client::builder().timeout(TIMEOUT).no_proxy();
-    builder.build().map_err(|error| unreachable(server, &error))
-}
-
 /// Sends a request to this server. Gives the body of a success; of a 204 it is null.
 pub(super) async fn answered(
     server: &str,
@@ -99,13 +91,30 @@ fn odd(server: &str, status: StatusCode) -> CliError {
     CliError::Answer { server: server.to_owned(), what: format!("status {status}") }
 }
 
+/// What calls a server.
+pub(super) fn http(server: &str) -> Result<reqwest::Client, CliError> {
+    // The provider is needed to build a client, even one that only speaks plain HTTP. Another one
+    // installed before would do as well.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(TIMEOUT)
+        .no_proxy()
+        .build()
+        .map_err(|error| unreachable(server, &error))
+}
+
 fn unreachable(server: &str, error: &reqwest::Error) -> CliError {
-    // The innermost cause says most: "connection refused" rather than "error sending request".
+    CliError::Unreachable { server: server.to_owned(), cause: innermost(error) }
+}
+
+/// The innermost cause says most: "connection refused" rather than "error sending request".
+pub(super) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    CliError::Unreachable { server: server.to_owned(), cause: cause.to_string() }
+    cause.to_string()
 }
 
 /// The token of the arguments, of the settings, or of the file that the server made.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::CliError;
 use super::args::DemoArgs;
-use super::client::{answered, http_client};
+use super::client::{answered, http};
 use super::progress::Progress;
 use super::serve::Signals;
 
@@ -152,7 +152,7 @@ struct Api {
 impl Api {
     fn of(server: &RunningServer) -> Result<Self, CliError> {
         let base = format!("http://{}/v1", server.address());
-        let http = http_client(&base)?;
+        let http = http(&base)?;
         let key = server.demo_key().unwrap_or_default().to_owned();
         Ok(Self { http, base, key })
     }

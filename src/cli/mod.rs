@@ -1,8 +1,11 @@
 //! The command line: `serve`, and administration of a server that runs, over HTTP.
 
+mod api;
 mod args;
 mod client;
 mod commands;
+mod contacts;
+mod contacts_args;
 mod demo;
 mod number_args;
 mod progress;
@@ -35,6 +38,15 @@ pub(crate) enum CliError {
         path = .path.display()
     )]
     NoToken { path: PathBuf, source: std::io::Error },
+    #[error(
+        "no API key: give --key or POSTRIDER_API_KEY, or --data-dir of a sandbox; {path}: {source}",
+        path = .path.display()
+    )]
+    NoKey { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Contacts(#[from] contacts::ImportError),
+    #[error("interrupted; the same command goes on")]
+    Held,
     #[error("cannot reach {server}: {cause}")]
     Unreachable { server: String, cause: String },
     #[error("{message} ({code})")]
@@ -57,6 +69,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Destinations(group)) => commands::destinations(group).await,
         Some(Command::Credits(group)) => commands::credits(group).await,
         Some(Command::Numbers(group)) => commands::numbers(group).await,
+        Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => commands::templates(group).await,
         Some(Command::Webhooks(group)) => webhooks::webhooks(group).await,
     }

@@ -92,7 +92,9 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, patience: Pati
 }
 
 async fn collect(body: &mut Body, max: usize) -> Result<Bytes, ApiError> {
-    // A body that comes in one piece, as nearly all do, is not copied.
+    // A body that comes in one piece, as nearly all do, is not copied. One in many has room for all
+    // of it from the start, if it was announced: a buffer that grows holds much of it twice.
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(max);
     let mut whole = Bytes::new();
     let mut joined = BytesMut::new();
     let mut length = 0;
@@ -107,6 +109,7 @@ async fn collect(body: &mut Body, max: usize) -> Result<Bytes, ApiError> {
         if length == data.len() {
             whole = data;
         } else {
+            joined.reserve(announced.saturating_sub(joined.len()));
             joined.extend_from_slice(&std::mem::take(&mut whole));
             joined.extend_from_slice(&data);
         }

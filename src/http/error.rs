@@ -9,7 +9,7 @@ use postrider_actors::domain::Scope;
 use postrider_actors::domain::time::whole_seconds;
 use postrider_actors::{
     AdminError, ChangeError, IdempotentError, ReadOtpError, ResendOtpError, SendOtpError,
-    Unavailable, UnavailableReason, VerifyOtpError,
+    Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
 };
 use serde::Serialize;
 
@@ -267,6 +267,10 @@ impl From<SendOtpError> for ApiError {
                 Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
             }
             SendOtpError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendOtpError::Template(UseTemplateError::NotApproved(_)) => {
+                Self::new(Code::TemplateNotApproved, message)
+            }
+            SendOtpError::Template(_) => Self::new(Code::Unprocessable, message),
             SendOtpError::DestinationBlocked => {
                 Self::new(Code::Unprocessable, message).because("destination_blocked")
             }

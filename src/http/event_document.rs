@@ -45,6 +45,8 @@ fn data_of(kind: &str, components: &mut Components) -> Option<Ref> {
         "otp.failed" => reference::<OtpFailedData>(components),
         "otp.pumping_suspected" => reference::<OtpPumpingData>(components),
         "message.received" => reference::<MessageReceivedData>(components),
+        "contact.opted_out" => reference::<OptedOutData>(components),
+        "contact.opted_in" => reference::<OptedInData>(components),
         "template.status_changed" => reference::<TemplateStatusData>(components),
         "number.stopped" => reference::<NumberStoppedData>(components),
         "number.recovered" => reference::<NumberData>(components),
@@ -130,6 +132,26 @@ struct BroadcastData {
     total_recipients: u32,
     /// Why it is where it is, if nobody asked for it.
     reason: Option<String>,
+}
+
+/// A phone that wants no marketing and no broadcasts.
+#[derive(ToSchema)]
+struct OptedOutData {
+    /// The phone, in E.164.
+    phone: String,
+    /// Whose it is, if anybody's.
+    contact_id: Option<String>,
+    /// Why, if somebody said so.
+    reason: Option<String>,
+}
+
+/// A phone that had opted out and wants messages again.
+#[derive(ToSchema)]
+struct OptedInData {
+    /// The phone, in E.164.
+    phone: String,
+    /// Whose it is, if anybody's.
+    contact_id: Option<String>,
 }
 
 /// A contact, as it is now; of a deleted one, as it was.

@@ -7,7 +7,8 @@ use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Required, Type};
 use super::openapi::{header, operations, refusal};
 
 /// The operations that ask [`Call::idempotency_key`](super::pipeline::Call::idempotency_key).
-const HONOURED_BY: [&str; 4] = ["sendOtp", "sendMessage", "createBroadcast", "createContact"];
+const HONOURED_BY: [&str; 5] =
+    ["sendOtp", "sendMessage", "createBroadcast", "createContact", "createContacts"];
 
 /// Tells of the header where it is honoured.
 pub(crate) struct Idempotency;

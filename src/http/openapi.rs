@@ -41,7 +41,7 @@ use super::{
     paths(
         otp::send, otp::verify, otp::resend, otp::read,
         contacts::create, contacts::list, contacts::read, contacts::update, contacts::delete,
-        contacts::batch::create,
+        contacts::batch::create, contacts::export::stream,
         segments::create, segments::list, segments::read, segments::delete, segments::members,
         conversations::list, conversations::read, conversations::update, conversations::written,
         conversations::reply,
@@ -224,26 +224,7 @@ impl Area {
         if has_body {
             refusals.extend([400, 408, 413, 415]);
         }
-        // These take a query.
-        let lists = [
-            "/v1/events",
-            "/contacts",
-            "/v1/conversations",
-            "/messages",
-            "/v1/segments",
-            "/v1/suppressions",
-            "/v1/sandbox/messages",
-            "/workspaces",
-            "/keys",
-            "/numbers",
-            "/templates",
-            "/sync",
-            "/webhooks",
-            "/deliveries",
-            "/broadcasts",
-            "/recipients",
-        ];
-        if lists.iter().any(|list| path.ends_with(list)) {
+        if LISTS.iter().any(|list| path.ends_with(list)) {
             refusals.push(400);
         }
         let names_request = path.ends_with("/verify") || path.ends_with("/resend");
@@ -256,12 +237,13 @@ impl Area {
         }
         match path {
             "/admin/v1/workspaces" if has_body => refusals.push(409),
-            "/v1/contacts" if has_body => refusals.push(422),
+            "/v1/contacts" | "/v1/segments" if has_body => refusals.push(422),
+            "/v1/contacts/batch" => refusals.push(422),
             path if path.ends_with("/messages") && has_body => refusals.push(422),
             "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
             "/v1/webhooks" if has_body => refusals.push(422),
-            "/v1/webhooks/{webhook_id}/test" => refusals.push(422),
+            path if path.ends_with("/test") => refusals.push(422),
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([404, 422]),
             "/v1/events/stream" => refusals.push(400),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
@@ -274,6 +256,27 @@ impl Area {
         refusals
     }
 }
+
+/// The ends of the paths that take a query.
+const LISTS: &[&str] = &[
+    "/v1/events",
+    "/contacts",
+    "/contacts/export",
+    "/v1/conversations",
+    "/messages",
+    "/v1/segments",
+    "/v1/suppressions",
+    "/v1/sandbox/messages",
+    "/workspaces",
+    "/keys",
+    "/numbers",
+    "/templates",
+    "/sync",
+    "/webhooks",
+    "/deliveries",
+    "/broadcasts",
+    "/recipients",
+];
 
 pub(super) fn refusal(status: u16) -> Response {
     let codes = Code::ALL.into_iter().filter(|code| code.status().as_u16() == status);

@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{ContactName, CustomFields, SegmentId, Tags};
-use postrider_actors::{Caller, ContactFilter, Segment, SegmentError};
+use postrider_actors::{Caller, ContactFilter, CreateSegmentError, Segment, SegmentError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::auth::Key;
 use super::contacts::{self, ContactRow, ContactsAnswer};
-use super::error::ApiError;
+use super::error::{ApiError, Code};
 use super::list::Page;
 use super::pipeline::{Answer, Call};
 use super::reply::Reply;
 use super::route::Routes;
+
+/// Most characters of the name of a custom field that is asked for.
+const FIELD_NAME_CHARS_MAX: usize = 200;
 
 pub(crate) const NO_SUCH_SEGMENT: &str = "no such segment";
 
@@ -37,6 +40,7 @@ pub(crate) struct SegmentBody {
     #[schema(example = "Gold customers", min_length = 1, max_length = 200)]
     name: String,
     /// What its contacts are like.
+    #[serde(deserialize_with = "super::object::required")]
     filter: FilterBody,
 }
 
@@ -120,8 +124,9 @@ impl FilterBody {
         let search = self.search.as_deref();
         let search = contacts::searched("filter.search", search)?;
         let fields_exist = self.custom_fields_exist.unwrap_or_default();
-        if fields_exist.len() > 50 {
-            let rule = "must be at most 50 names";
+        let is_long = |name: &String| name.chars().count() > FIELD_NAME_CHARS_MAX;
+        if fields_exist.len() > 50 || fields_exist.iter().any(is_long) {
+            let rule = "must be at most 50 names of at most 200 characters";
             return Err(ApiError::field("filter.custom_fields_exist", rule));
         }
         Ok(ContactFilter {
@@ -172,6 +177,7 @@ impl From<Segment> for SegmentRow {
     operation_id = "createSegment",
     tag = "Segments",
     summary = "Save a filter of contacts",
+    description = "A workspace has at most 1,000 segments (422, `reason: \"segment_limit\"`).",
     request_body = SegmentBody,
     responses((status = 201, description = "The segment", body = SegmentRow))
 )]
@@ -198,8 +204,9 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
 )]
 pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let segments = call.caller.workspace.segments().await?;
-    Ok(Reply::ok(&page.cut(segments, SegmentRow::from)))
+    let found = call.caller.workspace.segments(page.skip(), page.limit()).await?;
+    let rows: Vec<_> = found.segments.into_iter().map(SegmentRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
 
 #[utoipa::path(
@@ -254,6 +261,17 @@ pub(crate) async fn members(mut call: Call<Arc<Caller>>) -> Answer {
     let found = call.caller.workspace.segment_contacts(id, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+impl From<CreateSegmentError> for ApiError {
+    fn from(error: CreateSegmentError) -> Self {
+        match error {
+            CreateSegmentError::TooMany => {
+                Self::new(Code::Unprocessable, error.to_string()).because("segment_limit")
+            }
+            CreateSegmentError::Unavailable(error) => error.into(),
+        }
+    }
 }
 
 impl From<SegmentError> for ApiError {

@@ -119,17 +119,19 @@ async fn what_is_refused_fails_with_the_channels_code() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_unknown_and_nothing_is_sent_twice() {
+async fn a_code_whose_answer_was_lost_goes_out_again() {
     let rig = Rig::new().await;
     rig.fake.script(None, Scripted::Lost, Some(1));
     let id = rig.send(PHONE).await;
     rig.becomes(&id, "unknown").await;
-    for _ in 0..3 {
-        rig.server.advance(60).await;
-    }
-    let next = rig.send("+15551234568").await;
-    rig.becomes(&next, "sent").await;
-    assert_eq!((rig.fake.accepted_of(&id), rig.fake.requests().len()), (1, 2));
+    rig.server.advance(9).await;
+    assert_eq!(rig.fake.accepted_of(&id), 1, "a report is waited for");
+    rig.server.advance(2).await;
+    rig.becomes(&id, "sent").await;
+    let requests = rig.fake.requests();
+    assert_eq!((rig.fake.accepted_of(&id), requests.len()), (2, 2));
+    assert_eq!(requests[0].body, requests[1].body, "the same code");
+    assert_eq!(rig.credits().await, 999);
 }
 
 #[tokio::test]

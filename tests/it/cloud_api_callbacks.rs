@@ -8,7 +8,7 @@ use crate::cloud_api::{APP_SECRET, Rig, VERIFY_TOKEN};
 use crate::fake::{Callbacks, Scripted, callback, sign};
 use crate::world::{Reply, eventually, millis};
 
-fn path(rig: &Rig) -> String {
+pub fn path(rig: &Rig) -> String {
     rig.number["callback_path"].as_str().unwrap().to_owned()
 }
 
@@ -17,7 +17,7 @@ async fn post_signed(rig: &Rig, signature: &str, body: &[u8]) -> Reply {
     rig.server.stranger().call("POST", &path(rig), &headers, body).await
 }
 
-async fn post(rig: &Rig, body: &Value) -> Reply {
+pub async fn post(rig: &Rig, body: &Value) -> Reply {
     let body = body.to_string();
     post_signed(rig, &sign(APP_SECRET, body.as_bytes()), body.as_bytes()).await
 }
@@ -132,7 +132,8 @@ async fn a_report_settles_what_was_unknown() {
     rig.becomes(&id, "unknown").await;
     assert_eq!(post(&rig, &report(&id, "delivered")).await.status, 200);
     rig.becomes(&id, "delivered").await;
-    assert_eq!(rig.fake.accepted_of(&id), 1);
+    rig.server.advance(60).await;
+    assert_eq!(rig.fake.accepted_of(&id), 1, "it is not sent again");
 }
 
 #[tokio::test]

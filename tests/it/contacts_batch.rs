@@ -84,3 +84,29 @@ async fn a_batch_may_be_larger_than_other_bodies() {
     api.post(BATCH, large(600)).await.check(413, "PAYLOAD_TOO_LARGE");
     api.post(CONTACTS, large(100)).await.check(413, "PAYLOAD_TOO_LARGE");
 }
+
+#[tokio::test]
+async fn an_idempotency_key_makes_a_batch_once() {
+    let mut server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    make(&api, json!({"name": "there", "phone": "+15550000001"})).await;
+    let mut rows: Vec<_> = (0..150).map(|number| json!({"name": format!("n{number}")})).collect();
+    rows.push(json!({"name": "taken", "phone": "+15550000001"}));
+    rows.push(json!({"name": ""}));
+    let body = json!({ "contacts": rows }).to_string();
+    let send = async |key: &str, body: &str| {
+        let headers = [("Content-Type", "application/json"), ("Idempotency-Key", key)];
+        api.call("POST", BATCH, &headers, body.as_bytes()).await
+    };
+    let first = send("k", &body).await;
+    assert_eq!((first.status, first.header("idempotency-replayed")), (200, None));
+    server.restart().await;
+    let again = send("k", &body).await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (200, Some("true")));
+    assert_eq!(again.json(), first.json());
+    let refused = send("k", r#"{"contacts":[{"name":"x"}]}"#).await;
+    assert_eq!(refused.check(422, "UNPROCESSABLE")["reason"], "idempotency_mismatch");
+    assert_eq!(api.get(CONTACTS).await.ok()["total"], 151);
+    send("other", &body).await.ok();
+    assert_eq!(api.get(CONTACTS).await.ok()["total"], 301);
+}

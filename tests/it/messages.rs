@@ -164,8 +164,13 @@ async fn what_is_unsent_goes_out_after_a_crash() {
     write(&api, PHONE).await;
     script(&api, json!({"to": "*", "outcome": "unavailable"})).await;
     let mut sent = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..5 {
         sent.push(api.post(SEND, text(PHONE)).await.ok());
+    }
+    // All of them were tried in vain, and that is durable: what is being tried may have been taken.
+    for _ in 0..2 {
+        let refused = async || (api.post(SEND, text(PHONE)).await.status == 503).then_some(());
+        eventually("the breaker is open", refused).await;
     }
     server.crash().await;
     for message in &sent {
@@ -173,8 +178,9 @@ async fn what_is_unsent_goes_out_after_a_crash() {
         assert_eq!(message["error"], Value::Null);
     }
     let shown = api.get("/v1/sandbox/messages").await.ok();
-    assert_eq!(shown["data"].as_array().unwrap().len(), 3);
-    assert_eq!(credits(&server).await, 99_997);
+    let shown = shown["data"].as_array().unwrap().len();
+    assert!(shown >= 5, "{shown}");
+    assert_eq!(credits(&server).await, 100_000 - shown as u64);
     server.restart().await;
     assert_eq!(read(&api, &sent[0]).await["status"], "sent");
     let shown = api.get("/v1/sandbox/messages").await.ok();
@@ -348,6 +354,7 @@ async fn templates_that_cannot_be_sent_are_refused() {
         (json!({"to": PHONE, "type": "template"}), "template"),
         (json!({"to": PHONE, "type": "template", "template": null}), "template"),
         (json!({"to": PHONE, "type": "template", "template": "x"}), "template"),
+        (json!({"to": PHONE, "type": "template", "template": ["welcome", "en", []]}), "template"),
         (json!({"to": PHONE, "type": "template", "template": {"name": 1}}), "template.name"),
     ] {
         demo.post(SEND, &body).await.check_field(named);

@@ -181,8 +181,45 @@ async fn bad_filters_are_named() {
             "filter.custom_fields_exist",
             json!({"name": "x", "filter": {"custom_fields_exist": vec!["t"; 51]}}),
         ),
+        (
+            "filter.custom_fields_exist",
+            json!({"name": "x", "filter": {"custom_fields_exist": ["t".repeat(201)]}}),
+        ),
     ] {
         api.post(SEGMENTS, body).await.check_field(field);
     }
     assert_eq!(api.get(SEGMENTS).await.ok()["total"], 0);
+}
+
+#[tokio::test]
+async fn a_workspace_has_only_so_many_segments() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    let first = save(&api, json!({})).await;
+    for _ in 1..1000 {
+        save(&api, json!({})).await;
+    }
+    let refused = api.post(SEGMENTS, json!({"name": "x", "filter": {}})).await;
+    assert_eq!(refused.check(422, "UNPROCESSABLE")["reason"], "segment_limit");
+    assert_eq!(api.delete(&format!("{SEGMENTS}/{first}")).await.status, 204);
+    save(&api, json!({})).await;
+    let last = api.get(&format!("{SEGMENTS}?limit=200&page=5")).await.ok();
+    assert_eq!((last["total"].as_u64(), last["data"].as_array().unwrap().len()), (Some(1000), 200));
+}
+
+#[tokio::test]
+async fn numbers_are_equal_however_they_are_written() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    let json_type = [("Content-Type", "application/json")];
+    for n in ["100", "1e2", "100.0", "100.5", "\"100\""] {
+        let body = format!(r#"{{"name": "x", "custom_fields": {{"n": {n}}}}}"#);
+        api.call("POST", "/v1/contacts", &json_type, body.as_bytes()).await.ok();
+    }
+    let segment = save(&api, json!({"custom_fields": {"n": 100}})).await;
+    let read = api.get(&format!("{SEGMENTS}/{segment}")).await.ok();
+    assert_eq!(read["contacts_count"], 3);
+    let body = br#"{"name": "x", "custom_fields": {"n": 12345678901234567890123}}"#;
+    let refused = api.call("POST", "/v1/contacts", &json_type, body).await;
+    refused.check_field("custom_fields");
 }

@@ -38,6 +38,27 @@ async fn phones_opt_out_and_back_in() {
 }
 
 #[tokio::test]
+async fn marketing_goes_to_nobody_who_has_opted_out() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    let phone = "+15550123456";
+    demo.post(SUPPRESSIONS, json!({"phone": phone})).await.ok();
+    let template =
+        |to: &str, name: &str| json!({"to": to, "type": "template", "template": {"name": name}});
+    let send = async |body: Value| demo.post("/v1/messaging/send", &body).await;
+    let refused = send(template(phone, "spring_sale")).await.check(422, "UNPROCESSABLE");
+    assert_eq!(refused["reason"], "opted_out");
+    assert_eq!(send(template("+15550123457", "spring_sale")).await.status, 200);
+    assert_eq!(send(template(phone, "welcome")).await.status, 200, "what is no marketing goes");
+    let code = demo.post("/v1/otp/send", json!({"phone": phone})).await;
+    assert_eq!(code.status, 200, "and so do codes");
+    let balance = server.admin().get("/admin/v1/workspaces/demo").await.ok();
+    assert_eq!(balance["credits"], 999_997, "what is refused costs nothing");
+    demo.delete(&format!("{SUPPRESSIONS}/{phone}")).await;
+    assert_eq!(send(template(phone, "spring_sale")).await.status, 200);
+}
+
+#[tokio::test]
 async fn bad_values_are_named() {
     let server = TestServer::with(&UNLIMITED).await;
     let api = server.workspace("acme").await;

@@ -2,6 +2,7 @@
 
 mod api;
 mod document;
+mod proxy;
 mod sink;
 mod watch;
 mod wire;
@@ -21,6 +22,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 pub use api::{Api, Reply};
+pub use proxy::Proxy;
 pub use sink::{Answer, Received, Sink};
 pub use wire::Connection;
 
@@ -147,6 +149,11 @@ impl TestServer {
     /// A raw connection to it.
     pub async fn connect(&self) -> Connection {
         Connection::open(self.address()).await
+    }
+
+    /// A way to it that can be cut, and that leads to it also after a restart.
+    pub async fn proxy(&self) -> Proxy {
+        Proxy::to(Arc::clone(&self.address)).await
     }
 
     /// A client with this bearer token.

@@ -41,6 +41,9 @@ pub enum ContactError {
     /// The custom fields are nested too deep.
     #[error("must be nested at most 8 levels deep")]
     FieldsDepth,
+    /// A whole number among the custom fields would not stay what it is.
+    #[error("must have no whole number of more than 64 bits: give it as text")]
+    FieldsNumber,
 }
 
 /// What a contact is called: 1 to 200 characters.
@@ -175,6 +178,19 @@ impl CustomFields {
         Ok(Self(text.into()))
     }
 
+    /// The fields of this JSON text.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and [`ContactError::FieldsNumber`]
+    pub fn parse(json: &str) -> Result<Self, ContactError> {
+        // What is nested so deep that it cannot be read begins like an object.
+        let fields: Value = serde_json::from_str(json).map_err(|_| match json.trim_start() {
+            json if json.starts_with('{') => ContactError::FieldsDepth,
+            _ => ContactError::FieldsShape,
+        })?;
+        if has_long_number(json) { Err(ContactError::FieldsNumber) } else { Self::new(&fields) }
+    }
+
     /// The fields as JSON.
     #[must_use]
     pub fn as_json(&self) -> &str {
@@ -187,6 +203,32 @@ impl CustomFields {
         // It was written from a value.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
+}
+
+/// Whether a whole number in JSON text has more than 64 bits, so that it would be read as another.
+fn has_long_number(json: &str) -> bool {
+    let bytes = json.as_bytes();
+    let (mut at, mut in_text) = (0, false);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if in_text => at += 1,
+            b'"' => in_text = !in_text,
+            b'-' | b'0'..=b'9' if !in_text => {
+                let rest = &json[at..];
+                let of_number = |char: char| char.is_ascii_digit() || "+-.eE".contains(char);
+                let end = rest.find(|char| !of_number(char)).unwrap_or(rest.len());
+                let number = &rest[..end];
+                let is_whole = !number.contains(['.', 'e', 'E']);
+                if is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                    return true;
+                }
+                at += end - 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    false
 }
 
 /// Levels of objects and arrays; a value that is neither has none.
@@ -283,5 +325,20 @@ mod tests {
         let sized = |bytes: usize| json!({"x": "y".repeat(bytes - 8)});
         assert!(CustomFields::new(&sized(16_384)).is_ok());
         assert_eq!(CustomFields::new(&sized(16_385)), Err(ContactError::FieldsSize));
+        for good in [
+            r#"{"n": 18446744073709551615, "m": [-9223372036854775808], "f": 1.5e300}"#,
+            r#"{"99999999999999999999": "1\"99999999999999999999"}"#,
+        ] {
+            let kept = CustomFields::parse(good).unwrap();
+            assert_eq!(kept.to_value(), serde_json::from_str::<Value>(good).unwrap());
+        }
+        for (bad, why) in [
+            (r#"{"n": 18446744073709551616}"#, ContactError::FieldsNumber),
+            (r#"{"n": {"m": [-9223372036854775809]}}"#, ContactError::FieldsNumber),
+            ("[", ContactError::FieldsShape),
+            (&r#"{"x":"#.repeat(5000), ContactError::FieldsDepth),
+        ] {
+            assert_eq!(CustomFields::parse(bad), Err(why), "{bad}");
+        }
     }
 }

@@ -150,6 +150,8 @@ event_kinds! {
     TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
     NumberStopped = "number.stopped", "a number's account cannot send; what it has waits";
     NumberRecovered = "number.recovered", "a number that was stopped sends again";
+    ContactOptedOut = "contact.opted_out", "a phone wants no marketing and no broadcasts; `contact_id` is whose it is, or null";
+    ContactOptedIn = "contact.opted_in", "a phone that had opted out wants messages again";
 }
 
 /// Why a one-time password failed.

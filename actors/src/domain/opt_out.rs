@@ -1,5 +1,7 @@
 //! The words with which a customer opts out of messages, and in again.
 
+use unicode_normalization::char::is_combining_mark;
+
 use super::fold::fold;
 
 /// Words of one kind may be in several languages; a message is one when it is nothing else.
@@ -28,8 +30,8 @@ impl OptOutWords {
         Self { out: folded(out), back: folded(back) }
     }
 
-    /// What a message that consists of one of the words means. Case, and spaces and punctuation
-    /// around it, do not matter.
+    /// What a message that consists of one of the words means. Case, and whatever is around it that
+    /// is neither a letter nor a digit, do not matter.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<OptOut> {
         let text = plain(text);
@@ -51,13 +53,19 @@ impl Default for OptOutWords {
     }
 }
 
-/// A text in one case, with one space between its words and nothing around them.
+/// A text in one case, with one space between its words and nothing around them but letters, with
+/// their marks, and digits.
 fn plain(text: &str) -> String {
-    let around = |char: char| {
-        char.is_whitespace() || char.is_ascii_punctuation() || "¡¿。！、".contains(char)
-    };
-    let words: Vec<_> = text.trim_matches(around).split_whitespace().collect();
-    fold(&words.join(" "))
+    let text = fold(&text.replace('\u{2019}', "'"));
+    let Some(begin) = text.find(char::is_alphanumeric) else { return String::new() };
+    let rest = &text[begin..];
+    // Phones put selectors of a form behind emoji: marks of nothing that is read.
+    let is_mark =
+        |char: char| is_combining_mark(char) && !('\u{fe00}'..='\u{fe0f}').contains(&char);
+    let end = rest.rfind(char::is_alphanumeric).unwrap_or(0);
+    let behind = rest[end..].char_indices().skip(1).find(|(_, char)| !is_mark(*char));
+    let end = behind.map_or(rest.len(), |(at, _)| end + at);
+    rest[..end].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -70,6 +78,27 @@ mod tests {
         for out in ["STOP", "stop", " Stop!\n", "\"stop\".", "OPT  OUT", "Стоп", "退订。"] {
             assert_eq!(words.read(out), Some(OptOut::Out), "{out}");
         }
+        let others = OptOutWords::new(&["стоп", "रोकें", "إيقاف", "arrêt", "stop"], &["s'abonner"]);
+        for out in [
+            "“STOP”",
+            "STOP…",
+            "STOP—",
+            "«стоп»",
+            "रोकें।",
+            "إيقاف؟",
+            "\u{200f}إيقاف",
+            "STOP\u{200b}",
+            "STOP🛑",
+            "STOP 🙏",
+            "🙏\u{fe0f} stop ☝\u{fe0f}",
+            "ＳＴＯＰ",
+            "arre\u{302}t",
+            "\u{a0}Stop\u{a0}",
+        ] {
+            assert_eq!(others.read(out), Some(OptOut::Out), "{out}");
+        }
+        assert_eq!(others.read("s’abonner"), Some(OptOut::Back));
+        assert_eq!(others.read("रोके"), None, "a mark at the end is a part of the word");
         for back in ["start", "¡ALTA!"] {
             assert_eq!(words.read(back), Some(OptOut::Back), "{back}");
         }

@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod answers;
 mod broadcast_control;
 mod broadcast_pace;
 mod broadcasts;
@@ -19,6 +20,8 @@ mod message_commands;
 mod messages;
 mod model;
 mod numbers;
+mod opt_outs;
+mod pace;
 mod passivation;
 mod snapshots;
 mod supervision;

@@ -20,8 +20,9 @@ use super::pause::Pause;
 use super::providers::Connected;
 use super::recipients::Recipients;
 use super::staged::Staged;
+use super::unnoted::Unnoted;
 use super::window::Window;
-use super::{Granted, NumberSlot, Numbers};
+use super::{Answers, Granted, NumberSlot, Numbers};
 
 /// What a number's actor is told.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) enum NumberMessage {
     /// These were claimed: what it does not have may have been sent by a predecessor, or was
     /// answered for in vain.
     Doubt(Vec<Outbound>),
+    /// The workspace has durably noted the answers of this ticket.
+    Noted(u64),
     /// The workspace has durably noted claims.
     Granted(Granted),
     /// A message that took time has its outcome.
@@ -69,6 +72,8 @@ pub(crate) struct State {
     pub(super) staged: Staged,
     /// Claims that the workspace is to be told the end of.
     pub(super) released: Vec<MessageId>,
+    /// Answers that the workspace has not noted.
+    unnoted: Unnoted,
     /// What the messages that are with the channel belong to, once for each message.
     pub(super) in_flight: Vec<Origin>,
     pub(super) breaker: Breaker,
@@ -117,7 +122,8 @@ impl State {
     fn origins(&self) -> HashSet<Origin> {
         let waiting = self.lanes.iter().chain(self.delayed.values()).chain(self.recipients.iter());
         let waiting = waiting.chain(self.staged.iter()).map(|attempt| attempt.message.origin);
-        waiting.chain(self.in_flight.iter().copied()).collect()
+        let over = self.unnoted.origins();
+        waiting.chain(self.in_flight.iter().copied()).chain(over).collect()
     }
 }
 
@@ -149,14 +155,15 @@ impl Actor for NumberActor {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
                 missing.for_each(|message| state.push(message));
-                state.staged.ask_anew();
+                self.workspace_is_new(state);
             }
             NumberMessage::Doubt(messages) => {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
+                self.workspace_is_new(state);
                 missing.for_each(|message| self.answer(&message, Settled::Unknown, state));
-                state.staged.ask_anew();
             }
+            NumberMessage::Noted(ticket) => state.unnoted.noted(ticket),
             NumberMessage::Granted(granted) => state.granted(&granted),
             NumberMessage::Done(attempt, outcome) => self.done(*attempt, outcome, state),
             NumberMessage::Wake(generation) => {
@@ -212,6 +219,14 @@ impl NumberActor {
         self.concluded(attempt, outcome, state);
     }
 
+    /// The workspace may have been rebuilt: it has forgotten what it was told and has not noted.
+    fn workspace_is_new(&self, state: &mut State) {
+        state.staged.ask_anew();
+        for (ticket, answers) in state.unnoted.all() {
+            self.give(answers, Some(ticket), &self.connected.workspace);
+        }
+    }
+
     /// The number is gone: what waits for it has nowhere to go, unless it is a broadcast's.
     fn fail_everything(&self, state: &mut State) {
         let delayed = std::mem::take(&mut state.delayed).into_values();
@@ -243,12 +258,20 @@ impl NumberActor {
     fn hand_back(&self, state: &mut State) {
         /// Most answers in one message, so that their events fit in a frame.
         const ANSWERS_MAX: usize = 1000;
-        if let (Some(wiring), Some(workspace)) = (self.numbers.wiring.get(), &state.workspace) {
+        if let Some(workspace) = &state.workspace {
             while !state.answers.is_empty() {
                 let rest = state.answers.split_off(state.answers.len().min(ANSWERS_MAX));
                 let answers = std::mem::replace(&mut state.answers, rest);
-                wiring.settle.settled(workspace, answers);
+                let ticket = state.unnoted.keep(&answers);
+                self.give(answers, ticket, workspace);
             }
+        }
+    }
+
+    fn give(&self, settled: Vec<(Origin, Settled)>, ticket: Option<u64>, workspace: &WorkspaceId) {
+        if let Some(wiring) = self.numbers.wiring.get() {
+            let noted_to = ticket.map(|ticket| (self.number, ticket));
+            wiring.settle.settled(workspace, Answers { settled, noted_to });
         }
     }
 }

@@ -67,6 +67,11 @@ impl Lanes {
         self.first.pop_front().or_else(|| self.bulk.pop_front())
     }
 
+    /// The lane that it is in.
+    pub(super) fn next_lane(&self) -> Lane {
+        if self.first.is_empty() { Lane::Bulk } else { Lane::First }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_empty() && self.bulk.is_empty()
     }

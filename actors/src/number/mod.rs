@@ -13,6 +13,7 @@ pub(crate) mod providers;
 mod recipients;
 mod sending;
 mod staged;
+mod unnoted;
 mod window;
 mod withdraw;
 
@@ -39,7 +40,7 @@ use providers::{Connected, Providers};
 /// Takes a number's final answers.
 pub(crate) trait Settle: Send + Sync + 'static {
     /// The channel's final answers for messages of a workspace.
-    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>);
+    fn settled(&self, workspace: &WorkspaceId, answers: Answers);
 
     /// A number is about to hand over messages of a workspace, or has put some back.
     fn claims(&self, workspace: &WorkspaceId, claims: Claims);
@@ -55,6 +56,14 @@ pub(crate) trait Settle: Send + Sync + 'static {
 
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);
+}
+
+/// The channel's final answers for messages.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    pub(crate) settled: Vec<(Origin, Settled)>,
+    /// The number that is told when they are durably noted, and under which ticket.
+    pub(crate) noted_to: Option<(NumberId, u64)>,
 }
 
 /// What a number claims of its workspace's single messages: none is handed over before its claim
@@ -148,10 +157,19 @@ impl Numbers {
 
     /// Lets a number hand over what it has claimed.
     pub(crate) fn grant(&self, number: NumberId, granted: Granted) {
+        self.tell_live(number, NumberMessage::Granted(granted));
+    }
+
+    /// Tells a number that its answers are noted.
+    pub(crate) fn noted(&self, number: NumberId, ticket: u64) {
+        self.tell_live(number, NumberMessage::Noted(ticket));
+    }
+
+    /// Tells a number that runs. One that has died has left what it had to its successor.
+    fn tell_live(&self, number: NumberId, message: NumberMessage) {
         let Some(slot) = self.directory.get(&number).map(|slot| Arc::clone(&slot)) else { return };
         if let Residence::Live(actor) = &*slot.residence.read() {
-            // One that has died has left its messages to its successor.
-            drop(actor.cast(NumberMessage::Granted(granted)));
+            drop(actor.cast(message));
         }
     }
 
@@ -229,7 +247,8 @@ impl Numbers {
                 places.push((broadcast, index));
                 continue;
             }
-            wiring.settle.settled(&workspace, vec![(origin, settled.clone())]);
+            let settled = vec![(origin, settled.clone())];
+            wiring.settle.settled(&workspace, Answers { settled, noted_to: None });
         }
         self.withdrawn(places);
     }

@@ -93,7 +93,7 @@ impl NumberActor {
             Passage::AfterTrial => return Some(None),
             Passage::Open | Passage::Trial => {}
         }
-        let paced = state.pacer.as_ref().map(super::pacer::Pacer::ready_at);
+        let paced = state.pacer.as_ref().map(|pacer| pacer.ready_at(state.lanes.next_lane()));
         paced.filter(|ready| *ready > now).map(Some)
     }
 

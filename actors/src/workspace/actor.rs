@@ -8,11 +8,11 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Failure, Origin, Outbound, TemplateName};
+use crate::channel::{Failure, Outbound, TemplateName};
 use crate::domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::number::info::NumberRecord;
-use crate::number::{Claims, Granted};
+use crate::number::{Answers, Claims, Granted};
 use crate::random;
 use crate::store::writer::{CommitError, Group};
 
@@ -42,7 +42,7 @@ pub(crate) enum WorkspaceMessage {
     /// Carry out a command beside the hot path.
     Perform(Box<dyn Errand>),
     /// The number has final answers for messages.
-    Settled(Vec<(Origin, Settled)>),
+    Settled(Answers),
     /// The number is about to hand messages over, or has put some back.
     Claims(Claims),
     /// The writer has settled a group that this workspace had something in.
@@ -137,7 +137,7 @@ impl Actor for WorkspaceActor {
                 | WorkspaceMessage::Redispatch
                 | WorkspaceMessage::Recovered(_) => {}
                 WorkspaceMessage::Settled(answers) => {
-                    state.unnoted.extend(answers);
+                    state.unnoted.push(answers);
                     return Ok(());
                 }
                 message => {
@@ -184,7 +184,7 @@ impl WorkspaceActor {
                 Held::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))
             }
             WorkspaceMessage::Settled(answers) => {
-                return state.settle(self.shared.store.as_ref(), answers);
+                return self.settle(answers, state);
             }
             WorkspaceMessage::Claims(claims) => return self.claim(claims, state),
             WorkspaceMessage::Committed(group, result) => {
@@ -193,8 +193,9 @@ impl WorkspaceActor {
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }
             WorkspaceMessage::Tick => {
-                let unnoted = std::mem::take(&mut state.unnoted);
-                state.settle(self.shared.store.as_ref(), unnoted)?;
+                for answers in std::mem::take(&mut state.unnoted) {
+                    self.settle(answers, state)?;
+                }
                 self.beat(myself, state)?;
                 self.passivate(myself, state);
                 return Ok(());
@@ -289,14 +290,22 @@ impl WorkspaceActor {
         }));
     }
 
+    /// Notes answers, and tells the number when that is durable.
+    fn settle(&self, answers: Answers, state: &mut Loaded) -> Result<(), StateLost> {
+        let Answers { settled, noted_to } = answers;
+        let numbers = &self.shared.numbers;
+        let held =
+            noted_to.map(|(number, ticket)| Held::Noted(Arc::clone(numbers), number, ticket));
+        state.settle(self.shared.store.as_ref(), settled, held)
+    }
+
     /// Lets a number hand over what it claims, once that is durable.
     fn claim(&self, claims: Claims, state: &mut Loaded) -> Result<(), StateLost> {
         let Claims { number, released, asked } = claims;
         let (ticket, asked) = asked.unzip();
         let messages = state.core.claim(&released, asked.unwrap_or_default(), &mut state.effects);
         let Some(ticket) = ticket else {
-            // Nobody waits for it; a crash before it is durable makes them unknown.
-            state.effects.patient = true;
+            // At once: a crash before it is durable makes unknown what was surely not taken.
             return state.finish(None);
         };
         let numbers = Arc::clone(&self.shared.numbers);
@@ -321,7 +330,7 @@ impl WorkspaceActor {
         let (claimed, waiting) = messages.into_iter().partition(is_claimed);
         self.shared.numbers.recover(waiting);
         self.shared.numbers.doubt(claimed);
-        state.settle(self.shared.store.as_ref(), lost)
+        self.settle(Answers { settled: lost, noted_to: None }, state)
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::Timestamp;
 use crate::number::NumberSlot;
-use crate::store::{Direction, Table, Visit};
+use crate::store::{Direction, Store, Table, Visit};
 
 use super::core::Core;
 use super::effects::Effects;
@@ -91,6 +91,11 @@ impl Context<'_> {
     ) -> Result<(), Unavailable> {
         let store = self.records.store;
         store.scan(table, prefix, None, Direction::Forward, visit).map_err(unreadable)
+    }
+
+    /// The store, for what is committed.
+    pub(crate) fn store(&self) -> &dyn Store {
+        self.records.store
     }
 
     /// Whether an earlier command's change of the record is on its way and not durable yet.

@@ -43,6 +43,8 @@ pub enum Route {
     CreateBroadcast,
     /// Making a contact.
     CreateContact,
+    /// Making many contacts.
+    CreateContacts,
 }
 
 impl IdempotencyKey {
@@ -50,6 +52,13 @@ impl IdempotencyKey {
     #[must_use]
     pub fn new(route: Route, key: &str, body: &[u8]) -> Self {
         Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
+    }
+
+    /// The key of one of several commands that a request consists of.
+    pub(super) fn part(&self, number: usize) -> Self {
+        let mut key = Sha256::new_with_prefix(self.key);
+        key.update((number as u64).to_be_bytes());
+        Self { key: key.finalize().into(), ..*self }
     }
 
     /// The key of the record that holds the answer.

@@ -49,8 +49,9 @@ mod tests;
 #[cfg(test)]
 pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
-    Contact, ContactChange, ContactFilter, ContactsPage, CreateContactError, DeleteContactError,
-    NewContact, ReadContactError, Segment, SegmentError, UpdateContactError,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
+    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, UpdateContactError,
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,

@@ -1,16 +1,24 @@
-//! Phones that have opted out of messages, in [`Table::Suppressions`] under `workspace ‖ 0 ‖ phone`.
+//! Phones that have opted out of messages.
+//!
+//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has opted
+//! out, `w ‖ phone` the moment of the last decision about it, and `n` how many have opted out.
 
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::domain::opt_out::OptOut;
-use crate::domain::{Phone, Timestamp, WorkspaceId};
-use crate::store::{Direction, StoreError, Table};
+use crate::domain::{EventKind, Phone, PublicEvent, Timestamp, WorkspaceId};
+use crate::store::{Direction, Store, StoreError, Table};
 
 use super::command::{Command, Context};
+use super::contacts::holder;
 use super::messages::Unavailable;
+use super::view::unreadable;
 use super::{Workspace, records};
+
+const TABLE: Table = Table::Suppressions;
 
 /// Why a phone that opted out with a message is there.
 const BY_MESSAGE: &str = "opted out by message";
@@ -88,24 +96,21 @@ impl Workspace {
         limit: usize,
     ) -> Result<SuppressionsPage, Unavailable> {
         self.read(move |store, workspace| {
-            let mut page = SuppressionsPage { suppressions: Vec::new(), total: 0 };
-            let prefix = prefix(workspace);
-            let mut outcome = Ok(());
-            let table = Table::Suppressions;
-            store.scan(table, &prefix, None, Direction::Forward, &mut |key, value| {
-                page.total += 1;
-                if page.total > skip && page.suppressions.len() < limit {
-                    match suppression(&key[prefix.len()..], value) {
-                        Ok(suppression) => page.suppressions.push(suppression),
-                        Err(error) => {
-                            outcome = Err(error);
-                            return ControlFlow::Break(());
-                        }
-                    }
+            let prefix = phones_prefix(workspace);
+            let total = count(store, workspace, store.get(TABLE, &count_key(workspace))?)?;
+            let (mut seen, mut found) = (0, Vec::new());
+            store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, value| {
+                if seen >= skip.saturating_add(limit) {
+                    return ControlFlow::Break(());
                 }
+                if seen >= skip {
+                    found.push(suppression(&key[prefix.len() - 1..], value));
+                }
+                seen += 1;
                 ControlFlow::Continue(())
             })?;
-            outcome.map(|()| page)
+            let suppressions = found.into_iter().collect::<Result<_, _>>()?;
+            Ok(SuppressionsPage { suppressions, total })
         })
         .await
     }
@@ -121,16 +126,8 @@ impl Command for Suppress {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Suppression, Unavailable> {
-        let Self { phone, reason } = self;
-        let key = key(&context.core.id, phone);
-        let old: Option<Record> = context.get_json(Table::Suppressions, &key)?;
-        let (created_at, old_reason) = match old {
-            Some(old) => (old.created_at, old.reason),
-            None => (context.now(), None),
-        };
-        let reason = reason.or(old_reason);
-        context.put_json(Table::Suppressions, key, &Record { reason: reason.clone(), created_at });
-        Ok(Suppression { phone, reason, created_at })
+        let now = context.now();
+        opt_out(context, self.phone, self.reason, now)
     }
 }
 
@@ -143,16 +140,15 @@ impl Command for Unsuppress {
     type Error = UnsuppressError;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), UnsuppressError> {
-        let key = key(&context.core.id, self.phone);
-        context.get(Table::Suppressions, &key)?.ok_or(UnsuppressError::NotFound)?;
-        context.delete(Table::Suppressions, key);
-        Ok(())
+        let now = context.now();
+        let was_out = opt_in(context, self.phone, now)?;
+        if was_out { Ok(()) } else { Err(UnsuppressError::NotFound) }
     }
 }
 
 /// Whether a phone has opted out.
 pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
-    Ok(context.get(Table::Suppressions, &key(&context.core.id, phone))?.is_some())
+    Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
 }
 
 /// The channel says that a phone wants no marketing.
@@ -167,32 +163,140 @@ pub(super) fn stopped_marketing(
     Suppress { phone, reason }.carry_out(context).map(drop)
 }
 
-/// Sees to what an inbound message of this text means: out, in again, or neither.
+/// Sees to what a message of this text, written at `at`, means: out, in again, or neither. Messages
+/// may come in any order; the last decision counts, whichever came last.
 pub(super) fn apply_opt_out(
     context: &mut Context<'_>,
     phone: Phone,
     text: &str,
+    at: Timestamp,
 ) -> Result<(), Unavailable> {
-    match context.core.opt_out.read(text) {
-        Some(OptOut::Out) => {
-            let reason = Some(BY_MESSAGE.to_owned());
-            Suppress { phone, reason }.carry_out(context).map(drop)
-        }
-        Some(OptOut::Back) => {
-            context.delete(Table::Suppressions, key(&context.core.id, phone));
-            Ok(())
-        }
-        None => Ok(()),
+    let Some(word) = context.core.opt_out.read(text) else { return Ok(()) };
+    let last = context.get(TABLE, &decision_key(&context.core.id, phone))?;
+    if last.map(|last| number(&last)).transpose().map_err(unreadable)?.unwrap_or(0) > at.as_millis()
+    {
+        return Ok(());
     }
+    match word {
+        OptOut::Out => opt_out(context, phone, Some(BY_MESSAGE.to_owned()), at).map(drop),
+        OptOut::Back => opt_in(context, phone, at).map(drop),
+    }
+}
+
+/// Opts a phone out. One that has already keeps its moment, and its reason if none is given.
+fn opt_out(
+    context: &mut Context<'_>,
+    phone: Phone,
+    reason: Option<String>,
+    at: Timestamp,
+) -> Result<Suppression, Unavailable> {
+    let key = key(&context.core.id, phone);
+    let old: Option<Record> = context.get_json(TABLE, &key)?;
+    let is_new = old.is_none();
+    let (created_at, old_reason) = match old {
+        Some(old) => (old.created_at, old.reason),
+        None => (at, None),
+    };
+    let suppression = Suppression { phone, reason: reason.or(old_reason), created_at };
+    if is_new {
+        add_to_count(context, 1)?;
+        tell(context, EventKind::ContactOptedOut, &suppression)?;
+    }
+    let reason = suppression.reason.clone();
+    context.put_json(TABLE, key, &Record { reason, created_at });
+    decide(context, phone, at);
+    Ok(suppression)
+}
+
+/// Opts a phone in again; says whether it was out.
+fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool, Unavailable> {
+    let key = key(&context.core.id, phone);
+    let old: Option<Record> = context.get_json(TABLE, &key)?;
+    let was_out = old.is_some();
+    if let Some(Record { reason, created_at }) = old {
+        add_to_count(context, -1)?;
+        tell(context, EventKind::ContactOptedIn, &Suppression { phone, reason, created_at })?;
+        context.delete(TABLE, key);
+    }
+    decide(context, phone, at);
+    Ok(was_out)
+}
+
+/// Notes when the last decision about a phone was made.
+fn decide(context: &mut Context<'_>, phone: Phone, at: Timestamp) {
+    let key = decision_key(&context.core.id, phone);
+    context.put(TABLE, key, at.as_millis().to_be_bytes().to_vec());
+}
+
+fn add_to_count(context: &mut Context<'_>, change: i64) -> Result<(), Unavailable> {
+    let key = count_key(&context.core.id);
+    let kept = context.get(TABLE, &key)?;
+    let count = count(context.store(), &context.core.id, kept).map_err(unreadable)?;
+    let count = (count as u64).saturating_add_signed(change);
+    context.put(TABLE, key, count.to_be_bytes().to_vec());
+    Ok(())
+}
+
+/// How many have opted out: what is kept, or counted where nothing is kept yet.
+fn count(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    kept: Option<Vec<u8>>,
+) -> Result<usize, StoreError> {
+    if let Some(kept) = kept {
+        return Ok(number(&kept)? as usize);
+    }
+    let mut count = 0;
+    let prefix = phones_prefix(workspace);
+    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(count)
+}
+
+/// Tells that a phone has opted out, or in again.
+fn tell(
+    context: &mut Context<'_>,
+    kind: EventKind,
+    suppression: &Suppression,
+) -> Result<(), Unavailable> {
+    let Suppression { phone, reason, .. } = suppression;
+    let contact = holder(context, *phone)?.map(|contact| contact.id.to_string());
+    let mut data = json!({ "phone": phone.to_string(), "contact_id": contact });
+    if kind == EventKind::ContactOptedOut {
+        data["reason"] = json!(reason);
+    }
+    let event = PublicEvent::Other { kind, data: data.to_string().into() };
+    context.effects.tell(context.now(), event);
+    Ok(())
 }
 
 fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0]].concat()
 }
 
+/// What the keys of all that have opted out begin with.
+fn phones_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"+"].concat()
+}
+
 /// The key of a phone's record.
 fn key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
     [prefix(workspace).as_slice(), phone.to_string().as_bytes()].concat()
+}
+
+fn decision_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"w", &phone.as_u64().to_be_bytes()].concat()
+}
+
+fn count_key(workspace: &WorkspaceId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"n"].concat()
+}
+
+fn number(bytes: &[u8]) -> Result<u64, StoreError> {
+    let number = bytes.try_into().map(u64::from_be_bytes);
+    number.map_err(|_| StoreError::Damaged("a number beside the opt-outs".into()))
 }
 
 fn suppression(phone: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {

@@ -8,13 +8,13 @@ use postrider_actors::{Engine, SendOtp, Workspace};
 use ractor::rpc::CallResult;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
 use super::Group;
-use crate::measure::{Latencies, Measured, Phones, Stopwatch, alternate};
+use crate::callers::{Ask, in_loops};
+use crate::measure::{Measured, Phones, alternate};
 use crate::report::Row;
 use crate::scale::Scale;
-use crate::{Error, Result, setup};
+use crate::{Result, setup};
 
 /// The row.
 pub(crate) const GROUP: Group = Group { rows: &["otp_send_in_process"], run };
@@ -87,12 +87,6 @@ fn send_otps(runtime: &Runtime, callers: usize, time: Duration) -> Result<Measur
     Ok(measured)
 }
 
-/// What a caller does over and over.
-trait Ask: Send + Sync + 'static {
-    /// Once.
-    fn ask(&self) -> impl Future<Output = Result<()>> + Send;
-}
-
 /// Sends a one-time password to a phone of its own.
 struct SendOne {
     workspace: Workspace,
@@ -116,40 +110,4 @@ impl Ask for AskIdle {
             other => Err(format!("no answer: {other:?}").into()),
         }
     }
-}
-
-/// Runs that many callers in loops on the runtime that the actors have too, as they would be in a
-/// program that embeds the engine.
-fn in_loops<A: Ask>(
-    runtime: &Runtime,
-    callers: usize,
-    time: Duration,
-    caller: impl Fn() -> A,
-) -> Result<Measured> {
-    let start = Stopwatch::start();
-    let mut running = JoinSet::new();
-    for _ in 0..callers {
-        let caller = caller();
-        let in_a_loop = async move {
-            let mut latencies = Latencies::new();
-            let mut asked_at = start.elapsed();
-            while asked_at < time {
-                caller.ask().await?;
-                // The clock is read once for each call.
-                let answered_at = start.elapsed();
-                latencies.add(answered_at - asked_at);
-                asked_at = answered_at;
-            }
-            Ok::<_, Error>(latencies)
-        };
-        running.spawn_on(in_a_loop, runtime.handle());
-    }
-    let all = runtime.block_on(async {
-        let mut all = Latencies::new();
-        while let Some(ended) = running.join_next().await {
-            all.merge(ended??);
-        }
-        Ok::<_, Error>(all)
-    })?;
-    Ok(Measured::operations(all, start.elapsed()))
 }

@@ -4,13 +4,20 @@ use crate::Result;
 use crate::report::Row;
 use crate::scale::Scale;
 
+mod beside;
 mod broadcast;
+mod callbacks;
+pub(crate) mod child;
+mod cloud_api;
+mod contacts;
 mod echo;
 mod in_process;
 mod otp_http;
 mod pending;
 mod restart;
+mod served;
 mod store_commit;
+mod webhooks;
 
 /// Rows that one measurement gives.
 pub(crate) struct Group {
@@ -28,12 +35,14 @@ pub(crate) const GROUPS: &[Group] = &[
     store_commit::GROUP,
     pending::GROUP,
     broadcast::GROUP,
+    served::GROUP,
+    cloud_api::SEND,
+    cloud_api::BROADCAST,
+    callbacks::GROUP,
+    beside::GROUP,
+    store_commit::EVENT,
+    webhooks::DELIVERY,
+    webhooks::BESIDE_HANGING,
+    webhooks::PUBLISH_TO_ARRIVAL,
+    contacts::GROUP,
 ];
-
-/// The first argument of a process that this one started for a measurement.
-pub(crate) const CHILD: &str = "--measure-in-this-process";
-
-/// Runs as such a process.
-pub(crate) fn child(arguments: impl Iterator<Item = String>) -> Result<()> {
-    restart::child(arguments)
-}

@@ -1,20 +1,18 @@
-//! A process that was started to measure a start: its memory is its own, and nothing is warm but
-//! the system's cache of files.
+//! What a start costs, measured in a process of its own.
 
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use postrider_actors::store::{FjallOptions, FjallStore, Position, Store as _};
 use postrider_actors::{Engine, Verification};
 use serde::{Deserialize, Serialize};
-use tikv_jemalloc_ctl::{epoch, stats};
 
-use super::CHILD;
+use super::child::{self, Child};
 use super::pending::Code;
 use crate::measure::Stopwatch;
+use crate::memory::{allocated, resident};
 use crate::{Result, setup};
 
 /// What such a process starts.
@@ -28,7 +26,7 @@ pub(crate) enum Mode {
 
 /// What such a process is told.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
+pub(crate) struct Order {
     mode: Mode,
     directory: std::path::PathBuf,
     code: Option<Code>,
@@ -56,34 +54,21 @@ impl fmt::Display for Restarted {
 /// Has a new process start on the directory.
 pub(crate) fn restart(mode: Mode, directory: &Path, code: Option<&Code>) -> Result<Restarted> {
     let order = Order { mode, directory: directory.to_owned(), code: code.cloned() };
-    let child = Command::new(std::env::current_exe()?)
-        .arg(CHILD)
-        .arg(serde_json::to_string(&order)?)
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !child.status.success() {
-        return Err("the process that was to start failed".into());
-    }
-    Ok(serde_json::from_slice(&child.stdout)?)
+    Child::start(&child::Order::Restart(order))?.says()
 }
 
 /// The process's part.
-pub(crate) fn child(mut arguments: impl Iterator<Item = String>) -> Result<()> {
-    let order: Order = serde_json::from_str(&arguments.next().ok_or("no order was given")?)?;
-    let found = match order.mode {
-        Mode::Engine => start_engine(&order)?,
+pub(crate) fn child(order: &Order) -> Result<Restarted> {
+    match order.mode {
+        Mode::Engine => start_engine(order),
         Mode::StoreAlone => {
             let time = Stopwatch::start();
             let store = FjallStore::open(&order.directory.join("store"), FjallOptions::default())?;
             // The blocks that this reads stay in the database's cache, as they do at a start.
             store.journal(Position::START, &mut |_frame| ControlFlow::Continue(()))?;
-            let found = settled(time.elapsed())?;
-            drop(store);
-            found
+            settled(time.elapsed())
         }
-    };
-    println!("{}", serde_json::to_string(&found)?);
-    Ok(())
+    }
 }
 
 fn start_engine(order: &Order) -> Result<Restarted> {
@@ -112,7 +97,7 @@ fn start_engine(order: &Order) -> Result<Restarted> {
 }
 
 /// The memory once it no longer changes.
-fn settled(seconds: Duration) -> Result<Restarted> {
+pub(super) fn settled(seconds: Duration) -> Result<Restarted> {
     let mut last = allocated()?;
     let mut unchanged = 0;
     for _ in 0..100 {
@@ -125,17 +110,4 @@ fn settled(seconds: Duration) -> Result<Restarted> {
         }
     }
     Ok(Restarted { seconds: seconds.as_secs_f64(), allocated: last, resident: resident()? })
-}
-
-fn allocated() -> Result<f64> {
-    let failed = |error: tikv_jemalloc_ctl::Error| error.to_string();
-    epoch::advance().map_err(failed)?;
-    Ok(stats::allocated::read().map_err(failed)? as f64)
-}
-
-fn resident() -> Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-    let kibibytes: f64 = line.trim().trim_end_matches(" kB").trim().parse()?;
-    Ok(kibibytes * 1024.0)
 }

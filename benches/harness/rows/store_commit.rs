@@ -1,4 +1,8 @@
 //! `store_commit`: what the group commit adds to the database below it.
+//!
+//! `event_without_endpoints`: what a commit costs with an entry of the event log in it, beside the
+//! same one without. It is the entry's encoding, and its bytes in the log; where nobody listens,
+//! nothing else is done.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,6 +11,7 @@ use std::time::Duration;
 
 use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use postrider_actors::domain::{LogEntry, PublicEvent, RequestId, Timestamp};
 use postrider_actors::store::{
     Batch, CommitError, FjallOptions, FjallStore, Group as Commit, Subscriber, Writer,
     WriterOptions,
@@ -18,20 +23,21 @@ use crate::report::Row;
 use crate::scale::Scale;
 use crate::{Error, Result, setup};
 
-/// The row.
+/// The rows.
 pub(crate) const GROUP: Group = Group { rows: &["store_commit"], run };
+pub(crate) const EVENT: Group = Group { rows: &["event_without_endpoints"], run: run_event };
 
 const BUDGET_AND_GOAL: (f64, f64) = (0.8, 0.95);
 /// Bytes of an event.
-const EVENT: usize = 120;
+const EVENT_BYTES: usize = 120;
 /// Threads that submit, each as a workspace of its own.
 const THREADS: usize = 4;
 /// Events that a thread has under way before it waits for a commit.
 const UNDER_WAY: usize = 64;
 
 /// The events' bytes: nothing that could be told to be alike.
-fn event(number: u64) -> [u8; EVENT] {
-    let mut event = [0; EVENT];
+fn event(number: u64) -> [u8; EVENT_BYTES] {
+    let mut event = [0; EVENT_BYTES];
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for bytes in event.chunks_exact_mut(8) {
         state ^= state << 13;
@@ -46,7 +52,7 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     let data = setup::data_directory()?;
     let store = Arc::new(FjallStore::open(&data.path().join("store"), FjallOptions::default())?);
     let writer = Writer::start(store, WriterOptions::default())?;
-    let mut submitters = submitters(&writer)?;
+    let mut submitters = submitters(&writer, "bench", false)?;
     let raw = Raw::open(&data.path().join("raw"))?;
 
     // The first round of the reference needs a size too.
@@ -67,9 +73,30 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     )?;
     writer.stop();
     let size = groups.iter().sum::<usize>() / groups.len().max(1);
-    let unit = format!("bytes/s of {EVENT}-byte events in groups of {}", size / EVENT);
+    let unit = format!("bytes/s of {EVENT_BYTES}-byte events in groups of {}", size / EVENT_BYTES);
     let reference = "bytes/s of fjall batches of that size, synced one by one";
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
+}
+
+fn run_event(scale: &Scale) -> Result<Vec<Row>> {
+    let data = setup::data_directory()?;
+    let store = Arc::new(FjallStore::open(&data.path().join("store"), FjallOptions::default())?);
+    let writer = Writer::start(store, WriterOptions::default())?;
+    let mut logging = submitters(&writer, "logging", true)?;
+    let mut silent = submitters(&writer, "silent", false)?;
+    let rate = |submitters: &mut [Submitter], time| {
+        let (before, start) = (Submitter::all(submitters), Stopwatch::start());
+        submit(&writer, submitters, time)?;
+        let submitted = Submitter::all(submitters) - before;
+        Ok(Measured::rate(submitted as f64 / start.elapsed().as_secs_f64()))
+    };
+    let pair = alternate(scale, |time| rate(&mut logging, time), |time| rate(&mut silent, time))?;
+    writer.stop();
+    let cost = |measured: Measured| 1e6 / measured.rate;
+    let added = cost(pair.subject) - cost(pair.reference);
+    let unit = format!("durable commands/s that tell an event, {added:.2} µs more for each");
+    let row = Row::of_rates(EVENT.rows[0], unit, "of the same without the event", pair, (0.0, 0.0));
+    Ok(vec![Row { budget: None, goal: None, ..row }])
 }
 
 /// One thread's way to the writer.
@@ -77,16 +104,18 @@ struct Submitter {
     subscriber: Subscriber,
     commits: Receiver<(Commit, std::result::Result<(), CommitError>)>,
     events: u64,
+    /// Entries of the event log that were submitted, if there are any.
+    logged: Option<u64>,
 }
 
-fn submitters(writer: &Writer) -> Result<Vec<Submitter>> {
+fn submitters(writer: &Writer, name: &str, logs: bool) -> Result<Vec<Submitter>> {
     let submitter = |thread| {
         let (sender, commits) = channel();
         // Who has stopped listening needs no news.
         let notify = move |commit, result| drop(sender.send((commit, result)));
-        let id = format!("bench-{thread}").parse()?;
+        let id = format!("{name}-{thread}").parse()?;
         let subscriber = writer.subscribe(id, Box::new(notify));
-        Ok(Submitter { subscriber, commits, events: thread as u64 })
+        Ok(Submitter { subscriber, commits, events: thread as u64, logged: logs.then_some(0) })
     };
     (0..THREADS).map(submitter).collect()
 }
@@ -116,19 +145,47 @@ fn submit(
     Ok((Measured::rate(bytes as f64 / elapsed.as_secs_f64()), (bytes / groups) as usize))
 }
 
+/// What is told of a one-time password.
+fn log_entry(number: u64) -> Result<LogEntry> {
+    let at = Timestamp::from_millis(1_750_000_000_000 + number / 64);
+    let event = PublicEvent::OtpSent {
+        request_id: RequestId::from_parts(at, u128::from(number)),
+        phone: "+491500000000".parse()?,
+        expires_at: at.plus(Duration::from_secs(300)),
+        resend: false,
+    };
+    Ok(LogEntry { at, event })
+}
+
 impl Submitter {
+    /// Events that all of them have submitted.
+    fn all(submitters: &[Self]) -> u64 {
+        submitters.iter().map(|it| it.events / THREADS as u64).sum()
+    }
+
+    /// Submits one event, and what is told of it.
+    fn submit(&mut self, log: &mut Vec<u8>) -> Result<Commit> {
+        let event = event(self.events);
+        let mut batch = Batch { events: &event, ..Batch::default() };
+        log.clear();
+        if let Some(logged) = &mut self.logged {
+            log_entry(self.events)?.encode_into(log);
+            *logged += 1;
+            batch = Batch { log, log_first: *logged, log_count: 1, ..batch };
+        }
+        self.events += THREADS as u64;
+        Ok(self.subscriber.submit(batch)?)
+    }
+
     /// Submits events and waits until each is durable, with a bounded number of them under way.
     fn run(&mut self, start: Stopwatch, time: Duration) -> Result<()> {
         // The commits that are waited for, with how many events each has of this thread.
         let mut under_way: Vec<(Commit, usize)> = Vec::new();
-        let mut waiting = 0;
+        let (mut waiting, mut log) = (0, Vec::new());
         loop {
             let more = start.elapsed() < time;
             while more && waiting < UNDER_WAY {
-                let event = event(self.events);
-                self.events += THREADS as u64;
-                let commit =
-                    self.subscriber.submit(Batch { events: &event, ..Batch::default() })?;
+                let commit = self.submit(&mut log)?;
                 match under_way.last_mut() {
                     Some((last, events)) if *last == commit => *events += 1,
                     _ => under_way.push((commit, 1)),
@@ -178,7 +235,7 @@ impl Raw {
         let (mut bytes, mut value) = (0, Vec::new());
         while start.elapsed() < time {
             value.clear();
-            for place in 0..group_bytes / EVENT {
+            for place in 0..group_bytes / EVENT_BYTES {
                 value.extend_from_slice(&event(number.wrapping_mul(1 << 20) + place as u64));
             }
             let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use postrider_actors::{Caller, Contact, NewContact};
+use postrider_actors::{Caller, Contact, NewContact, Replayable, Route};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -87,7 +87,8 @@ impl BatchRow {
     tag = "Contacts",
     summary = "Make many contacts",
     description = "Each is made or refused by itself. The call counts once against the limit of \
-                   contacts in a minute, however many it makes.",
+                   contacts in a minute, however many it makes. Honours `Idempotency-Key`, also \
+                   where a row is answered 503: the same call again makes only what was not made.",
     request_body = BatchBody,
     responses((status = 200, description = "What became of each", body = BatchAnswer))
 )]
@@ -100,7 +101,9 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
         body.contacts.into_iter().map(check).collect::<Vec<_>>()
     };
     let new = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
-    let mut made = call.caller.workspace.create_contacts(new).await?.into_iter();
+    let key = call.idempotency_key(Route::CreateContacts)?;
+    let Replayable { answer, replayed } = call.caller.workspace.create_contacts(new, key).await?;
+    let mut made = answer.into_iter();
     let rows = checked.iter().map(|checked| match checked {
         Err(error) => BatchRow::refused(error),
         Ok(_) => match made.next() {
@@ -110,7 +113,7 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
             None => BatchRow::refused(&ApiError::internal()),
         },
     });
-    Ok(Reply::ok(&BatchAnswer { data: rows.collect() }))
+    Ok(Reply::ok(&BatchAnswer { data: rows.collect() }).replayed(replayed))
 }
 
 fn check(contact: &RawValue) -> Result<NewContact, ApiError> {

@@ -3,7 +3,7 @@
 use postrider_actors::domain::{ContactName, CustomFields, Email, Phone, Tags};
 use postrider_actors::{ContactChange, NewContact};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::error::ApiError;
@@ -23,9 +23,10 @@ pub(crate) struct ContactInput {
     /// Its tags, of 1 to 64 characters each.
     #[schema(max_items = 50, example = json!(["vip"]))]
     tags: Option<Vec<String>>,
-    /// Whatever else is known of it: at most 16 KiB of JSON, nested at most 8 levels deep.
+    /// Whatever else is known of it: at most 16 KiB of JSON, nested at most 8 levels deep,
+    /// without whole numbers of more than 64 bits.
     #[schema(value_type = Option<Object>, example = json!({"plan": "gold"}))]
-    custom_fields: Option<Value>,
+    custom_fields: Option<Box<RawValue>>,
 }
 
 /// The same for a change: what is left out is told from what is null.
@@ -39,7 +40,7 @@ pub(crate) struct ContactUpdate {
     #[serde(default, deserialize_with = "given")]
     tags: Option<Option<Vec<String>>>,
     #[serde(default, deserialize_with = "given")]
-    custom_fields: Option<Option<Value>>,
+    custom_fields: Option<Option<Box<RawValue>>>,
 }
 
 /// A field that is there, null or not.
@@ -56,7 +57,12 @@ impl ContactInput {
             phone: self.phone.map(phone).transpose()?,
             email: self.email.map(email).transpose()?,
             tags: self.tags.map(tags).transpose()?.unwrap_or_default(),
-            custom_fields: self.custom_fields.map(custom_fields).transpose()?.unwrap_or_default(),
+            custom_fields: self
+                .custom_fields
+                .as_deref()
+                .map(custom_fields)
+                .transpose()?
+                .unwrap_or_default(),
         })
     }
 }
@@ -65,8 +71,9 @@ impl ContactUpdate {
     pub(crate) fn check(self) -> Result<ContactChange, ApiError> {
         // Null is what a new contact has.
         let tags = |given: Option<_>| given.map(tags).transpose().map(Option::unwrap_or_default);
-        let fields =
-            |given: Option<_>| given.map(custom_fields).transpose().map(Option::unwrap_or_default);
+        let fields = |given: Option<Box<RawValue>>| {
+            given.as_deref().map(custom_fields).transpose().map(Option::unwrap_or_default)
+        };
         Ok(ContactChange {
             name: name(&self.name)?,
             phone: self.phone.map(|given| given.map(phone).transpose()).transpose()?,
@@ -93,6 +100,6 @@ fn tags(texts: Vec<String>) -> Result<Tags, ApiError> {
     Tags::new(texts.iter()).map_err(|error| ApiError::field("tags", error))
 }
 
-fn custom_fields(fields: Value) -> Result<CustomFields, ApiError> {
-    CustomFields::new(&fields).map_err(|error| ApiError::field("custom_fields", error))
+fn custom_fields(fields: &RawValue) -> Result<CustomFields, ApiError> {
+    CustomFields::parse(fields.get()).map_err(|error| ApiError::field("custom_fields", error))
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 mod body;
+pub(crate) mod export;
 
 use std::sync::Arc;
 
@@ -29,7 +30,10 @@ const SEARCH_CHARS_MAX: usize = 200;
 const NO_SUCH_CONTACT: &str = "no such contact";
 
 pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
-    routes.get("/v1/contacts", list).get("/v1/contacts/{contact_id}", read)
+    routes
+        .get("/v1/contacts", list)
+        .get("/v1/contacts/export", export::stream)
+        .get("/v1/contacts/{contact_id}", read)
 }
 
 pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {

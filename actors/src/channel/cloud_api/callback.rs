@@ -365,8 +365,7 @@ mod tests {
         let callback = messages(json!({
             "contacts": [{"profile": {"name": long}, "wa_id": "16505551234"}],
             "messages": [
-                {"from": "16505551234", "id": "a", "timestamp": "1", "type": "text", "text": {"body": long},
-                 "referral": {"source_type": long, "source_id": "7"}},
+                {"from": "16505551234", "id": "a", "timestamp": "1", "type": "text", "text": {"body": long}},
                 {"from": "16505551234", "id": "b", "timestamp": "1", "type": long},
                 {"from": "16505551234", "id": long, "timestamp": "1", "type": "text"},
             ],
@@ -374,15 +373,13 @@ mod tests {
         let [text, kind] = &callback.inbound[..] else { panic!("two") };
         assert_eq!(text.text.chars().count(), TEXT_CHARS_MAX);
         assert_eq!(text.name.as_ref().unwrap().chars().count(), NAME_CHARS_MAX);
-        assert_eq!(text.referral.as_ref().unwrap().source_type.chars().count(), WORD_CHARS_MAX);
         assert_eq!(kind.kind.chars().count(), WORD_CHARS_MAX);
     }
 
     #[test]
     fn a_template_of_another_account_is_passed_over() {
-        let value = json!({
-            "event": "PAUSED", "message_template_name": "welcome", "message_template_language": "en",
-        });
+        let value = json!({"event": "PAUSED", "message_template_name": "welcome",
+            "message_template_language": "en"});
         for (account, read) in [(json!("107"), 1), (json!("999"), 0), (json!(null), 1)] {
             let changes = json!([{"field": "message_template_status_update", "value": value}]);
             let body = json!({"entry": [{"id": account, "changes": changes}]});

@@ -101,7 +101,7 @@ async fn carry_out(workspace: Workspace, command: Command, id: Option<ContactId>
         }],
         (Command::Batch(seed, count), _) => {
             let all = (0..count as u32).map(|at| new(seed.wrapping_add(at * 3))).collect();
-            match workspace.create_contacts(all).await {
+            match workspace.create_contacts(all, None).await.map(|made| made.answer) {
                 Ok(made) => made
                     .into_iter()
                     .map(|made| match made {

@@ -4,7 +4,7 @@ use crate::domain::{ContactId, EventKind};
 use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
-use crate::workspace::conversations::forget;
+use crate::workspace::conversations::{forget, of_place};
 use crate::workspace::messages::Unavailable;
 
 use super::create::phone_holder;
@@ -111,8 +111,12 @@ impl Command for DeleteContact {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), DeleteContactError> {
         let contact = find(context, self.id)?.ok_or(DeleteContactError::NotFound)?;
-        forget(context, contact.place())?;
+        // What can fail comes first: a refusal's changes are carried out too.
+        let conversation = of_place(context, contact.place())?;
         index::update(context, contact.place(), None)?;
+        if let Some(conversation) = conversation {
+            forget(context, &conversation);
+        }
         context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
         if let Some(phone) = contact.phone {
             context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));

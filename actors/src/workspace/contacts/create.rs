@@ -38,6 +38,9 @@ pub enum CreateContactError {
     Unavailable(#[from] Unavailable),
 }
 
+/// What became of one of many contacts.
+pub type ContactMade = Result<Contact, CreateContactError>;
+
 impl Workspace {
     /// Makes a contact, once under an idempotency key if there is one.
     ///
@@ -57,25 +60,39 @@ impl Workspace {
     /// count as one against the limit. They are made in several commits: should one of them fail,
     /// those that it and the ones after it were to make are answered so.
     ///
+    /// With an idempotency key each commit is carried out once: a second call with the key and the
+    /// same body goes on where the first one ended.
+    ///
     /// # Errors
     /// [`CreateContactError`]: a limit, or not now; none was made, unless the reason says that this
-    /// is not known.
+    /// is not known. [`IdempotentError`]: the key was used otherwise.
     pub async fn create_contacts(
         &self,
         new: Vec<NewContact>,
-    ) -> Result<Vec<Result<Contact, CreateContactError>>, CreateContactError> {
-        let mut made = Vec::with_capacity(new.len());
-        for part in parts(new) {
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<Vec<ContactMade>>, IdempotentError<CreateContactError>> {
+        let mut made: Vec<ContactMade> = Vec::with_capacity(new.len());
+        let mut all_replayed = true;
+        for (number, part) in parts(new).into_iter().enumerate() {
             let count = part.len();
-            let limit = made.is_empty().then(|| self.creation_limit());
+            let limit = (number == 0).then(|| self.creation_limit());
             let part = part.into_iter().map(|new| (new, random::unique())).collect();
-            match self.perform(CreateContacts { part, limit }).await {
-                Ok(part) => made.extend(part),
-                Err(error) if made.is_empty() => return Err(error),
-                Err(error) => made.extend(std::iter::repeat_n(Err(error), count)),
+            let command = CreateContacts { part, limit };
+            let key = key.map(|key| key.part(number));
+            match self.perform(Idempotent { key, command }).await {
+                Ok(Replayable { answer, replayed }) => {
+                    all_replayed &= replayed;
+                    let row = |made: Option<_>| made.ok_or(CreateContactError::PhoneTaken);
+                    made.extend(answer.into_iter().map(row));
+                }
+                Err(IdempotentError::Refused(error)) if number > 0 => {
+                    all_replayed = false;
+                    made.extend(std::iter::repeat_n(Err(error), count));
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(made)
+        Ok(Replayable { answer: made, replayed: all_replayed })
     }
 
     fn creation_limit(&self) -> Limit {
@@ -144,7 +161,8 @@ struct CreateContacts {
 }
 
 impl Command for CreateContacts {
-    type Answer = Vec<Result<Contact, CreateContactError>>;
+    /// In order; nothing where the phone is taken.
+    type Answer = Vec<Option<Contact>>;
     type Error = CreateContactError;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, CreateContactError> {
@@ -154,8 +172,8 @@ impl Command for CreateContacts {
         let mut made = Vec::with_capacity(self.part.len());
         for (new, unique) in self.part {
             made.push(match phone_holder(context, new.phone)? {
-                Some(_) => Err(CreateContactError::PhoneTaken),
-                None => Ok(create(context, new, unique)?),
+                Some(_) => None,
+                None => Some(create(context, new, unique)?),
             });
         }
         Ok(made)

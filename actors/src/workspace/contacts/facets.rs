@@ -1,18 +1,13 @@
 //! What segments ask for: tags and custom fields of 64 neighbours in one record, as hashes.
 //!
-//! A contact's entry is its slot, the number of its tags, the number of its fields (the highest bit
-//! says that it has more fields than are told), then 8 bytes for each tag and 16 for each field: the
-//! hash of its name, and that of its name and value. Entries come in the order of their slots.
+//! A contact's entry is its slot, the number of its tags, the number of its fields (two bytes), then
+//! 8 bytes for each tag and 16 for each field: the hash of its name, and that of its name and value.
+//! Entries come in the order of their slots.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::record::Contact;
-
-/// Most fields of a contact that are told.
-const FIELDS_MAX: usize = 64;
-/// Set when there are more.
-const MORE: u8 = 0x80;
 
 /// The hash of a tag, a field or a field's value. What has the same hash counts as the same: with 64
 /// bits that happens to nobody who does not work for it, and then to nobody else.
@@ -31,27 +26,43 @@ pub(super) fn name_hash(name: &str) -> Hash {
 /// The hash of a field and its value.
 pub(super) fn field_hash(name: &str, value: &Value) -> Hash {
     // A name cannot be taken for another one and the beginning of its value: JSON quotes it.
-    xxh3_64(format!("{}{value}", Value::from(name)).as_bytes()).to_le_bytes()
+    xxh3_64(format!("{}{}", Value::from(name), plain(value)).as_bytes()).to_le_bytes()
+}
+
+/// The value with each number in one form: 100, 100.0 and 1e2 are the same to everybody.
+fn plain(value: &Value) -> Value {
+    /// Beyond it not every whole number has a form as a fraction.
+    const EXACT_MAX: f64 = (1_u64 << 53) as f64;
+    match value {
+        Value::Number(number) if number.is_f64() => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 && float.abs() <= EXACT_MAX => {
+                Value::Number(Number::from(float as i64))
+            }
+            _ => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(plain).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), plain(value))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 /// A contact's entry, without its slot.
 pub(super) fn entry_of(contact: &Contact) -> Vec<u8> {
     let fields = contact.custom_fields.to_value();
     let fields = fields.as_object().into_iter().flatten();
-    let (mut told, mut hashes) = (0_u8, Vec::new());
+    let (mut told, mut hashes) = (0_u16, Vec::new());
     hashes.extend(contact.tags.iter().flat_map(tag_hash));
-    let mut more = 0;
     for (name, value) in fields {
-        if usize::from(told) == FIELDS_MAX {
-            more = MORE;
-            break;
-        }
+        // 16 KiB of JSON are far fewer.
         told += 1;
         hashes.extend(name_hash(name));
         hashes.extend(field_hash(name, value));
     }
+    let [low, high] = told.to_le_bytes();
     // A contact has 50 tags at the most.
-    [&[contact.tags.iter().len() as u8, told | more], hashes.as_slice()].concat()
+    [&[contact.tags.iter().len() as u8, low, high], hashes.as_slice()].concat()
 }
 
 /// `facets` with another entry in a slot, or none; `None` when there is none in any.
@@ -85,16 +96,15 @@ pub(super) struct Facet<'a> {
     pub(super) slot: u8,
     tags: &'a [u8],
     fields: &'a [u8],
-    /// It has more fields than are told.
-    pub(super) has_more: bool,
 }
 
 impl<'a> Facet<'a> {
     fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let [slot, tags, fields, rest @ ..] = bytes else { return None };
+        let [slot, tags, low, high, rest @ ..] = bytes else { return None };
         let (tags, rest) = rest.split_at_checked(usize::from(*tags) * 8)?;
-        let (told, rest) = rest.split_at_checked(usize::from(fields & !MORE) * 16)?;
-        Some((Self { slot: *slot, tags, fields: told, has_more: fields & MORE != 0 }, rest))
+        let fields = usize::from(u16::from_le_bytes([*low, *high]));
+        let (fields, rest) = rest.split_at_checked(fields * 16)?;
+        Some((Self { slot: *slot, tags, fields }, rest))
     }
 
     /// The entries of a record.
@@ -170,19 +180,29 @@ mod tests {
         for (name, value) in [("n", json!([2])), ("plan", json!("free")), ("pla", json!("n"))] {
             assert!(!facet.has_field(&field_hash(name, &value)), "{name} {value}");
         }
-        assert!(!facet.has_more);
     }
 
     #[test]
-    fn only_so_many_fields_are_told() {
-        let fields = |count: usize| {
-            let fields = (0..count).map(|at| (format!("f{at:03}"), json!(at)));
-            Value::from(fields.collect::<serde_json::Map<_, _>>())
-        };
-        for (count, told, has_more) in [(64, 64, false), (65, 64, true)] {
-            let facets = with(None, 0, Some(&entry(&[], &fields(count)))).unwrap();
-            let facet = Facet::all(&facets).next().unwrap();
-            assert_eq!((facet.fields.len() / 16, facet.has_more), (told, has_more));
+    fn every_field_is_told() {
+        let fields = (0..1200).map(|at| (format!("f{at:04}"), json!(at)));
+        let fields = Value::from(fields.collect::<serde_json::Map<_, _>>());
+        let facets = with(None, 0, Some(&entry(&["t"], &fields))).unwrap();
+        let facets = with(Some(&facets), 1, Some(&entry(&["u"], &json!({"x": 1})))).unwrap();
+        let both: Vec<_> = Facet::all(&facets).collect();
+        assert!(both[0].has_name(&name_hash("f0000")) && both[0].has_name(&name_hash("f1199")));
+        assert!(both[1].has_tag(&tag_hash("u")) && !both[1].has_name(&name_hash("f1199")));
+    }
+
+    #[test]
+    fn a_number_is_the_same_however_it_is_written() {
+        let hash = |json: &str| field_hash("n", &serde_json::from_str(json).unwrap());
+        for (one, other) in [("100", "1e2"), ("100", "100.0"), ("-0", "0"), ("[[1]]", "[[1.0]]")] {
+            assert_eq!(hash(one), hash(other), "{one} {other}");
+        }
+        for (one, other) in
+            [("1", "1.5"), ("1", "\"1\""), ("9007199254740993", "9007199254740992.0"), ("1", "-1")]
+        {
+            assert_ne!(hash(one), hash(other), "{one} {other}");
         }
     }
 }

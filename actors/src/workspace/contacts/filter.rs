@@ -10,9 +10,9 @@ use crate::domain::WorkspaceId;
 use crate::domain::fold::fold;
 use crate::store::{Direction, Store, StoreError, Table};
 
-use super::chunk::{CHUNK, Mask};
+use super::chunk::Mask;
 use super::facets::{Facet, Hash, field_hash, name_hash, tag_hash};
-use super::record::{self, Contact};
+use super::record;
 use super::{live, texts};
 
 /// What a contact must be like; the default is every contact.
@@ -34,8 +34,7 @@ pub struct ContactFilter {
 }
 
 /// A filter made ready for use.
-pub(super) struct Matcher<'a> {
-    filter: &'a ContactFilter,
+pub(super) struct Matcher {
     needle: Option<Finder<'static>>,
     tags_any: Vec<Hash>,
     tags_all: Vec<Hash>,
@@ -47,13 +46,12 @@ pub(super) struct Matcher<'a> {
 /// Told a chunk's number and which of its contacts match; never told none.
 pub(super) type VisitMatches<'a> = &'a mut dyn FnMut(u64, Mask) -> ControlFlow<()>;
 
-impl<'a> Matcher<'a> {
-    pub(super) fn new(filter: &'a ContactFilter) -> Self {
+impl Matcher {
+    pub(super) fn new(filter: &ContactFilter) -> Self {
         let hashes = |tags: &[String]| tags.iter().map(|tag| tag_hash(tag)).collect();
         let search = filter.search.as_deref().map(fold);
         let search = search.filter(|search| !search.is_empty());
         Self {
-            filter,
             needle: search.map(|search| Finder::new(&search).into_owned()),
             tags_any: hashes(&filter.tags_any),
             tags_all: hashes(&filter.tags_all),
@@ -111,14 +109,14 @@ impl<'a> Matcher<'a> {
         value: &[u8],
     ) -> Result<Mask, StoreError> {
         let Some(needle) = &self.needle else {
-            return self.facets_mask(store, workspace, chunk, value);
+            return Ok(self.facets_mask(value));
         };
         let mask = texts::matching(value, needle);
         if mask == 0 || !self.asks_facets() {
             return Ok(mask);
         }
         let facets = store.get(Table::ContactIndex, &record::key(workspace, b'f', chunk))?;
-        Ok(mask & self.facets_mask(store, workspace, chunk, &facets.unwrap_or_default())?)
+        Ok(mask & self.facets_mask(&facets.unwrap_or_default()))
     }
 
     fn asks_facets(&self) -> bool {
@@ -126,29 +124,13 @@ impl<'a> Matcher<'a> {
         asked.iter().any(|hashes| !hashes.is_empty())
     }
 
-    fn facets_mask(
-        &self,
-        store: &dyn Store,
-        workspace: &WorkspaceId,
-        chunk: u64,
-        facets: &[u8],
-    ) -> Result<Mask, StoreError> {
-        let mut mask = 0;
-        for facet in Facet::all(facets) {
-            if !self.tags_match(&facet) {
-                continue;
-            }
-            let told = self.fields.iter().all(|field| facet.has_field(field))
-                && self.names.iter().all(|name| facet.has_name(name));
-            let matches = told
-                || facet.has_more && {
-                    let place = chunk * CHUNK + u64::from(facet.slot);
-                    let contact = record::read_at(store, workspace, place)?;
-                    contact.is_some_and(|contact| self.filter.fields_match(&contact))
-                };
-            mask |= Mask::from(matches) << facet.slot;
-        }
-        Ok(mask)
+    fn facets_mask(&self, facets: &[u8]) -> Mask {
+        let matches = |facet: &Facet<'_>| {
+            self.tags_match(facet)
+                && self.fields.iter().all(|field| facet.has_field(field))
+                && self.names.iter().all(|name| facet.has_name(name))
+        };
+        Facet::all(facets).filter(matches).fold(0, |mask, facet| mask | 1 << facet.slot)
     }
 
     fn tags_match(&self, facet: &Facet<'_>) -> bool {
@@ -171,11 +153,5 @@ impl ContactFilter {
         self.fields
             .iter()
             .map(|(name, json)| (name.as_str(), serde_json::from_str(json).unwrap_or_default()))
-    }
-
-    fn fields_match(&self, contact: &Contact) -> bool {
-        let fields = contact.custom_fields.to_value();
-        self.values().all(|(name, value)| fields.get(name) == Some(&value))
-            && self.fields_exist.iter().all(|name| fields.get(name).is_some())
     }
 }

@@ -14,15 +14,17 @@ mod live;
 mod record;
 mod segments;
 mod texts;
+mod walk;
 #[cfg(test)]
 mod whole;
 
 pub use change::{DeleteContactError, UpdateContactError};
-pub use create::CreateContactError;
+pub use create::{ContactMade, CreateContactError};
 pub use filter::ContactFilter;
 pub use list::{ContactsPage, ReadContactError};
 pub use record::{Contact, ContactChange, NewContact};
-pub use segments::{Segment, SegmentError};
+pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
+pub use walk::ContactsWalk;
 
 pub(super) use change::find as find_contact;
 pub(super) use create::{create, holder};

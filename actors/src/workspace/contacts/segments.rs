@@ -27,6 +27,29 @@ pub struct Segment {
     pub created_at: Timestamp,
 }
 
+/// Most segments of a workspace.
+pub const SEGMENTS_MAX: usize = 1000;
+
+/// Why a segment was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateSegmentError {
+    /// The workspace has as many as it may.
+    #[error("a workspace has at most 1000 segments")]
+    TooMany,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// A page of segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentsPage {
+    /// Those of the page, newest first.
+    pub segments: Vec<Segment>,
+    /// How many there are on all pages.
+    pub total: usize,
+}
+
 /// Why a segment cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
@@ -42,12 +65,12 @@ impl Workspace {
     /// Saves a filter.
     ///
     /// # Errors
-    /// [`Unavailable`] when it cannot be taken now.
+    /// [`CreateSegmentError`]: there are too many, or not now.
     pub async fn create_segment(
         &self,
         name: String,
         filter: ContactFilter,
-    ) -> Result<Segment, Unavailable> {
+    ) -> Result<Segment, CreateSegmentError> {
         self.perform(CreateSegment { name, filter, unique: random::unique() }).await
     }
 
@@ -59,12 +82,12 @@ impl Workspace {
         self.perform(DeleteSegment { id }).await
     }
 
-    /// Every segment, newest first.
+    /// The segments, newest first: `limit` of them after the first `skip`.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
-    pub async fn segments(&self) -> Result<Vec<Segment>, Unavailable> {
-        self.read(all).await
+    pub async fn segments(&self, skip: usize, limit: usize) -> Result<SegmentsPage, Unavailable> {
+        self.read(move |store, workspace| page(store, workspace, skip, limit)).await
     }
 
     /// A segment, and how many contacts it has now.
@@ -133,10 +156,19 @@ struct CreateSegment {
 
 impl Command for CreateSegment {
     type Answer = Segment;
-    type Error = Unavailable;
+    type Error = CreateSegmentError;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Segment, Unavailable> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Segment, CreateSegmentError> {
         let Self { name, filter, unique } = self;
+        let mut count = 0;
+        // Some that are made at the same moment are not among them: the bound is for sanity.
+        context.scan(Table::Segments, &prefix(&context.core.id), &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        if count >= SEGMENTS_MAX {
+            return Err(CreateSegmentError::TooMany);
+        }
         let now = context.now();
         let id = SegmentId::from_parts(now, unique);
         let segment = Segment { id, name, filter, created_at: now };
@@ -169,12 +201,20 @@ fn key(workspace: &WorkspaceId, id: SegmentId) -> Vec<u8> {
     [prefix(workspace).as_slice(), id.as_bytes()].concat()
 }
 
-fn all(store: &dyn Store, workspace: &WorkspaceId) -> Result<Vec<Segment>, StoreError> {
-    let mut segments = Vec::new();
+fn page(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    skip: usize,
+    limit: usize,
+) -> Result<SegmentsPage, StoreError> {
+    let (mut total, mut segments) = (0, Vec::new());
     let prefix = prefix(workspace);
     store.scan(Table::Segments, &prefix, None, Direction::Backward, &mut |_, value| {
-        segments.push(records::decode(value));
+        total += 1;
+        if total > skip && segments.len() < limit {
+            segments.push(records::decode(value));
+        }
         ControlFlow::Continue(())
     })?;
-    segments.into_iter().collect()
+    Ok(SegmentsPage { segments: segments.into_iter().collect::<Result<_, _>>()?, total })
 }

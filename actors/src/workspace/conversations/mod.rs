@@ -17,4 +17,4 @@ pub use list::{
 pub use record::{Conversation, ConversationStatus, Direction};
 
 pub(super) use note::{Wrote, of_phone, received, sent};
-pub(super) use record::forget;
+pub(super) use record::{forget, of_place};

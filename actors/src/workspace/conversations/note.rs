@@ -10,7 +10,7 @@ use crate::workspace::contacts::{NewContact, create, holder, place_of};
 use crate::workspace::messages::Unavailable;
 
 use super::record::{
-    Conversation, ConversationStatus, Direction, Written, find_by_place, message_key, put, tell,
+    Conversation, ConversationStatus, Direction, Written, message_key, of_place, put, tell,
 };
 
 /// A message of the workspace's.
@@ -36,7 +36,7 @@ pub(in crate::workspace) fn received(
         Some(contact) => contact,
         None => create(context, stranger(inbound), unique)?,
     };
-    let old = find_by_place(context, place_of(contact.id))?;
+    let old = of_place(context, place_of(contact.id))?;
     let now = context.now();
     let mut new = old.clone().unwrap_or_else(|| Conversation {
         id: ConversationId::from_parts(now, unique),
@@ -82,7 +82,7 @@ pub(in crate::workspace) fn of_phone(
     phone: Phone,
 ) -> Result<Option<Conversation>, Unavailable> {
     match holder(context, phone)? {
-        Some(contact) => find_by_place(context, place_of(contact.id)),
+        Some(contact) => of_place(context, place_of(contact.id)),
         None => Ok(None),
     }
 }

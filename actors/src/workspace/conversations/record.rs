@@ -128,7 +128,7 @@ pub(super) fn find(
 }
 
 /// The conversation with the contact at a place.
-pub(super) fn find_by_place(
+pub(in crate::workspace) fn of_place(
     context: &Context<'_>,
     place: u64,
 ) -> Result<Option<Conversation>, Unavailable> {
@@ -157,22 +157,16 @@ pub(super) fn put(context: &mut Context<'_>, old: Option<&Conversation>, new: &C
     context.put_json(Table::Conversations, conversation_key(&workspace, new.id), new);
 }
 
-/// Deletes the conversation with a contact that is deleted.
-pub(in crate::workspace) fn forget(
-    context: &mut Context<'_>,
-    place: u64,
-) -> Result<(), Unavailable> {
-    if let Some(conversation) = find_by_place(context, place)? {
-        let workspace = context.core.id.clone();
-        for key in [
-            contact_key(&workspace, place),
-            active_key(&workspace, &conversation),
-            conversation_key(&workspace, conversation.id),
-        ] {
-            context.delete(Table::Conversations, key);
-        }
+/// Deletes a conversation, whose contact is deleted.
+pub(in crate::workspace) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
+    let workspace = context.core.id.clone();
+    for key in [
+        contact_key(&workspace, place_of(conversation.contact_id)),
+        active_key(&workspace, conversation),
+        conversation_key(&workspace, conversation.id),
+    ] {
+        context.delete(Table::Conversations, key);
     }
-    Ok(())
 }
 
 /// Tells what happened to a conversation with the contact of this phone.

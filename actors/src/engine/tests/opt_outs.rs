@@ -1,0 +1,103 @@
+//! Opt-outs by message, in whatever order the messages come.
+
+use crate::channel::callback::{Callback, Inbound};
+use crate::domain::{NumberId, PublicEvent};
+
+use super::*;
+
+async fn number(engine: &Engine) -> NumberId {
+    engine.admin().numbers(&id("acme")).await.unwrap()[0].id
+}
+
+/// What the events tell of opting out and in, with the contact's id or not.
+async fn told(acme: &Workspace) -> Vec<(String, bool)> {
+    let page = acme.events(0, 1000, None).await.unwrap();
+    let opted = page.entries.iter().filter_map(|entry| match &entry.event {
+        PublicEvent::Other { kind, data } if kind.as_str().starts_with("contact.opted") => {
+            let data: serde_json::Value = serde_json::from_str(data).unwrap();
+            Some((kind.as_str().to_owned(), data["contact_id"].is_string()))
+        }
+        _ => None,
+    });
+    opted.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_word_counts_whichever_comes_last() {
+    let store = CrashingStore::new();
+    let engine = engine(&store, START.plus(Duration::from_secs(3600))).await;
+    let acme = workspace(&engine, "acme", 1).await;
+    let number = number(&engine).await;
+    let mut written = 0;
+    let mut write = async |from: u32, text: &str, second: u64| {
+        written += 1;
+        let inbound = Inbound {
+            provider_id: format!("wamid.{written}").into(),
+            from: phone(from),
+            name: None,
+            kind: "text".into(),
+            text: text.into(),
+            at: START.plus(Duration::from_secs(second)),
+            referral: None,
+        };
+        let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+        acme.receive(number, callback).await.unwrap();
+    };
+    let out = async || {
+        let page = acme.suppressions(0, 100).await.unwrap();
+        assert_eq!(page.total, page.suppressions.len());
+        page.suppressions.iter().map(|it| it.phone).collect::<Vec<_>>()
+    };
+    // Each: what is written when, in the order in which it comes, and whether the phone is out then.
+    for (number, (words, is_out)) in [
+        (&[("STOP", 10)][..], true),
+        (&[("STOP", 10), ("START", 9)], true),
+        (&[("START", 9), ("STOP", 10)], true),
+        (&[("START", 10), ("STOP", 9)], false),
+        (&[("STOP", 10), ("START", 20), ("STOP", 15)], false),
+        // Of the same second, the order in which they come is all there is.
+        (&[("STOP", 10), ("START", 10)], false),
+        (&[("STOP", 10), ("hello", 99), ("START", 9)], true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let before = out().await;
+        for (word, second) in words {
+            write(number as u32, word, *second).await;
+        }
+        let added = out().await.len() - before.len();
+        assert_eq!(added == 1, is_out, "{words:?}");
+    }
+    // What the workspace decides itself is a decision too.
+    acme.unsuppress(phone(0)).await.unwrap();
+    write(0, "STOP", 3000).await;
+    assert!(!out().await.contains(&phone(0)));
+    acme.suppress(phone(9), None).await.unwrap();
+    write(9, "START", 3000).await;
+    assert!(out().await.contains(&phone(9)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn opting_out_and_in_is_told_once() {
+    let store = CrashingStore::new();
+    let engine = engine(&store, START).await;
+    let acme = workspace(&engine, "acme", 1).await;
+    for _ in 0..2 {
+        acme.suppress(phone(1), Some("asked".to_owned())).await.unwrap();
+    }
+    acme.unsuppress(phone(1)).await.unwrap();
+    assert!(acme.unsuppress(phone(1)).await.is_err());
+    let (number, at) = (number(&engine).await, START);
+    for (provider_id, text) in [("a", "STOP"), ("b", "stop"), ("b", "stop"), ("c", "START")] {
+        let (provider_id, text) = (provider_id.into(), text.into());
+        let (from, kind) = (phone(2), "text".into());
+        let inbound = Inbound { provider_id, from, name: None, kind, text, at, referral: None };
+        let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+        acme.receive(number, callback).await.unwrap();
+    }
+    let [out, back] = ["contact.opted_out", "contact.opted_in"].map(str::to_owned);
+    let expected = [(out.clone(), false), (back.clone(), false), (out, true), (back, true)];
+    assert_eq!(told(&acme).await, expected);
+    assert_eq!(acme.suppressions(0, 10).await.unwrap().total, 0);
+}

@@ -1,0 +1,51 @@
+//! What a number's rate means for what goes first.
+
+use super::*;
+use crate::domain::template::{TemplateCategory, TemplateStatus};
+use crate::{Audience, BroadcastPolicy, NewBroadcast, NewNumber, NewProvider, NewTemplate};
+
+const RATE: u32 = 20;
+
+/// A workspace whose number sends so many messages in a second.
+async fn paced(engine: &Engine) -> Workspace {
+    engine.admin().create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
+    engine.admin().set_credits(&id("acme"), 10_000).await.unwrap();
+    let number = NewNumber { provider: NewProvider::Sandbox, messages_per_second: Some(RATE) };
+    engine.admin().connect_number(&id("acme"), number).await.unwrap();
+    let acme = engine.workspace(&id("acme")).unwrap();
+    let template = NewTemplate {
+        name: "sale".into(),
+        language: "en".into(),
+        category: TemplateCategory::Marketing,
+        status: TemplateStatus::Approved,
+        components: vec![serde_json::json!({"type": "BODY", "text": "Sale"})],
+    };
+    acme.create_template(template).await.unwrap();
+    acme
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_one_time_password_waits_for_no_broadcast() {
+    let engine = engine(&CrashingStore::new(), START).await;
+    let acme = paced(&engine).await;
+    let mut audience = Audience::new();
+    (0..1000).for_each(|number| audience.add(phone(number), Box::default()));
+    let new = NewBroadcast {
+        name: "Sale".into(),
+        template: "sale".into(),
+        language: "en".into(),
+        components: Vec::new(),
+        audience,
+        schedule_at: None,
+        policy: BroadcastPolicy::AtMostOnce,
+    };
+    acme.create_broadcast(new, None).await.unwrap();
+    let sent = || engine.sandbox().messages(&id("acme"), None, usize::MAX);
+    until("the burst is used up", async || sent().len() == 18).await;
+    // Engine time stands still: there is no new token, and what the broadcast has left is enough.
+    for number in [2000, 2001] {
+        acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
+        until("it is sent", async || sent().first().is_some_and(|it| it.to == phone(number))).await;
+    }
+    assert_eq!(sent().len(), 20);
+}

@@ -1,0 +1,86 @@
+//! Processes that this one starts for a measurement: their memory is their own, nothing is warm but
+//! the system's cache of files, and they can be killed.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{contacts, restart, served};
+use crate::Result;
+
+/// The first argument of such a process; the second is its order.
+pub(crate) const CHILD: &str = "--measure-in-this-process";
+
+/// What such a process does.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Starts with pending one-time passwords.
+    Restart(restart::Order),
+    /// Serves HTTP until it is told to stop, or killed.
+    Serve(served::Order),
+    /// Starts in the middle of a broadcast.
+    GoOn(served::Order),
+    /// Starts with contacts.
+    Contacts(contacts::Order),
+}
+
+/// A process that was started.
+pub(crate) struct Child {
+    process: Process,
+    /// Nothing once it was told to stop.
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // One that has ended already cannot be killed, and is waited for all the same.
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+impl Child {
+    /// Starts a process with an order.
+    pub(crate) fn start(order: &Order) -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg(CHILD)
+            .arg(serde_json::to_string(order)?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = process.stdin.take();
+        let output = process.stdout.take().ok_or("its output is a pipe")?;
+        Ok(Self { process, input, output: BufReader::new(output).lines() })
+    }
+
+    /// What it says next.
+    pub(crate) fn says<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let line = self.output.next().ok_or("the process that was to measure failed")??;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Asks it something; what it says.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, what: &str) -> Result<T> {
+        writeln!(self.input.as_mut().ok_or("it was told to stop")?, "{what}")?;
+        self.says()
+    }
+}
+
+/// Runs as such a process.
+pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
+    match serde_json::from_str(&arguments.next().ok_or("no order was given")?)? {
+        Order::Restart(order) => say(&restart::child(&order)?),
+        Order::Serve(order) => served::serve(&order),
+        Order::GoOn(order) => say(&served::go_on(&order)?),
+        Order::Contacts(order) => say(&contacts::child(&order)?),
+    }
+}
+
+/// Says something to the process that started this one.
+pub(crate) fn say(what: &impl Serialize) -> Result<()> {
+    println!("{}", serde_json::to_string(what)?);
+    Ok(())
+}

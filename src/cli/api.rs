@@ -1,0 +1,147 @@
+//! Calls to a workspace's own interface, by commands that take long: what is answered "later" is
+//! tried again.
+
+use std::time::Duration;
+
+use postrider::settings::{Flags, Secret, Settings};
+use reqwest::header::RETRY_AFTER;
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::CliError;
+use super::client::{http, innermost};
+use super::contacts_args::CallerArgs;
+
+/// How long a server may be gone or unable before a command gives up, in waits alone.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The first wait for a server that does not answer; each next one is twice as long.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// A server, and an API key of one of its workspaces.
+pub(crate) struct Api {
+    http: reqwest::Client,
+    server: String,
+    key: Secret,
+}
+
+/// Why an answer is to be waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// Why.
+    pub(crate) why: String,
+    /// How long.
+    pub(crate) pause: Duration,
+    /// Whether it is a limit that passes, rather than a fault that may not.
+    pub(crate) is_limit: bool,
+}
+
+/// What came of one try.
+pub(crate) enum Tried<T> {
+    Done(T),
+    Later(Wait),
+}
+
+/// What is left of the patience with a server.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    waited: Duration,
+    pause: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self { waited: Duration::ZERO, pause: PAUSE_MIN }
+    }
+
+    /// Waits, or gives up.
+    pub(crate) async fn wait(&mut self, wait: Wait, server: &str) -> Result<(), CliError> {
+        let pause = wait.pause.max(self.pause);
+        if !wait.is_limit {
+            if self.waited >= PATIENCE {
+                let server = server.to_owned();
+                return Err(CliError::Unreachable { server, cause: wait.why });
+            }
+            self.waited += pause;
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+        }
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}
+
+impl Api {
+    pub(crate) fn new(caller: &CallerArgs) -> Result<Self, CliError> {
+        let server = caller.server.trim_end_matches('/').to_owned();
+        let key = key(caller)?;
+        Ok(Self { http: http(&server)?, server, key })
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Tells this key from others without telling it.
+    pub(crate) fn key_fingerprint(&self) -> String {
+        let hash = Sha256::digest(self.key.reveal());
+        hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// A request for `path` below `/v1`.
+    pub(crate) fn request(&self, method: reqwest::Method, path: &str) -> RequestBuilder {
+        let url = format!("{}/v1{path}", self.server);
+        self.http.request(method, url).bearer_auth(self.key.reveal())
+    }
+
+    /// Sends a request once; gives a response of success.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Tried<Response>, CliError> {
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return Ok(Tried::Later(fault(&error))),
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Ok(Tried::Done(response));
+        }
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(1);
+        let bytes = response.bytes().await.unwrap_or_default();
+        let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let text = |name: &str| body[name].as_str().map(str::to_owned);
+        let (Some(message), Some(code)) = (text("message"), text("code")) else {
+            let (server, what) = (self.server.clone(), format!("status {status}"));
+            return Err(CliError::Answer { server, what });
+        };
+        match status {
+            StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::INTERNAL_SERVER_ERROR
+            // The same request is still under way: an earlier try of it got lost.
+            | StatusCode::CONFLICT => Ok(Tried::Later(Wait {
+                why: message,
+                pause: Duration::from_secs(seconds),
+                is_limit: status == StatusCode::TOO_MANY_REQUESTS,
+            })),
+            _ => Err(CliError::Refused { message, code }),
+        }
+    }
+}
+
+/// A fault of the connection.
+pub(crate) fn fault(error: &reqwest::Error) -> Wait {
+    Wait { why: innermost(error), pause: Duration::ZERO, is_limit: false }
+}
+
+/// The key of the arguments, or of the file that the sandbox made.
+fn key(caller: &CallerArgs) -> Result<Secret, CliError> {
+    if let Some(key) = &caller.key {
+        return Ok(Secret::new(key));
+    }
+    let flags = Flags { data_dir: caller.data_dir.clone(), listen: None };
+    let path = Settings::load(None, &flags)?.server.data_dir.join("demo.key");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Secret::new(text.trim())),
+        Err(source) => Err(CliError::NoKey { path, source }),
+    }
+}

@@ -1,0 +1,199 @@
+//! The columns of a CSV file of contacts, and a line of it as a contact.
+
+use csv::StringRecord;
+use postrider_actors::domain::CustomFields;
+use serde_json::{Map, Value, json};
+
+/// What a custom field's column begins with.
+const CUSTOM: &str = "custom.";
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Column {
+    Name,
+    Phone,
+    Email,
+    Tags,
+    CustomFields,
+    /// One custom field of this name.
+    Custom(String),
+    /// What a contact is given by the server.
+    Ignored,
+}
+
+/// The columns of a file, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Columns(Vec<Column>);
+
+/// Why the first line does not name columns.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ColumnsError {
+    #[error("the first line must name the columns, and `name` must be one of them")]
+    NoName,
+    #[error(
+        "there is no column `{0}`; there are name, phone, email, tags, custom_fields, custom.KEY, \
+         and id, created_at, updated_at, which are ignored"
+    )]
+    Unknown(String),
+    #[error("the column `{0}` is there twice")]
+    Twice(String),
+}
+
+/// Why a line is not a contact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The field, if it is one.
+    pub(super) field: String,
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    pub(super) fn new(field: &str, reason: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), reason: reason.into() }
+    }
+}
+
+impl Columns {
+    pub(super) fn of(header: &StringRecord) -> Result<Self, ColumnsError> {
+        let mut columns = Vec::new();
+        for title in header {
+            let title = title.trim();
+            let column = match title.to_ascii_lowercase().as_str() {
+                "name" => Column::Name,
+                "phone" => Column::Phone,
+                "email" => Column::Email,
+                "tags" => Column::Tags,
+                "custom_fields" => Column::CustomFields,
+                "id" | "created_at" | "updated_at" => Column::Ignored,
+                lower if lower.starts_with(CUSTOM) && lower.len() > CUSTOM.len() => {
+                    Column::Custom(title[CUSTOM.len()..].to_owned())
+                }
+                _ => return Err(ColumnsError::Unknown(title.to_owned())),
+            };
+            if column != Column::Ignored && columns.contains(&column) {
+                return Err(ColumnsError::Twice(title.to_owned()));
+            }
+            columns.push(column);
+        }
+        if columns.contains(&Column::Name) { Ok(Self(columns)) } else { Err(ColumnsError::NoName) }
+    }
+
+    /// A line as a body gives a contact. Whether its fields are good is for the server to say.
+    pub(super) fn contact(&self, line: &StringRecord) -> Result<Value, Refusal> {
+        if line.len() != self.0.len() {
+            let (has, wants) = (line.len(), self.0.len());
+            let reason = format!("it has {has} cells, and the first line has {wants}");
+            return Err(Refusal::new("", reason));
+        }
+        let mut contact = Map::new();
+        let (mut fields, mut single) = (Map::new(), Map::new());
+        for (column, cell) in self.0.iter().zip(line).filter(|(_, cell)| !cell.trim().is_empty()) {
+            match column {
+                Column::Name => drop(contact.insert("name".into(), json!(cell))),
+                Column::Phone => drop(contact.insert("phone".into(), json!(cell.trim()))),
+                Column::Email => drop(contact.insert("email".into(), json!(cell.trim()))),
+                Column::Tags => drop(contact.insert("tags".into(), tags(cell)?)),
+                Column::CustomFields => {
+                    // Here already, because a number must not change on its way.
+                    let given = CustomFields::parse(cell);
+                    let given = given
+                        .map_err(|why| Refusal::new("custom_fields", why.to_string()))?
+                        .to_value();
+                    fields.extend(given.as_object().cloned().unwrap_or_default());
+                }
+                Column::Custom(name) => drop(single.insert(name.clone(), json!(cell))),
+                Column::Ignored => {}
+            }
+        }
+        if !contact.contains_key("name") {
+            return Err(Refusal::new("name", "is missing"));
+        }
+        fields.append(&mut single);
+        if !fields.is_empty() {
+            contact.insert("custom_fields".into(), fields.into());
+        }
+        Ok(contact.into())
+    }
+}
+
+/// The tags of a cell.
+fn tags(cell: &str) -> Result<Value, Refusal> {
+    let cell = cell.trim();
+    if cell.starts_with('[') {
+        let tags = serde_json::from_str::<Vec<String>>(cell);
+        return match tags {
+            Ok(tags) => Ok(json!(tags)),
+            Err(_) => {
+                Err(Refusal::new("tags", "must be separated by `;`, or a JSON array of texts"))
+            }
+        };
+    }
+    let tags = cell.split(';').map(str::trim).filter(|tag| !tag.is_empty());
+    Ok(json!(tags.collect::<Vec<_>>()))
+}
+
+/// The cell of tags, which [`tags`] reads as the same.
+pub(super) fn tags_cell(tags: &[String]) -> String {
+    let plain = |tag: &String| !tag.contains(';') && tag.trim() == tag;
+    let joined = tags.join(";");
+    if tags.iter().all(plain) && !joined.starts_with('[') {
+        joined
+    } else {
+        json!(tags).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(header: &[&str]) -> Result<Columns, ColumnsError> {
+        Columns::of(&StringRecord::from(header.to_vec()))
+    }
+
+    #[test]
+    fn the_first_line_names_columns() {
+        let good = columns(&["Phone", " name", "custom.Plan", "id", "created_at"]).unwrap();
+        let custom = Column::Custom("Plan".to_owned());
+        assert_eq!(good.0, [Column::Phone, Column::Name, custom, Column::Ignored, Column::Ignored]);
+        assert_eq!(columns(&["phone"]), Err(ColumnsError::NoName));
+        assert_eq!(columns(&[]), Err(ColumnsError::NoName));
+        for bad in ["telephone", "custom.", ""] {
+            assert_eq!(columns(&["name", bad]), Err(ColumnsError::Unknown(bad.to_owned())));
+        }
+        assert_eq!(columns(&["name", "NAME"]), Err(ColumnsError::Twice("NAME".to_owned())));
+    }
+
+    #[test]
+    fn a_line_becomes_a_contact() {
+        let header = ["name", "phone", "email", "tags", "custom_fields", "custom.plan", "id"];
+        let columns = columns(&header).unwrap();
+        let read = |line: [&str; 7]| columns.contact(&StringRecord::from(line.to_vec()));
+        let full = read([" Ana", "+1 ", "a@b.co", "x; y;;", r#"{"n":1,"plan":2}"#, "gold", "con_"]);
+        assert_eq!(
+            full.unwrap(),
+            json!({"name": " Ana", "phone": "+1", "email": "a@b.co", "tags": ["x", "y"],
+                   "custom_fields": {"n": 1, "plan": "gold"}})
+        );
+        assert_eq!(read(["Bo", "", " ", "", "", "", ""]).unwrap(), json!({"name": "Bo"}));
+        assert_eq!(read(["Bo", "", "", "[\"a;b\"]", "", "", ""]).unwrap()["tags"], json!(["a;b"]));
+        let refused = |line| read(line).unwrap_err().field;
+        assert_eq!(refused([" ", "", "", "", "", "", ""]), "name");
+        assert_eq!(refused(["Bo", "", "", "[1]", "", "", ""]), "tags");
+        for bad in ["x", "[]", "{\"a\":}", r#"{"n":99999999999999999999}"#] {
+            assert_eq!(refused(["Bo", "", "", "", bad, "", ""]), "custom_fields");
+        }
+        let short = columns.contact(&StringRecord::from(vec!["Bo", ""])).unwrap_err();
+        assert_eq!(short.reason, "it has 2 cells, and the first line has 7");
+    }
+
+    #[test]
+    fn tags_survive_their_cell() {
+        for tags_of in [&["a", "b c"][..], &[], &["a;b"], &["[x"], &[" a "], &["\"", "é,"], &["["]]
+        {
+            let given: Vec<_> = tags_of.iter().map(|tag| (*tag).to_owned()).collect();
+            let cell = tags_cell(&given);
+            assert_eq!(tags(&cell).unwrap(), json!(given), "{cell}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `postrider contacts export`
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::ImportError;
+use super::columns::tags_cell;
+use super::progress::Progress;
+use crate::cli::CliError;
+use crate::cli::api::{Api, Patience, Tried, fault};
+
+const COLUMNS: [&str; 8] =
+    ["id", "name", "phone", "email", "tags", "custom_fields", "created_at", "updated_at"];
+
+/// A contact as the server tells it.
+#[derive(Deserialize)]
+struct Exported {
+    id: String,
+    name: String,
+    #[serde(default)]
+    phone: Option<String>,
+    #[serde(default)]
+    email: Option<String>,
+    tags: Vec<String>,
+    custom_fields: Box<RawValue>,
+    created_at: String,
+    updated_at: String,
+}
+
+/// The file under way.
+struct Export<'a> {
+    api: &'a Api,
+    out: csv::Writer<Box<dyn Write>>,
+    path: PathBuf,
+    /// The last contact that was written.
+    last: Option<String>,
+    count: u64,
+    progress: Progress,
+}
+
+/// Writes every contact to a file, or to standard output.
+pub(super) async fn run(api: &Api, file: Option<&Path>) -> Result<(), CliError> {
+    let file = file.filter(|file| *file != Path::new("-"));
+    // Half a file must not look like a whole one.
+    let part = file.map(|file| {
+        let mut part = file.as_os_str().to_owned();
+        part.push(".part");
+        PathBuf::from(part)
+    });
+    let out: Box<dyn Write> = match &part {
+        Some(part) => {
+            let made = File::create(part).map_err(|source| ImportError::io(part, source))?;
+            Box::new(BufWriter::new(made))
+        }
+        None => Box::new(std::io::stdout()),
+    };
+    let path = part.clone().unwrap_or_else(|| "standard output".into());
+    let out = csv::Writer::from_writer(out);
+    let progress = Progress::things(total(api).await?);
+    let mut export = Export { api, out, path, last: None, count: 0, progress };
+    export.write_all().await?;
+    if let (Some(file), Some(part)) = (file, part) {
+        let synced = File::open(&part).and_then(|written| written.sync_all());
+        let named = synced.and_then(|()| std::fs::rename(&part, file));
+        named.map_err(|source| ImportError::io(file, source))?;
+    }
+    export.progress.end();
+    export.progress.say(&format!("{} contacts", export.count));
+    Ok(())
+}
+
+/// How many contacts there are.
+async fn total(api: &Api) -> Result<u64, CliError> {
+    let mut patience = Patience::new();
+    loop {
+        let wait = match api.send(api.request(Method::GET, "/contacts?limit=1")).await? {
+            Tried::Done(response) => match response.json::<Value>().await {
+                Ok(page) => return Ok(page["total"].as_u64().unwrap_or(0)),
+                Err(error) => fault(&error),
+            },
+            Tried::Later(wait) => wait,
+        };
+        patience.wait(wait, api.server()).await?;
+    }
+}
+
+impl Export<'_> {
+    async fn write_all(&mut self) -> Result<(), CliError> {
+        self.write(COLUMNS)?;
+        let mut patience = Patience::new();
+        loop {
+            let before = self.count;
+            let wait = match self.try_rest().await? {
+                Tried::Done(()) => break,
+                Tried::Later(wait) => wait,
+            };
+            if self.count > before {
+                patience = Patience::new();
+            }
+            self.progress.say(&format!("waiting: {}", wait.why));
+            patience.wait(wait, self.api.server()).await?;
+        }
+        self.out.flush().map_err(|source| ImportError::io(&self.path, source).into())
+    }
+
+    /// Reads what is left, until all is read or the answer breaks off.
+    async fn try_rest(&mut self) -> Result<Tried<()>, CliError> {
+        let path = match &self.last {
+            Some(last) => format!("/contacts/export?after={last}"),
+            None => "/contacts/export".to_owned(),
+        };
+        let mut response = match self.api.send(self.api.request(Method::GET, &path)).await? {
+            Tried::Done(response) => response,
+            Tried::Later(wait) => return Ok(Tried::Later(wait)),
+        };
+        let mut rest = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) => rest.extend_from_slice(&chunk),
+                Ok(None) => return Ok(Tried::Done(())),
+                Err(error) => return Ok(Tried::Later(fault(&error))),
+            }
+            let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            for line in rest[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                self.contact(line)?;
+            }
+            rest.drain(..whole);
+            self.progress.at(self.count, &format!("{} contacts", self.count));
+        }
+    }
+
+    fn contact(&mut self, line: &[u8]) -> Result<(), CliError> {
+        let contact: Exported = serde_json::from_slice(line).map_err(|error| CliError::Answer {
+            server: self.api.server().to_owned(),
+            what: error.to_string(),
+        })?;
+        let fields = match contact.custom_fields.get() {
+            "{}" => "",
+            fields => fields,
+        };
+        self.write([
+            &contact.id,
+            &contact.name,
+            contact.phone.as_deref().unwrap_or_default(),
+            contact.email.as_deref().unwrap_or_default(),
+            &tags_cell(&contact.tags),
+            fields,
+            &contact.created_at,
+            &contact.updated_at,
+        ])?;
+        self.last = Some(contact.id);
+        self.count += 1;
+        Ok(())
+    }
+
+    fn write(&mut self, cells: [&str; 8]) -> Result<(), CliError> {
+        let written = self.out.write_record(cells);
+        written.map_err(|error| ImportError::csv(&self.path, &error).into())
+    }
+}

@@ -1,0 +1,64 @@
+//! The report of refused lines.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use super::ImportError;
+use super::columns::Refusal;
+
+/// The file of refused lines, and how many it has in bytes.
+pub(super) struct RefusedFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl RefusedFile {
+    /// Goes on after `bytes`: what was written behind them is written again.
+    pub(super) fn open(path: &Path, bytes: u64) -> Result<Self, ImportError> {
+        let io = |source| ImportError::io(path, source);
+        let mut options = OpenOptions::new();
+        let file = options.create(true).write(true).truncate(false).open(path).map_err(io)?;
+        let mut refused = Self { path: path.to_owned(), file };
+        let kept = if refused.len()? < bytes { 0 } else { bytes };
+        refused.file.set_len(kept).map_err(io)?;
+        if kept == 0 {
+            refused.write(&[["line", "field", "reason"].map(str::to_owned)])?;
+        }
+        Ok(refused)
+    }
+
+    /// Adds lines, durably; gives how many bytes it has then.
+    pub(super) fn add(&mut self, refused: &[(u64, Refusal)]) -> Result<u64, ImportError> {
+        let row = |(line, refusal): &(u64, Refusal)| {
+            [line.to_string(), refusal.field.clone(), refusal.reason.clone()]
+        };
+        self.write(&refused.iter().map(row).collect::<Vec<_>>())
+    }
+
+    fn write(&mut self, rows: &[[String; 3]]) -> Result<u64, ImportError> {
+        use std::io::{Seek, SeekFrom};
+        let io = |source| ImportError::io(&self.path, source);
+        self.file.seek(SeekFrom::End(0)).map_err(io)?;
+        let mut writer = csv::Writer::from_writer(&self.file);
+        for row in rows {
+            writer.write_record(row).map_err(|error| ImportError::csv(&self.path, &error))?;
+        }
+        writer.flush().map_err(io)?;
+        drop(writer);
+        self.file.sync_data().map_err(io)?;
+        self.len()
+    }
+
+    fn len(&self) -> Result<u64, ImportError> {
+        let metadata = self.file.metadata();
+        metadata.map(|data| data.len()).map_err(|source| ImportError::io(&self.path, source))
+    }
+}
+
+/// How a refused line is told.
+pub(super) fn told(line: u64, refusal: &Refusal) -> String {
+    match refusal.field.as_str() {
+        "" => format!("line {line}: {}", refusal.reason),
+        field => format!("line {line}: {field}: {}", refusal.reason),
+    }
+}

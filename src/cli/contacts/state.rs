@@ -1,0 +1,137 @@
+//! How far an import has come, in a file beside the one that is imported.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use postrider_actors::random;
+use serde::{Deserialize, Serialize};
+
+use super::ImportError;
+
+/// What is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    /// Names this import; what it sends is known by it.
+    pub(super) run: String,
+    /// SHA-256 of the file, in hexadecimal.
+    pub(super) file: String,
+    /// Whose contacts they become.
+    pub(super) key: String,
+    /// The next line to be sent: where it begins, its number, and how many came before it.
+    pub(super) byte: u64,
+    pub(super) line: u64,
+    pub(super) record: u64,
+    /// Contacts that were made.
+    pub(super) made: u64,
+    /// Lines that were refused.
+    pub(super) refused: u64,
+    /// Bytes of the file of refused lines.
+    pub(super) refused_bytes: u64,
+    /// Whether all lines were sent.
+    pub(super) finished: bool,
+}
+
+impl State {
+    /// That of an import which begins.
+    fn new(file: &str, key: &str) -> Self {
+        Self {
+            run: format!("{:020x}", random::unique()),
+            file: file.to_owned(),
+            key: key.to_owned(),
+            byte: 0,
+            line: 1,
+            record: 0,
+            made: 0,
+            refused: 0,
+            refused_bytes: 0,
+            finished: false,
+        }
+    }
+}
+
+/// The file that it is kept in.
+#[derive(Debug)]
+pub(super) struct StateFile {
+    path: PathBuf,
+}
+
+impl StateFile {
+    /// That of an import of `file`.
+    pub(super) fn beside(file: &Path) -> Self {
+        let mut path = file.as_os_str().to_owned();
+        path.push(".import");
+        Self { path: path.into() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The state of an import of the file with this hash under this key; a new one if none was
+    /// begun, or one of other content was finished.
+    pub(super) fn open(&self, file: &str, key: &str) -> Result<State, ImportError> {
+        let text = match std::fs::read(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let state = State::new(file, key);
+                self.save(&state)?;
+                return Ok(state);
+            }
+            Err(source) => return Err(ImportError::io(&self.path, source)),
+        };
+        let odd = |_| ImportError::State { path: self.path.clone(), why: "it cannot be read" };
+        let state: State = serde_json::from_slice(&text).map_err(odd)?;
+        let other = |why| Err(ImportError::State { path: self.path.clone(), why });
+        if state.key != key {
+            return other("it was begun with another API key");
+        }
+        if state.file == file {
+            return Ok(state);
+        }
+        if !state.finished {
+            return other("the file has changed since it was begun");
+        }
+        let state = State::new(file, key);
+        self.save(&state)?;
+        Ok(state)
+    }
+
+    /// Writes it, so that a crash leaves the old one or the new one.
+    pub(super) fn save(&self, state: &State) -> Result<(), ImportError> {
+        let io = |source| ImportError::io(&self.path, source);
+        let mut new = self.path.as_os_str().to_owned();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        let mut file = File::create(&new).map_err(io)?;
+        // A struct of texts and numbers has a JSON form.
+        let json = serde_json::to_vec_pretty(state).unwrap_or_default();
+        file.write_all(&json).and_then(|()| file.sync_all()).map_err(io)?;
+        std::fs::rename(&new, &self.path).map_err(io)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_belongs_to_a_file_and_a_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = StateFile::beside(&dir.path().join("a.csv"));
+        assert!(kept.path().ends_with("a.csv.import"));
+        let mut state = kept.open("hash", "key").unwrap();
+        state.line = 7;
+        kept.save(&state).unwrap();
+        assert_eq!(kept.open("hash", "key").unwrap(), state);
+        assert!(kept.open("hash", "other key").is_err());
+        assert!(kept.open("other", "key").is_err(), "not while it is under way");
+        state.finished = true;
+        kept.save(&state).unwrap();
+        assert_eq!(kept.open("hash", "key").unwrap(), state);
+        let new = kept.open("other", "key").unwrap();
+        assert!(!new.finished && new.line == 1 && new.run != state.run);
+        std::fs::write(kept.path(), "{").unwrap();
+        assert!(kept.open("other", "key").is_err());
+    }
+}
