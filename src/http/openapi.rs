@@ -15,8 +15,9 @@ use super::event_document::Events;
 use super::idempotency_document::Idempotency;
 use super::webhook_document::Deliveries;
 use super::{
-    admin, broadcasts, channels, contacts, conversations, docs, event_stream, events, health,
-    messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries, webhooks,
+    admin, broadcasts, channels, contacts, conversations, docs, email, event_stream, events,
+    health, messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries,
+    webhooks,
 };
 
 #[derive(OpenApi)]
@@ -64,7 +65,8 @@ use super::{
         admin::templates::create, admin::templates::list, admin::templates::change,
         admin::templates::sync, admin::templates::set_otp_template,
         admin::numbers::connect, admin::numbers::list, admin::numbers::disconnect,
-        channels::verify, channels::take,
+        admin::email::open, admin::email::read, admin::email::close,
+        channels::verify, channels::take, email::take,
         health::alive, health::ready, health::metrics,
         docs::document,
     ),

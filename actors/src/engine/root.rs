@@ -16,6 +16,7 @@ use crate::webhook::WebhookFamily;
 use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::core::Settled;
+use crate::workspace::email::Mailer;
 use crate::workspace::messages::UnavailableReason;
 use crate::workspace::number_news::TellNews;
 
@@ -103,6 +104,7 @@ impl Actor for Root {
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat(&self.shared.clock);
+        Mailer::beat(&self.shared);
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.
