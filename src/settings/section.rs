@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use postrider_actors::GuardMode;
-use postrider_actors::domain::Limits;
+use postrider_actors::domain::{Email, Limits};
+use postrider_actors::{GuardMode, MailTls};
 use tracing::level_filters::LevelFilter;
 
 use super::layers::{Layers, SettingsError};
@@ -259,6 +259,27 @@ section! {
 }
 
 section! {
+    /// The server that mail leaves through.
+    EmailSettings = "email"
+    /// Its name or address; empty: there is none.
+    host: String = value::line, "empty, or a name or address";
+    /// Its port.
+    port: u16 = value::whole(1..=65_535), "a whole number from 1 to 65535";
+    /// How the connection is encrypted.
+    tls: MailTls = value::mail_tls, "\"none\", \"starttls\" or \"tls\"";
+    /// Who logs in; empty: nobody.
+    user: String = value::line, "a text of at most 254 characters";
+    /// With which password.
+    password: Secret = value::password, "a text of at most 254 characters";
+    /// Where mail comes from.
+    from: Option<Email> = value::optional(value::email), "empty, or an e-mail address";
+    /// The name beside that address.
+    from_name: String = value::line, "a text of at most 254 characters";
+    /// Longest wait for each step.
+    timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+}
+
+section! {
     /// How the server stops.
     Shutdown = "shutdown"
     /// Longest that it may take.
@@ -335,7 +356,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 17] = [
+pub(super) static SECTIONS: [SectionSpec; 18] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -351,6 +372,7 @@ pub(super) static SECTIONS: [SectionSpec; 17] = [
     Events::SPEC,
     WebhooksSettings::SPEC,
     CloudApi::SPEC,
+    EmailSettings::SPEC,
     Shutdown::SPEC,
     Log::SPEC,
 ];
