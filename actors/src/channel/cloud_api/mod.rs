@@ -3,6 +3,7 @@
 mod answer;
 mod body;
 mod callback;
+pub(crate) mod envelope;
 mod http;
 mod templates;
 
