@@ -228,6 +228,7 @@ fn engine_options(
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),
+            extra_roots: boot::certificates(settings.cloud_api.ca_file.as_deref())?,
             connect_timeout: settings.cloud_api.connect_timeout_seconds,
             timeout: settings.cloud_api.timeout_seconds,
         },
