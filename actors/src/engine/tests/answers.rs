@@ -45,6 +45,7 @@ async fn a_code_whose_answer_was_not_noted_does_not_go_out_twice() {
         until("it is noted", noted).await;
         healed(&rig.acme).await;
         rig.settle().await;
-        assert_eq!((rig.script.handed.lock().len(), rig.credits().await), (1, credits));
+        let handed = rig.script.handed.lock().len();
+        assert_eq!((handed, rig.credits().await), (1, credits));
     }
 }
