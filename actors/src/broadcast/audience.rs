@@ -16,6 +16,8 @@ pub struct Audience {
     pub(crate) phones: Vec<u64>,
     /// Of each recipient, once one has any.
     pub(crate) variables: Option<Vec<Variables>>,
+    /// Of those that were added, which were there already.
+    doubled: Vec<u32>,
     seen: HashSet<u64>,
 }
 
@@ -29,6 +31,8 @@ impl Audience {
     /// Adds a recipient, unless it is there already.
     pub fn add(&mut self, phone: Phone, variables: Variables) {
         if !self.seen.insert(phone.as_u64()) {
+            let added = self.phones.len() + self.doubled.len();
+            self.doubled.push(u32::try_from(added).unwrap_or(u32::MAX));
             return;
         }
         if !variables.is_empty() && self.variables.is_none() {
@@ -50,6 +54,18 @@ impl Audience {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.phones.is_empty()
+    }
+
+    /// As the how many-th, from 0, the recipient at this place was added.
+    pub(crate) fn added_as(&self, place: usize) -> usize {
+        let mut added = place;
+        for doubled in &self.doubled {
+            if *doubled as usize > added {
+                break;
+            }
+            added += 1;
+        }
+        added
     }
 
     /// Puts those that have opted out behind the others. Returns how many the others are.
@@ -158,6 +174,7 @@ mod tests {
             audience.add(phone(digits), Variables::default());
         }
         assert_eq!(audience.phones, [1_000_003, 1_000_001, 1_000_002]);
+        assert_eq!([0, 1, 2].map(|place| audience.added_as(place)), [0, 1, 3]);
         audience.add(phone(1_000_004), Box::new(["a".into()]));
         let opted_out = [1_000_001, 1_000_009].into_iter().collect();
         assert_eq!(audience.set_aside(&opted_out), 3);

@@ -82,6 +82,8 @@ pub struct Referral {
     pub source_type: Box<str>,
     /// The provider's id of the source.
     pub source_id: Box<str>,
+    /// Its headline, if the provider tells it.
+    pub headline: Option<Box<str>>,
 }
 
 /// What became of a template.

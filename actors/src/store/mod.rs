@@ -84,12 +84,16 @@ pub enum Table {
     Broadcasts,
     /// The recipients of broadcasts, in segments.
     BroadcastAudience,
+    /// The places of a broadcast's recipients, by phone.
+    BroadcastPhones,
     /// What became of a broadcast's messages, in windows.
     BroadcastOutcomes,
     /// What the provider reported of a broadcast's messages later, in windows.
     BroadcastReports,
     /// Who has opted out.
     Suppressions,
+    /// What is counted by day: of broadcasts and of advertisements.
+    Analytics,
 }
 
 impl Table {
@@ -112,9 +116,11 @@ impl Table {
         Self::Templates,
         Self::Broadcasts,
         Self::BroadcastAudience,
+        Self::BroadcastPhones,
         Self::BroadcastOutcomes,
         Self::BroadcastReports,
         Self::Suppressions,
+        Self::Analytics,
     ];
 
     /// The table's name on disk.
@@ -139,8 +145,10 @@ impl Table {
             Self::Broadcasts => "broadcasts",
             Self::BroadcastAudience => "broadcast_audience",
             Self::BroadcastReports => "broadcast_reports",
+            Self::BroadcastPhones => "broadcast_phones",
             Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
+            Self::Analytics => "analytics",
         }
     }
 }

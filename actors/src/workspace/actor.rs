@@ -235,7 +235,8 @@ impl WorkspaceActor {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
         }
         if !state.behind {
-            state.behind = state.sweep(self.shared.store.as_ref(), self.shared.events);
+            let (store, kept_for) = (&*self.shared.store, self.shared.broadcasts.options.kept_for);
+            state.behind = state.sweep(store, self.shared.events, kept_for);
         }
         state.finish(None)?;
         if !state.behind {

@@ -16,7 +16,7 @@ use crate::store::Table;
 use super::command::Context;
 use super::messages::Unavailable;
 use super::suppressions::apply_opt_out;
-use super::{conversations, window};
+use super::{analytics, conversations, window};
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
@@ -59,6 +59,8 @@ fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<
     window::open(context, number, inbound.from, at)?;
     conversations::received(context, received.id, inbound, at)?;
     apply_opt_out(context, inbound.from, &inbound.text, at)?;
+    analytics::note_reply(context, inbound.from, at)?;
+    analytics::note_referral(context, inbound)?;
     context.effects.tell(context.now(), event(received));
     Ok(())
 }
@@ -79,6 +81,9 @@ fn event(received: &Received<'_>) -> PublicEvent {
     if let Some(referral) = referral {
         let (source_type, source_id) = (&referral.source_type, &referral.source_id);
         data["referral"] = json!({ "source_type": source_type, "source_id": source_id });
+        if let Some(headline) = &referral.headline {
+            data["referral"]["headline"] = json!(headline);
+        }
     }
     PublicEvent::Other { kind: EventKind::MessageReceived, data: data.to_string().into() }
 }

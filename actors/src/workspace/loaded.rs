@@ -1,6 +1,7 @@
 //! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -18,7 +19,7 @@ use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{EventOptions, idempotency, inbound, message, retention};
+use super::{EventOptions, broadcasts, idempotency, inbound, message, retention};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -49,6 +50,7 @@ pub(crate) struct Loaded {
     answers_sweep: idempotency::Sweep,
     received_sweep: inbound::Sweep,
     log_sweep: retention::Sweep,
+    broadcasts_sweep: broadcasts::Sweep,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -86,6 +88,7 @@ impl Loaded {
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
             log_sweep: retention::Sweep::default(),
+            broadcasts_sweep: broadcasts::Sweep::default(),
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
@@ -230,15 +233,23 @@ impl Loaded {
     }
 
     /// Forgets records whose time is over. Returns whether there may be more.
-    pub(super) fn sweep(&mut self, store: &dyn Store, events: EventOptions) -> bool {
+    pub(super) fn sweep(
+        &mut self,
+        store: &dyn Store,
+        events: EventOptions,
+        broadcasts_kept_for: Duration,
+    ) -> bool {
         let mut answers = std::mem::take(&mut self.answers_sweep);
         let mut received = std::mem::take(&mut self.received_sweep);
         let mut log = std::mem::take(&mut self.log_sweep);
+        let mut broadcasts = std::mem::take(&mut self.broadcasts_sweep);
         let mut context = self.context(store);
         // What cannot be read now is forgotten later.
         let more = answers.run(&mut context).unwrap_or(false)
             || received.run(&mut context).unwrap_or(false)
-            || log.run(events, &mut context).unwrap_or(false);
+            || log.run(events, &mut context).unwrap_or(false)
+            || broadcasts.run(broadcasts_kept_for, &mut context).unwrap_or(false);
+        self.broadcasts_sweep = broadcasts;
         (self.answers_sweep, self.received_sweep, self.log_sweep) = (answers, received, log);
         more
     }

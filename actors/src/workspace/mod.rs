@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+mod analytics;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
 mod claims;
@@ -46,6 +47,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
 #[cfg(test)]
 pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{
