@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+mod aliases;
 mod analytics;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
@@ -33,11 +34,11 @@ mod receive;
 pub(crate) mod records;
 mod repeats;
 mod reported;
-mod retention;
+pub(crate) mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
-mod template_sync;
+pub(crate) mod template_sync;
 pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;
