@@ -205,6 +205,7 @@ fn engine_options(
         broadcasts: BroadcastOptions {
             recipients_max: settings.broadcasts.max_recipients,
             max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
+            kept_for: settings.broadcasts.kept_days,
             pause_failure_percent: settings.broadcasts.pause_failure_percent,
             pause_failure_min: settings.broadcasts.pause_failure_min,
         },

@@ -48,6 +48,7 @@
 //! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
 //! | send, verify, resend, read events | [`Workspace`] |
 //! | make, find and group contacts; keep opt-outs | [`Workspace`] |
+//! | see what broadcasts and advertisements brought | [`Workspace::campaign_days`], [`Workspace::ad_days`] |
 //! | send messages, take what a provider calls back | [`Workspace::send_message`], [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
@@ -122,6 +123,7 @@ pub use workspace::messages::{
     ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
     SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
+pub use workspace::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
 pub use workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
     CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,

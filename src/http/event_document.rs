@@ -265,6 +265,8 @@ struct ReferralData {
     /// Its id at the provider.
     #[schema(required)]
     source_id: Option<String>,
+    /// Its headline, where the provider tells it.
+    headline: Option<String>,
 }
 
 /// A template whose status has changed.

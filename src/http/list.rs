@@ -38,6 +38,11 @@ impl Page {
         (self.page - 1).saturating_mul(self.limit)
     }
 
+    /// Which page it is.
+    pub(crate) const fn number(self) -> usize {
+        self.page
+    }
+
     /// Most rows of this page.
     pub(crate) const fn limit(self) -> usize {
         self.limit

@@ -211,7 +211,7 @@ pub(crate) struct TemplateAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MessageError)]
 pub(crate) struct ErrorAnswer {
-    /// `channel_refused` or `not_sent_in_time`.
+    /// `channel_refused`, `not_sent_in_time`, or of a broadcast's message `cancelled`.
     #[schema(example = "channel_refused")]
     reason: String,
     /// The channel's error code, where it gave one.
@@ -255,6 +255,8 @@ impl From<MessageState> for MessageAnswer {
     operation_id = "readMessage",
     tag = "Messaging",
     summary = "Read where a message stands",
+    description = "One of a broadcast too; of those no moments but that of the broadcast's making are \
+                   kept.",
     params(("message_id" = String, Path, description = "What send answered")),
     responses((status = 200, description = "Where it stands", body = MessageAnswer))
 )]

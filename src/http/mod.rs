@@ -1,6 +1,7 @@
 //! The HTTP edge: routes, the checks that every request passes, and one file per resource.
 
 mod admin;
+mod analytics;
 mod auth;
 mod body;
 mod broadcasts;
@@ -170,6 +171,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
         .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
         .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
+        .and(analytics::routes(Routes::guarded(Key(Some(Scope::AnalyticsRead)))))
         .and(admin::routes(Routes::guarded(Administrator)));
     if sandbox {
         routes.and(sandbox::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

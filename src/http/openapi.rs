@@ -15,8 +15,8 @@ use super::event_document::Events;
 use super::idempotency_document::Idempotency;
 use super::webhook_document::Deliveries;
 use super::{
-    admin, broadcasts, channels, contacts, conversations, docs, email, event_stream, events,
-    health, messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries,
+    admin, analytics, broadcasts, channels, contacts, conversations, docs, email, event_stream,
+    events, health, messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries,
     webhooks,
 };
 
@@ -52,6 +52,7 @@ use super::{
         broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
         broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
         broadcasts::control::cancel, broadcasts::control::retry,
+        analytics::campaigns, analytics::ads,
         events::list, event_stream::stream,
         webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
         webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
@@ -85,6 +86,7 @@ use super::{
             name = "Messaging",
             description = "Messages, broadcasts and templates; scope `messaging:send`"
         ),
+        (name = "Analytics", description = "What messages brought; scope `analytics:read`"),
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
@@ -264,6 +266,8 @@ impl Area {
 /// The ends of the paths that take a query.
 const LISTS: &[&str] = &[
     "/v1/events",
+    "/v1/analytics/campaigns",
+    "/v1/analytics/ads",
     "/contacts",
     "/contacts/export",
     "/v1/conversations",

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_actors::channel::callback::{Callback, Inbound};
+use postrider_actors::channel::callback::{Callback, Inbound, Referral};
 use postrider_actors::domain::text::MessageText;
 use postrider_actors::domain::{Phone, Timestamp};
 use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome, random};
@@ -24,6 +24,8 @@ use super::route::Routes;
 const MESSAGES_MAX: usize = 1000;
 /// Most characters of a customer's name.
 const NAME_CHARS_MAX: usize = 100;
+/// Most characters of what is told of an advertisement.
+const REFERRAL_CHARS_MAX: usize = 200;
 /// Furthest that one call may move the clock: a year.
 const ADVANCE_SECONDS_MAX: u32 = 31_536_000;
 /// Where the clock ends, 2500-01-01T00:00:00Z: token buckets and ids have an end beyond it.
@@ -187,6 +189,51 @@ pub(crate) struct InboundBody<'a> {
     #[serde(borrow)]
     #[schema(example = "Ada", min_length = 1, max_length = 100)]
     name: Option<Cow<'a, str>>,
+    /// The advertisement that led them to write.
+    #[serde(borrow)]
+    referral: Option<ReferralBody<'a>>,
+}
+
+/// An advertisement that leads to a conversation.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SandboxReferral)]
+pub(crate) struct ReferralBody<'a> {
+    /// `ad` or `post`; `ad` unless told.
+    #[serde(borrow)]
+    #[schema(example = "ad", default = "ad")]
+    source_type: Option<Cow<'a, str>>,
+    /// The channel's id of it.
+    #[serde(borrow)]
+    #[schema(example = "120208999", min_length = 1, max_length = 200)]
+    source_id: Cow<'a, str>,
+    /// Its headline.
+    #[serde(borrow)]
+    #[schema(example = "Spring sale", min_length = 1, max_length = 200)]
+    headline: Option<Cow<'a, str>>,
+}
+
+impl ReferralBody<'_> {
+    fn read(self) -> Result<Referral, ApiError> {
+        let source_type = self.source_type.unwrap_or(Cow::Borrowed("ad"));
+        if !["ad", "post"].contains(&&*source_type) {
+            return Err(ApiError::field("referral.source_type", "must be ad or post"));
+        }
+        let texts = [
+            Some(("source_id", &self.source_id)),
+            self.headline.as_ref().map(|it| ("headline", it)),
+        ];
+        for (name, text) in texts.into_iter().flatten() {
+            if !(1..=REFERRAL_CHARS_MAX).contains(&text.chars().count()) {
+                let rule = format_args!("must have 1 to {REFERRAL_CHARS_MAX} characters");
+                return Err(ApiError::field(&format!("referral.{name}"), rule));
+            }
+        }
+        Ok(Referral {
+            source_type: source_type.into(),
+            source_id: self.source_id.into(),
+            headline: self.headline.map(Into::into),
+        })
+    }
 }
 
 /// What was received.
@@ -229,7 +276,7 @@ pub(crate) async fn receive(call: Call<Arc<Caller>>) -> Answer {
             kind: "text".into(),
             text: (**text.as_str()).into(),
             at: call.edge.engine.clock().now(),
-            referral: None,
+            referral: body.referral.map(ReferralBody::read).transpose()?,
         }
     };
     let workspace = &call.caller.workspace;

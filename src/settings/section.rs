@@ -172,6 +172,8 @@ section! {
     /// A scheduled one that could not begin for longer fails.
     max_lateness_seconds: u64 = value::whole(1..=31_536_000),
         "a whole number from 1 to 31536000";
+    /// For how long one that is over is kept.
+    kept_days: Duration = value::days, "a whole number from 1 to 3650";
     /// Failures in a hundred beyond which one is paused.
     pause_failure_percent: u32 = value::whole(0..=100), "a whole number from 0 (never) to 100";
     /// Outcomes before which that is not judged.

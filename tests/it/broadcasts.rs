@@ -85,6 +85,12 @@ async fn a_broadcast_reaches_everybody_once() {
     assert_eq!(row["error"], Value::Null);
     let message = row["message_id"].as_str().unwrap();
     assert_eq!((&message[..4], message.len()), ("msg_", 30));
+    let message = demo.get(&format!("/v1/messaging/messages/{message}")).await.ok();
+    assert_eq!((&message["to"], &message["status"]), (&json!("+15550001199"), &json!("sent")));
+    assert_eq!(
+        (&message["template"]["name"], &message["sent_at"]),
+        (&json!("spring_sale"), &Value::Null)
+    );
     let listed = demo.get(PATH).await.ok();
     assert_eq!((&listed["total"], &listed["data"][0]["broadcast_id"]), (&json!(1), &json!(id)));
     let events = demo.get("/v1/events").await.ok();
@@ -167,9 +173,9 @@ async fn recipients_have_variables_of_their_own() {
         assert!(found.starts_with(text), "{found}");
     }
     body["recipients"][1]["variables"] = json!(["Grace"]);
-    demo.post(PATH, &body).await.check_field("recipients");
+    demo.post(PATH, &body).await.check_field("recipients[1].variables");
     body["recipients"][1] = json!("+15550000002");
-    demo.post(PATH, &body).await.check_field("recipients");
+    demo.post(PATH, &body).await.check_field("recipients[1].variables");
     body["components"] = json!([{"type": "body", "parameters": [
         {"type": "text", "text": "you"}, {"type": "text", "text": "9"},
     ]}]);

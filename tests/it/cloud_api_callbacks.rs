@@ -100,7 +100,7 @@ async fn a_callback_may_be_large_and_odd_but_not_without_end() {
 }
 
 /// Has the fake report so on every message.
-fn report_always(rig: &Rig, statuses: &[&str], times: u32) {
+pub fn report_always(rig: &Rig, statuses: &[&str], times: u32) {
     rig.fake.call_back(Some(Callbacks {
         server: rig.server.address(),
         path: path(rig),

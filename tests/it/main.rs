@@ -14,6 +14,7 @@ mod world;
 
 mod admin;
 mod admin_webhooks;
+mod analytics;
 mod bodies;
 mod broadcast_faults;
 mod broadcasts;

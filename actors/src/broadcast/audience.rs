@@ -16,6 +16,8 @@ pub struct Audience {
     pub(crate) phones: Vec<u64>,
     /// Of each recipient, once one has any.
     pub(crate) variables: Option<Vec<Variables>>,
+    /// Of those that were added, which were there already; in order.
+    doubled: Vec<u32>,
 }
 
 impl Audience {
@@ -61,12 +63,26 @@ impl Audience {
             let [one, next] = [pair[0], pair[1]].map(|at| at as usize);
             again[next] = self.phones[one] == self.phones[next];
         }
+        let doubled = (0..).zip(&again).filter(|(_, again)| **again);
+        self.doubled = doubled.map(|(at, _)| at).collect();
         let mut at = again.iter();
         self.phones.retain(|_| at.next() == Some(&false));
         if let Some(variables) = &mut self.variables {
             let mut at = again.iter();
             variables.retain(|_| at.next() == Some(&false));
         }
+    }
+
+    /// As the how many-th, from 0, the recipient at this place was added.
+    pub(crate) fn added_as(&self, place: usize) -> usize {
+        let mut added = place;
+        for doubled in &self.doubled {
+            if *doubled as usize > added {
+                break;
+            }
+            added += 1;
+        }
+        added
     }
 
     /// Puts those that have opted out behind the others. Returns how many the others are.
@@ -178,6 +194,7 @@ mod tests {
         audience.add(phone(1_000_001), Box::new(["c".into()]));
         audience.leave_each_once();
         assert_eq!(audience.phones, [1_000_003, 1_000_001, 1_000_002, 1_000_004]);
+        assert_eq!([0, 1, 2, 3].map(|place| audience.added_as(place)), [0, 1, 3, 4]);
         let opted_out = [1_000_001, 1_000_009].into_iter().collect();
         assert_eq!(audience.set_aside(&opted_out), 3);
         assert_eq!(audience.phones, [1_000_003, 1_000_002, 1_000_004, 1_000_001]);

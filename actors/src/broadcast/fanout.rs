@@ -13,7 +13,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 use crate::channel::Failure;
-use crate::domain::{BroadcastId, NumberId};
+use crate::domain::{BroadcastId, Day, NumberId};
 use crate::engine::Shared;
 use crate::store::{Change, StoreError, Table};
 use crate::workspace::Workspace;
@@ -22,6 +22,7 @@ use crate::workspace::broadcasts::control::Control;
 use crate::workspace::core::Settled;
 
 use super::BroadcastSlot;
+use super::days::{self, Counted};
 use super::outcomes::{Failed, Mark};
 use super::plan::Plan;
 use super::record::{BroadcastPolicy, BroadcastStatus, Record, WINDOW, window_key};
@@ -65,6 +66,8 @@ pub(crate) struct Fanout {
 pub(crate) struct Running {
     record: Record,
     plan: Plan,
+    /// What is counted by day.
+    counted: Counted,
     messages: Messages,
     /// Claimed, and not known to be durable: not handed over yet.
     claimed: Vec<u32>,
@@ -279,16 +282,26 @@ impl Fanout {
 
     /// Writes the outcomes and claims that are not written yet. Returns whether they are durable.
     async fn write(&self, state: &mut Running) -> bool {
+        let (today, name) = (Day::of(self.shared.clock.now()), &*state.record.name);
+        let (store, workspace) = (self.shared.store.as_ref(), &self.slot.workspace);
+        let stored = || days::stored(store, workspace, self.id, (today, name));
+        if let Err(error) = state.counted.count(today, state.plan.news(), stored) {
+            tracing::warn!(broadcast = %self.id, %error, "outcomes wait to be counted");
+            return false;
+        }
+        state.plan.counted();
         let key = |number| window_key(&self.slot.workspace, self.id, number);
         let windows = state.plan.dirty();
-        let changes: Vec<_> = windows
+        let mut changes: Vec<_> = windows
             .map(|(number, window)| {
                 Change::put(Table::BroadcastOutcomes, key(number), window.encode())
             })
             .collect();
+        changes.extend(state.counted.changes(&self.slot.workspace, self.id));
         match self.shared.writer.commit(changes).await {
             Ok(()) => {
                 state.plan.written();
+                state.counted.written();
                 true
             }
             Err(error) => {

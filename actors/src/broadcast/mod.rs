@@ -2,8 +2,10 @@
 //! of recipients, durably, hands their messages to the number, and notes what became of them.
 
 pub(crate) mod audience;
+pub(crate) mod days;
 pub(crate) mod fanout;
 pub(crate) mod outcomes;
+pub(crate) mod phones;
 pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod recover;
@@ -35,6 +37,8 @@ pub struct BroadcastOptions {
     pub recipients_max: usize,
     /// A scheduled one that could not begin for longer than this fails.
     pub max_lateness: Duration,
+    /// How long one that is over is kept, with its recipients and what became of them.
+    pub kept_for: Duration,
     /// One of whose messages more than this many in a hundred fail is paused; 0 is never.
     pub pause_failure_percent: u32,
     /// Messages that must have an outcome before that is judged.
@@ -46,6 +50,7 @@ impl Default for BroadcastOptions {
         Self {
             recipients_max: 1_000_000,
             max_lateness: Duration::from_secs(3600),
+            kept_for: Duration::from_secs(365 * 24 * 3600),
             pause_failure_percent: 50,
             pause_failure_min: 1000,
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::outcomes::{Failed, Mark, Tally, Window};
 use super::record::{BroadcastPolicy, WINDOW};
+use super::reports::Reports;
 
 /// A fan-out's plan.
 #[derive(Debug)]
@@ -19,6 +20,27 @@ pub(crate) struct Plan {
     /// Claimed before, surely not taken, to be sent yet.
     again: VecDeque<u32>,
     tally: Tally,
+    news: News,
+}
+
+/// Outcomes that were not counted yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct News {
+    /// Messages that the channel took, or may have taken.
+    pub(crate) sent: u32,
+    /// Messages that it surely did not take.
+    pub(crate) failed: u32,
+}
+
+impl News {
+    /// Each message counts as one of the two, once, when its first outcome is known.
+    const fn add(&mut self, from: Mark, to: Mark) {
+        match (from, to) {
+            (Mark::Claimed | Mark::Again, Mark::Sent | Mark::Unknown) => self.sent += 1,
+            (Mark::Claimed | Mark::Again, Mark::Failed) => self.failed += 1,
+            _ => {}
+        }
+    }
 }
 
 impl Plan {
@@ -31,22 +53,32 @@ impl Plan {
             dirty: BTreeSet::new(),
             again: VecDeque::new(),
             tally: Tally::default(),
+            news: News::default(),
         }
     }
 
-    /// Takes a window that was written before. What was claimed and has no outcome becomes what
-    /// the policy says.
-    pub(crate) fn resume(&mut self, number: u32, mut window: Window, policy: BroadcastPolicy) {
+    /// Takes a window that was written before. What was claimed and has no outcome was taken if
+    /// the provider has reported on it, and becomes what the policy says otherwise.
+    pub(crate) fn resume(
+        &mut self,
+        number: u32,
+        mut window: Window,
+        reported: Option<&Reports>,
+        policy: BroadcastPolicy,
+    ) {
         let first = number * WINDOW;
         let marks: Vec<_> = window.marks().collect();
         for (at, mark) in marks.into_iter().enumerate() {
             let index = first + u32::try_from(at).unwrap_or(u32::MAX);
+            let is_reported = reported.is_some_and(|reported| reported.of(at).is_some());
             let becomes = match (mark, policy) {
+                (Mark::Claimed, _) if is_reported => Mark::Sent,
                 (Mark::Claimed, BroadcastPolicy::AtMostOnce) => Mark::Unknown,
                 (Mark::Claimed, BroadcastPolicy::AtLeastOnce) => Mark::Again,
                 (mark, _) => mark,
             };
             if becomes != mark {
+                self.news.add(mark, becomes);
                 window.set(at, becomes);
                 self.dirty.insert(number);
             }
@@ -59,6 +91,16 @@ impl Plan {
         if self.dirty.contains(&number) || !window.is_final() {
             self.open.insert(number, window);
         }
+    }
+
+    /// What was not counted yet.
+    pub(crate) const fn news(&self) -> News {
+        self.news
+    }
+
+    /// It is counted.
+    pub(crate) fn counted(&mut self) {
+        self.news = News::default();
     }
 
     /// Messages that may be with the channel.
@@ -138,6 +180,7 @@ impl Plan {
         window.set(at, to);
         self.dirty.insert(number);
         self.tally.change(from, to);
+        self.news.add(from, to);
         true
     }
 
@@ -219,10 +262,33 @@ mod tests {
         assert!(plan.is_done());
     }
 
+    #[test]
+    fn what_the_provider_has_reported_is_not_uncertain() {
+        use crate::broadcast::reports::Report;
+        for policy in [AT_MOST_ONCE, BroadcastPolicy::AtLeastOnce] {
+            let mut reports = Reports::default();
+            assert!(
+                reports.take(1, Report::Delivered, None) && reports.take(2, Report::Failed, None)
+            );
+            let mut plan = Plan::new(3);
+            plan.resume(0, Window::claimed(3), Some(&reports), policy);
+            assert_eq!(plan.tally().of(Mark::Sent), 2, "{policy:?}");
+            assert_eq!(
+                (plan.claim().len(), plan.in_flight()),
+                match policy {
+                    BroadcastPolicy::AtMostOnce => (0, 0),
+                    BroadcastPolicy::AtLeastOnce => (1, 1),
+                }
+            );
+        }
+    }
+
     /// A plan that goes on from what was written of this one.
     fn crashed(written: &BTreeMap<u32, Window>, sendable: u32, policy: BroadcastPolicy) -> Plan {
         let mut plan = Plan::new(sendable);
-        written.iter().for_each(|(number, window)| plan.resume(*number, window.clone(), policy));
+        written
+            .iter()
+            .for_each(|(number, window)| plan.resume(*number, window.clone(), None, policy));
         plan
     }
 
@@ -267,6 +333,9 @@ mod tests {
                 }
             }
             plan = crashed(&written, sendable, AT_MOST_ONCE);
+            let counted = written.values().flat_map(Window::marks);
+            let counted = counted.filter(|mark| matches!(mark, Mark::Sent | Mark::Unknown));
+            let counted = u32::try_from(counted.count()).unwrap();
             loop {
                 let claimed = plan.claim();
                 if claimed.is_empty() {
@@ -279,6 +348,7 @@ mod tests {
             prop_assert!(handed_over.iter().all(|times| *times <= 1));
             let finals = [Mark::Sent, Mark::Unknown].map(|mark| plan.tally().of(mark));
             prop_assert_eq!(finals[0] + finals[1], sendable);
+            prop_assert_eq!(plan.news(), News { sent: sendable - counted, failed: 0 });
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, and `workspace ‖ 0 ‖ d ‖
 //! id` while the audience is being written. [`Table::BroadcastAudience`] holds the recipients under
-//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, [`Table::BroadcastOutcomes`] what became of them, and
+//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, [`Table::BroadcastPhones`] where each phone is under
+//! `workspace ‖ 0 ‖ id ‖ first phone`, [`Table::BroadcastOutcomes`] what became of them, and
 //! [`Table::BroadcastReports`] what was reported later, under `workspace ‖ 0 ‖ id ‖ window`.
 
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,14 @@ pub(crate) fn message_id(broadcast: BroadcastId, index: u32) -> MessageId {
     MessageId::from_bytes(bytes)
 }
 
+/// What the key of the broadcast's record begins with that has this message, if one has, and the
+/// recipient's place in it.
+pub(crate) fn of_message(workspace: &WorkspaceId, id: MessageId) -> (Vec<u8>, u32) {
+    let (broadcast, index) = id.as_bytes().split_at(12);
+    let index = index.try_into().map_or(u32::MAX, u32::from_be_bytes);
+    (key(workspace, &[b"b", broadcast]), index)
+}
+
 fn key(workspace: &WorkspaceId, parts: &[&[u8]]) -> Vec<u8> {
     let mut key = [workspace.as_str().as_bytes(), &[0]].concat();
     parts.iter().for_each(|part| key.extend_from_slice(part));
@@ -159,6 +168,11 @@ pub(crate) fn segment_key(
     part: SegmentPart,
 ) -> Vec<u8> {
     key(workspace, &[id.as_bytes(), &segment.to_be_bytes(), &[part as u8]])
+}
+
+/// The key of the recipients whose phones begin with this one.
+pub(crate) fn phones_key(workspace: &WorkspaceId, id: BroadcastId, first: u64) -> Vec<u8> {
+    key(workspace, &[id.as_bytes(), &first.to_be_bytes()])
 }
 
 /// The key of a window's outcomes.

@@ -35,6 +35,9 @@ impl Report {
     }
 }
 
+/// Set where the recipient has replied.
+const REPLIED: u8 = 0x80;
+
 /// The reports of one window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reports {
@@ -63,13 +66,24 @@ impl Reports {
 
     /// The most that was reported of the message at this place.
     pub(crate) fn of(&self, at: usize) -> Option<Report> {
-        self.bytes.get(at).and_then(|byte| Report::of(*byte))
+        self.bytes.get(at).and_then(|byte| Report::of(byte & !REPLIED))
     }
 
     /// Why the message at this place failed.
     pub(crate) fn failure(&self, at: usize) -> Option<&Failed> {
         let mut of = self.failures.iter().filter(|(place, _)| usize::from(*place) == at);
         of.next().map(|(_, failed)| failed)
+    }
+
+    /// The recipient at this place has replied. Returns whether that is new.
+    pub(crate) fn reply(&mut self, at: usize) -> bool {
+        match self.bytes.get_mut(at) {
+            Some(byte) if *byte & REPLIED == 0 => {
+                *byte |= REPLIED;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Takes a report. Reports come in any order and more than once: what was delivered or has
@@ -82,7 +96,7 @@ impl Reports {
             (known, report) => known < Some(report),
         };
         if let (true, Some(byte)) = (news, self.bytes.get_mut(at)) {
-            *byte = report as u8;
+            *byte = (*byte & REPLIED) | report as u8;
             if let (Some(failed), Ok(at)) = (failed, u16::try_from(at)) {
                 self.failures.push((at, failed));
             }
@@ -113,6 +127,8 @@ mod tests {
             }
             assert_eq!(reports.of(7), Some(last), "{order:?}");
             assert!(news >= 1 && !reports.take(7, last, None));
+            assert!(reports.reply(7) && !reports.reply(7) && reports.of(7) == Some(last));
+            assert!(!reports.take(7, last, None) && reports.reply(8) && reports.of(8).is_none());
             assert_eq!(Reports::decode(&reports.encode()), Ok(reports));
         }
     }

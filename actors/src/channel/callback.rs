@@ -104,9 +104,10 @@ impl Inbound {
             name: name.map(|name| clip(name, NAME_CHARS_MAX)),
             kind: clip(kind, WORD_CHARS_MAX),
             text: clip(text, TEXT_CHARS_MAX),
-            referral: referral.map(|Referral { source_type, source_id }| Referral {
+            referral: referral.map(|Referral { source_type, source_id, headline }| Referral {
                 source_type: clip(source_type, WORD_CHARS_MAX),
                 source_id: clip(source_id, SOURCE_ID_CHARS_MAX),
+                headline: headline.map(|headline| clip(headline, NAME_CHARS_MAX)),
             }),
             ..self
         }
@@ -128,6 +129,8 @@ pub struct Referral {
     pub source_type: Box<str>,
     /// The provider's id of the source.
     pub source_id: Box<str>,
+    /// Its headline, if the provider tells it.
+    pub headline: Option<Box<str>>,
 }
 
 /// What became of a template.

@@ -3,6 +3,7 @@
 
 pub mod code;
 pub mod contact;
+pub mod day;
 pub mod destination;
 pub mod event;
 pub mod fold;
@@ -18,6 +19,7 @@ pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
+pub use day::{Day, DayError};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};
 pub use id::{

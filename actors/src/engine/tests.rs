@@ -8,6 +8,7 @@ mod admin;
 mod answers;
 mod broadcast_control;
 mod broadcast_pace;
+mod broadcast_records;
 mod broadcasts;
 mod callbacks;
 mod channels;

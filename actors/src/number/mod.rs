@@ -299,9 +299,20 @@ impl Numbers {
     pub(crate) fn close(&self, number: NumberId) {
         self.connected.remove(&number);
         let Some((_, slot)) = self.directory.remove(&number) else { return };
-        if let Residence::Live(actor) = &*slot.residence.read() {
-            // One that has died took its messages with it; a tick settles them when they expire.
-            drop(actor.cast(NumberMessage::Close));
+        let residence = slot.residence.read();
+        match &*residence {
+            Residence::Live(actor) => drop(actor.cast(NumberMessage::Close)),
+            // None has started yet.
+            Residence::Idle => {
+                let waiting = std::mem::take(&mut *slot.waiting.lock());
+                waiting.into_iter().for_each(|message| self.refuse(message));
+            }
+            // One that has died took its messages with it.
+            Residence::Down { .. } | Residence::Parked(_) => {
+                if let Some(wiring) = self.wiring.get() {
+                    wiring.settle.queue_lost(number);
+                }
+            }
         }
     }
 

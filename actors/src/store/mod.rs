@@ -86,6 +86,8 @@ pub enum Table {
     Broadcasts,
     /// The recipients of broadcasts, in segments.
     BroadcastAudience,
+    /// The places of a broadcast's recipients, by phone.
+    BroadcastPhones,
     /// What became of a broadcast's messages, in windows.
     BroadcastOutcomes,
     /// What the provider reported of a broadcast's messages later, in windows.
@@ -96,6 +98,8 @@ pub enum Table {
     Mails,
     /// Mails that have not left yet.
     MailQueue,
+    /// What is counted by day: of broadcasts and of advertisements.
+    Analytics,
 }
 
 impl Table {
@@ -119,11 +123,13 @@ impl Table {
         Self::Templates,
         Self::Broadcasts,
         Self::BroadcastAudience,
+        Self::BroadcastPhones,
         Self::BroadcastOutcomes,
         Self::BroadcastReports,
         Self::Suppressions,
         Self::Mails,
         Self::MailQueue,
+        Self::Analytics,
     ];
 
     /// The table's name on disk.
@@ -149,10 +155,12 @@ impl Table {
             Self::Broadcasts => "broadcasts",
             Self::BroadcastAudience => "broadcast_audience",
             Self::BroadcastReports => "broadcast_reports",
+            Self::BroadcastPhones => "broadcast_phones",
             Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
             Self::Mails => "mails",
             Self::MailQueue => "mail_queue",
+            Self::Analytics => "analytics",
         }
     }
 }

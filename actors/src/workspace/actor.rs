@@ -237,7 +237,8 @@ impl WorkspaceActor {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
         }
         if !state.behind {
-            state.behind = state.sweep(self.shared.store.as_ref());
+            let kept_for = self.shared.broadcasts.options.kept_for;
+            state.behind = state.sweep(self.shared.store.as_ref(), kept_for);
         }
         state.finish(None)?;
         if !state.behind {

@@ -18,7 +18,7 @@ use super::command::Context;
 use super::conversations::{self, Conversation};
 use super::messages::Unavailable;
 use super::suppressions::apply_opt_out;
-use super::window;
+use super::{analytics, window};
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
@@ -66,6 +66,8 @@ fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<
         window::open(context, number, phone, at)?;
         apply_opt_out(context, phone, &inbound.text, at)?;
     }
+    analytics::note_reply(context, phone, at)?;
+    analytics::note_referral(context, inbound)?;
     context.effects.tell(context.now(), event(received, &conversation));
     Ok(())
 }
@@ -88,6 +90,9 @@ fn event(received: &Received<'_>, conversation: &Conversation) -> PublicEvent {
     if let Some(referral) = referral {
         let (source_type, source_id) = (&referral.source_type, &referral.source_id);
         data["referral"] = json!({ "source_type": source_type, "source_id": source_id });
+        if let Some(headline) = &referral.headline {
+            data["referral"]["headline"] = json!(headline);
+        }
     }
     PublicEvent::Other { kind: EventKind::MessageReceived, data: data.to_string().into() }
 }

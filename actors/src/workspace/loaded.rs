@@ -1,6 +1,7 @@
 //! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -18,7 +19,7 @@ use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{idempotency, inbound, message};
+use super::{broadcasts, idempotency, inbound, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -48,6 +49,7 @@ pub(crate) struct Loaded {
     pub(super) pending: Pending,
     answers_sweep: idempotency::Sweep,
     received_sweep: inbound::Sweep,
+    broadcasts_sweep: broadcasts::Sweep,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -84,6 +86,7 @@ impl Loaded {
             pending: Pending::default(),
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
+            broadcasts_sweep: broadcasts::Sweep::default(),
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
@@ -234,13 +237,16 @@ impl Loaded {
     }
 
     /// Forgets records whose time is over. Returns whether there may be more.
-    pub(super) fn sweep(&mut self, store: &dyn Store) -> bool {
+    pub(super) fn sweep(&mut self, store: &dyn Store, broadcasts_kept_for: Duration) -> bool {
         let mut answers = std::mem::take(&mut self.answers_sweep);
         let mut received = std::mem::take(&mut self.received_sweep);
+        let mut broadcasts = std::mem::take(&mut self.broadcasts_sweep);
         let mut context = self.context(store);
         // What cannot be read now is forgotten later.
         let more = answers.run(&mut context).unwrap_or(false)
-            || received.run(&mut context).unwrap_or(false);
+            || received.run(&mut context).unwrap_or(false)
+            || broadcasts.run(broadcasts_kept_for, &mut context).unwrap_or(false);
+        self.broadcasts_sweep = broadcasts;
         (self.answers_sweep, self.received_sweep) = (answers, received);
         more
     }

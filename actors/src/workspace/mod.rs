@@ -5,6 +5,7 @@
 
 pub(crate) mod actor;
 mod aliases;
+mod analytics;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
 mod claims;
@@ -48,6 +49,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
 #[cfg(test)]
 pub(crate) use contacts::whole as whole_contacts;
 pub use contacts::{

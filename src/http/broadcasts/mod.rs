@@ -44,10 +44,14 @@ impl From<CreateBroadcastError> for ApiError {
                 Self::field("recipients", format_args!("must have at most {most} entries"))
             }
             CreateBroadcastError::Past => Self::field("schedule_at", "must not be in the past"),
-            CreateBroadcastError::Variables { phone, misfit } => Self::field(
-                "recipients",
-                format_args!("must have variables that fit the template: of {phone}, {misfit}"),
-            ),
+            CreateBroadcastError::Variables { misfits, more } => {
+                let said = |(index, misfit)| format!("`recipients[{index}].variables`: {misfit}");
+                let mut message = misfits.into_iter().map(said).collect::<Vec<_>>().join("; ");
+                if more > 0 {
+                    message.push_str(&format!("; and {more} more"));
+                }
+                Self::invalid(message)
+            }
             CreateBroadcastError::Retried(_) => Self::new(Code::Conflict, message),
             CreateBroadcastError::Template(error) => unusable(error, ""),
             CreateBroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),

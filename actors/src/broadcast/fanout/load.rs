@@ -3,12 +3,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::broadcast::days::Counted;
 use crate::broadcast::outcomes::Window;
 use crate::broadcast::plan::Plan;
-use crate::broadcast::record::{Record, parts_prefix, record_key};
+use crate::broadcast::record::{Record, parts_prefix, record_key, window_key};
+use crate::broadcast::reports::Reports;
 use crate::domain::{BroadcastId, WorkspaceId};
 use crate::engine::Shared;
-use crate::store::{Direction, StoreError, Table};
+use crate::store::{Direction, Store, StoreError, Table};
 use crate::supervise::Damaged;
 use crate::workspace::records;
 
@@ -64,7 +66,13 @@ fn read(shared: &Shared, workspace: &WorkspaceId, id: BroadcastId) -> Result<Run
         let number = key[prefix.len()..].try_into().map(u32::from_be_bytes);
         let number = number.map_err(|_| StoreError::Damaged(format!("a window of {id}")));
         match number.and_then(|number| Ok((number, Window::decode(value)?))) {
-            Ok((number, window)) => plan.resume(number, window, record.policy),
+            Ok((number, window)) if window.is_final() => {
+                plan.resume(number, window, None, record.policy);
+            }
+            Ok((number, window)) => match reports(store, workspace, id, number) {
+                Ok(reported) => plan.resume(number, window, reported.as_ref(), record.policy),
+                Err(error) => damage = Some(error),
+            },
             Err(error) => damage = Some(error),
         }
         ControlFlow::Continue(())
@@ -76,10 +84,22 @@ fn read(shared: &Shared, workspace: &WorkspaceId, id: BroadcastId) -> Result<Run
         messages: Messages::new(workspace, &record),
         record,
         plan,
+        counted: Counted::default(),
         claimed: Vec::new(),
         judged: (0, 0),
         wakes: 0,
         asked_back: false,
         halted: false,
     })
+}
+
+/// What was reported of a window.
+fn reports(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+    number: u32,
+) -> Result<Option<Reports>, StoreError> {
+    let reports = store.get(Table::BroadcastReports, &window_key(workspace, id, number))?;
+    reports.map(|bytes| Reports::decode(&bytes)).transpose()
 }

@@ -107,6 +107,7 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     let from = value["from"].as_str()?;
     let writer = contacts.iter().find(|contact| contact["wa_id"].as_str() == Some(from));
     let referral = &value["referral"];
+    let headline = text(&referral["headline"], NAME_CHARS_MAX);
     let source_type = text(&referral["source_type"], WORD_CHARS_MAX);
     let referral = source_type.zip(id(&referral["source_id"]));
     Some(Inbound {
@@ -116,7 +117,11 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
         kind: text(&value["type"], WORD_CHARS_MAX)?,
         text: said(value).unwrap_or_default(),
         at: moment(&value["timestamp"])?,
-        referral: referral.map(|(source_type, source_id)| Referral { source_type, source_id }),
+        referral: referral.map(|(kind, id)| Referral {
+            source_type: kind,
+            source_id: id,
+            headline,
+        }),
     })
 }
 
@@ -277,7 +282,8 @@ mod tests {
         assert_eq!(first.from.to_string(), "+16505551234");
         assert_eq!(first.name.as_deref(), Some("Sheena"));
         assert_eq!(first.at.as_millis(), 1_749_416_383_000);
-        let referral = Referral { source_type: "ad".into(), source_id: "7".into() };
+        let (source_type, source_id) = ("ad".into(), "7".into());
+        let referral = Referral { source_type, source_id, headline: Some("x".into()) };
         assert_eq!(first.referral, Some(referral));
         assert_eq!(callback.inbound[1].referral, None);
     }

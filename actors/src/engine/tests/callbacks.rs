@@ -28,7 +28,8 @@ async fn what_a_stranger_writes_is_clipped_and_costs_the_workspace_nothing() {
     (long.text, long.kind) = ("😀".repeat(65_536).into(), "k".repeat(300_000).into());
     long.name = Some(HINDI.repeat(50_000).into());
     let (source_type, source_id) = ("s".repeat(300_000).into(), "7".repeat(300_000).into());
-    long.referral = Some(Referral { source_type, source_id });
+    let headline = Some("h".repeat(300_000).into());
+    long.referral = Some(Referral { source_type, source_id, headline });
     let mut hindi = wrote(phone(4), "hindi", START).inbound;
     hindi[0].text = HINDI.repeat(15_000).into();
     callback.inbound.append(&mut hindi);

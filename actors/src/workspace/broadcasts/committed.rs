@@ -110,6 +110,36 @@ impl<'a> Committed<'a> {
         }
     }
 
+    /// One recipient that is or was to be sent to.
+    pub(super) fn recipient(
+        &self,
+        index: u32,
+    ) -> Result<Option<(Phone, RecipientStatus, Option<Failed>)>, StoreError> {
+        if index >= self.record.sendable {
+            return Ok(None);
+        }
+        let key = record::window_key(self.workspace, self.record.id, index / WINDOW);
+        let window = self.store.get(Table::BroadcastOutcomes, &key)?;
+        let window = window.map(|bytes| Window::decode(&bytes)).transpose()?;
+        let reports = self.store.get(Table::BroadcastReports, &key)?;
+        let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?;
+        let at = (index % WINDOW) as usize;
+        let report = reports.as_ref().and_then(|reports| reports.of(at));
+        let status = match window.as_ref().and_then(|window| window.mark(at)) {
+            Some(mark) => self.status(mark, report),
+            None => self.unsent(),
+        };
+        let failed = match report {
+            Some(Report::Failed) => reports.as_ref().and_then(|reports| reports.failure(at)),
+            _ => window.as_ref().and_then(|window| window.failure(at)),
+        };
+        let (failed, mut found) = (failed.cloned(), None);
+        self.recipients(std::iter::once(index), &mut |_, phone, _| {
+            found = Some((phone, status, failed.clone()));
+        })?;
+        Ok(found)
+    }
+
     /// What was reported later, by window.
     fn reports(&self) -> Result<HashMap<u32, Reports>, StoreError> {
         let prefix = record::parts_prefix(self.workspace, self.record.id);

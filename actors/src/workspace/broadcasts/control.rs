@@ -9,6 +9,7 @@ use crate::domain::template::TemplateStatus;
 use crate::domain::{BroadcastId, EventKind};
 use crate::store::{CommitError, Table};
 
+use super::super::analytics;
 use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
 use super::super::messages::Unavailable;
@@ -153,6 +154,7 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
     };
     let started_at = Some(context.now());
     let record = Record { status: BroadcastStatus::Sending, number, started_at, ..record };
+    analytics::opens(context, &record);
     Ok(changed(context, EventKind::BroadcastStarted, record))
 }
 
@@ -196,6 +198,7 @@ fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
     let credits = context.core.credits.saturating_add(refund);
     context.core.set_credits(credits, context.effects);
     let record = Record { settled: true, ..record };
+    analytics::ends(context, &record);
     save(context, &record);
     record
 }

@@ -7,6 +7,7 @@ use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::broadcast::phones::ByPhone;
 use crate::broadcast::record::{self, BroadcastStatus, Record, draft_key};
 use crate::broadcast::{Audience, BroadcastPolicy};
 use crate::channel::TemplateName;
@@ -23,8 +24,12 @@ use super::super::messages::Unavailable;
 use super::super::templates::{self, UseTemplateError, approved_template};
 use super::{find, save, tell};
 
+/// Most recipients that a refusal names.
+const MISFITS_MAX: usize = 20;
 /// Segments that are written in one commit.
 const SEGMENTS_AT_ONCE: usize = 16;
+/// The same of the recipients by phone.
+const CHUNKS_AT_ONCE: usize = 64;
 
 /// A broadcast to be made.
 #[derive(Debug, Clone)]
@@ -68,13 +73,13 @@ pub enum CreateBroadcastError {
     /// It should have begun already.
     #[error("the time is in the past")]
     Past,
-    /// The variables of a recipient do not fit the template.
-    #[error("the variables of {phone:?} do not fit: {misfit}")]
+    /// The variables of recipients do not fit the template.
+    #[error("the variables of {} recipients do not fit the template", misfits.len() + more)]
     Variables {
-        /// Whose.
-        phone: Phone,
-        /// Why.
-        misfit: Misfit,
+        /// The first ones: which recipient that was added, from 0, and why.
+        misfits: Vec<(usize, Misfit)>,
+        /// How many more there are.
+        more: usize,
     },
     /// It was retried before, by this one.
     #[error("the broadcast was retried before, by {0}")]
@@ -225,18 +230,22 @@ impl Workspace {
             new.audience.leave_each_once();
             if new.audience.len() > recipients_max {
                 let error = CreateBroadcastError::TooManyRecipients(recipients_max);
-                return Ok((new, 0, Err(error)));
+                return Ok((new, 0, ByPhone::of(&[]), Err(error)));
             }
+            // Before anybody is set aside, so that the recipients are counted as they were given.
+            let fits = check_variables(store, workspace, &new)?;
             let opted_out = opted_out(store, workspace)?;
             let sendable = new.audience.set_aside(&opted_out);
-            let fits = check_variables(store, workspace, &new)?;
-            Ok((new, sendable, fits))
+            let by_phone = ByPhone::of(&new.audience.phones[..sendable]);
+            Ok((new, sendable, by_phone, fits))
         });
-        let (new, sendable, fits) = prepared.await.map_err(|why| refused(why.into()))?;
+        let (new, sendable, by_phone, fits) = prepared.await.map_err(|why| refused(why.into()))?;
         fits.map_err(refused)?;
         let total = u32::try_from(new.audience.len()).unwrap_or(u32::MAX);
         let sendable = u32::try_from(sendable).unwrap_or(u32::MAX);
-        self.write_audience(id, &new.audience).await.map_err(|why| refused(why.into()))?;
+        self.write_audience(id, &new.audience, &by_phone)
+            .await
+            .map_err(|why| refused(why.into()))?;
         let schedule_at = new.schedule_at;
         // The audience is written, and only whether it has variables still matters.
         let new = NewBroadcast { audience: emptied(new.audience), ..new };
@@ -278,12 +287,19 @@ impl Workspace {
         &self,
         id: BroadcastId,
         audience: &Audience,
+        by_phone: &ByPhone,
     ) -> Result<(), Unavailable> {
         let (writer, workspace) = (&self.shared.writer, self.id());
         let mut changes = vec![Change::put(Table::Broadcasts, draft_key(workspace, id), [])];
         for segment in 0..audience.segments() {
             changes.extend(audience.segment(workspace, id, segment));
             if changes.len() >= SEGMENTS_AT_ONCE {
+                writer.commit(std::mem::take(&mut changes)).await?;
+            }
+        }
+        for chunk in by_phone.changes(workspace, id, &audience.phones) {
+            changes.push(chunk);
+            if changes.len() >= CHUNKS_AT_ONCE {
                 writer.commit(std::mem::take(&mut changes)).await?;
             }
         }
@@ -307,10 +323,12 @@ pub(crate) fn draft_changes(
 ) -> Result<Vec<Change>, StoreError> {
     let mut changes = vec![Change::delete(Table::Broadcasts, draft_key(workspace, id))];
     let prefix = record::parts_prefix(workspace, id);
-    store.scan(Table::BroadcastAudience, &prefix, None, Direction::Forward, &mut |key, _| {
-        changes.push(Change::delete(Table::BroadcastAudience, key));
-        ControlFlow::Continue(())
-    })?;
+    for table in [Table::BroadcastAudience, Table::BroadcastPhones] {
+        store.scan(table, &prefix, None, Direction::Forward, &mut |key, _| {
+            changes.push(Change::delete(table, key));
+            ControlFlow::Continue(())
+        })?;
+    }
     Ok(changes)
 }
 
@@ -346,15 +364,21 @@ fn check_variables(
     let template = templates::read(store, workspace, &new.template, &new.language)?;
     // Without one the command says so.
     let Some(template) = template else { return Ok(Ok(())) };
-    for (variables, digits) in all.iter().zip(&new.audience.phones) {
+    let (mut misfits, mut more) = (Vec::new(), 0);
+    for (place, variables) in all.iter().enumerate() {
         let given = with_variables(&new.components, variables);
-        if let (Err(misfit), Ok(phone)) =
-            (parameters::fill(&template.components, &given), Phone::from_digits(*digits))
-        {
-            return Ok(Err(CreateBroadcastError::Variables { phone, misfit }));
+        match parameters::fill(&template.components, &given) {
+            Ok(_) => {}
+            Err(misfit) if misfits.len() < MISFITS_MAX => {
+                misfits.push((new.audience.added_as(place), misfit));
+            }
+            Err(_) => more += 1,
         }
     }
-    Ok(Ok(()))
+    match misfits.is_empty() {
+        true => Ok(Ok(())),
+        false => Ok(Err(CreateBroadcastError::Variables { misfits, more })),
+    }
 }
 
 /// The parameters of a recipient's message: its variables stand for those of the body.

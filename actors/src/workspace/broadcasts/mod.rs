@@ -3,9 +3,11 @@
 mod committed;
 pub(crate) mod control;
 pub(crate) mod create;
+mod message;
 mod read;
 mod report;
 mod retry;
+mod sweep;
 
 use serde_json::json;
 
@@ -16,7 +18,9 @@ use crate::store::Table;
 use super::command::Context;
 use super::messages::Unavailable;
 
+pub(super) use message::message;
 pub(super) use report::report;
+pub(super) use sweep::Sweep;
 
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
@@ -26,7 +30,7 @@ pub use read::{
 pub use retry::RetryBroadcastError;
 
 /// The broadcast's record.
-fn find(context: &Context<'_>, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
+pub(super) fn find(context: &Context<'_>, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
     context.get_json(Table::Broadcasts, &record_key(&context.core.id, id))
 }
 

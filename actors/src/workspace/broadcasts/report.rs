@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::broadcast::days::DayCounts;
 use crate::broadcast::outcomes::{Failed, Mark, Window};
 use crate::broadcast::record::{Record, WINDOW, message_id, window_key};
 use crate::broadcast::reports::{Report, Reports};
@@ -9,6 +10,7 @@ use crate::channel::callback::Progress;
 use crate::domain::{BroadcastId, EventKind, PublicEvent};
 use crate::store::Table;
 
+use super::super::analytics;
 use super::super::command::Context;
 use super::super::messages::Unavailable;
 use super::super::view::unreadable;
@@ -39,37 +41,51 @@ pub(in crate::workspace) fn report(
     let stored = stored.map(|bytes| Reports::decode(&bytes)).transpose().map_err(unreadable)?;
     let mut reports = stored.unwrap_or_default();
     let at = (index % WINDOW) as usize;
+    let before = reports.of(at);
     if !reports.take(at, report, failed) {
         return Ok(());
     }
     context.put(Table::BroadcastReports, key.clone(), reports.encode());
+    let mark = match report {
+        Report::Failed => mark(context, &key, at)?,
+        Report::Sent | Report::Delivered | Report::Read => None,
+    };
+    if report != Report::Sent {
+        analytics::note(context, &record, |counts| count(counts, mark, before, report))?;
+    }
     if report == Report::Failed {
-        give_back(context, record, &key, at)?;
+        give_back(context, record, mark);
     }
     tell(context, id, index, report);
     Ok(())
 }
 
+/// What the fan-out has noted of a message.
+fn mark(context: &Context<'_>, window: &[u8], at: usize) -> Result<Option<Mark>, Unavailable> {
+    let window = context.get(Table::BroadcastOutcomes, window)?;
+    let window = window.map(|bytes| Window::decode(&bytes)).transpose().map_err(unreadable)?;
+    Ok(window.and_then(|window| window.mark(at)))
+}
+
+/// Counts what is new about a message.
+fn count(counts: &mut DayCounts, mark: Option<Mark>, before: Option<Report>, report: Report) {
+    let arrived = matches!(report, Report::Delivered | Report::Read);
+    counts.delivered += u32::from(arrived && before < Some(Report::Delivered));
+    counts.read += u32::from(report == Report::Read);
+    counts.failed += u32::from(report == Report::Failed && mark != Some(Mark::Failed));
+}
+
 /// Gives back what a message cost that was taken and failed after all.
-fn give_back(
-    context: &mut Context<'_>,
-    record: Record,
-    window: &[u8],
-    at: usize,
-) -> Result<(), Unavailable> {
+fn give_back(context: &mut Context<'_>, record: Record, mark: Option<Mark>) {
     if !record.settled {
         let reported_failed = record.reported_failed + 1;
         save(context, &Record { reported_failed, ..record });
-        return Ok(());
+        return;
     }
-    let window = context.get(Table::BroadcastOutcomes, window)?;
-    let window = window.map(|bytes| Window::decode(&bytes)).transpose().map_err(unreadable)?;
-    let mark = window.and_then(|window| window.mark(at));
     if matches!(mark, Some(Mark::Sent | Mark::Unknown)) {
         let credits = context.core.credits.saturating_add(record.price);
         context.core.set_credits(credits, context.effects);
     }
-    Ok(())
 }
 
 fn tell(context: &mut Context<'_>, id: BroadcastId, index: u32, report: Report) {

@@ -4,6 +4,7 @@ use crate::domain::MessageId;
 use crate::random;
 use crate::store::Table;
 use crate::workspace::Workspace;
+use crate::workspace::broadcasts;
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::workspace::messages::Unavailable;
 use crate::workspace::records;
@@ -56,14 +57,16 @@ impl Workspace {
         self.perform(Idempotent { key, command }).await
     }
 
-    /// Where a message stands; `None` when there is none of that id.
+    /// Where a message stands, one of a broadcast too, of which no moments are known; `None` when there is none of that id.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
         self.read(move |store, workspace| {
-            let record = store.get(Table::Messages, &MessageState::key(workspace, id))?;
-            record.map(|json| records::decode(&json)).transpose()
+            match store.get(Table::Messages, &MessageState::key(workspace, id))? {
+                Some(json) => records::decode(&json).map(Some),
+                None => broadcasts::message(store, workspace, id),
+            }
         })
         .await
     }

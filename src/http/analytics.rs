@@ -1,0 +1,226 @@
+//! Analytics: what broadcasts and advertisements brought, by day.
+
+use std::sync::Arc;
+
+use postrider_actors::domain::Day;
+use postrider_actors::{AdDay, Caller, CampaignCounts, CampaignGrouping, CampaignRow, DayRange};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::auth::Key;
+use super::error::ApiError;
+use super::list::Page;
+use super::pipeline::{Answer, Call};
+use super::query::Query;
+use super::reply::Reply;
+use super::route::Routes;
+
+/// Days that are told of unless the client says.
+const DAYS_DEFAULT: u32 = 30;
+/// Most days that are told of at a time.
+const DAYS_MAX: u32 = 366;
+
+pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
+    routes.get("/v1/analytics/campaigns", campaigns).get("/v1/analytics/ads", ads)
+}
+
+/// What happened to messages of broadcasts.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CampaignCounts)]
+pub(crate) struct CountsRow {
+    /// The channel was handed them, and did not refuse them; those whose answer got lost are among
+    /// them.
+    #[schema(example = 1200)]
+    sent: u64,
+    /// They came onto their recipient's device.
+    #[schema(example = 1100)]
+    delivered: u64,
+    /// Their recipient opened them.
+    #[schema(example = 800)]
+    read: u64,
+    /// They were refused, came too late, or were not delivered.
+    #[schema(example = 12)]
+    failed: u64,
+    /// Recipients that wrote while the broadcast was sent or within three days of its end. Each
+    /// counts once, for the last broadcast that they got a message of.
+    #[schema(example = 40)]
+    replied: u64,
+}
+
+/// A broadcast on a day.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CampaignDay)]
+pub(crate) struct CampaignAnswer {
+    /// The day, in UTC; null when grouped by broadcast.
+    #[schema(format = Date, example = "2026-01-31")]
+    date: Option<String>,
+    /// The broadcast; null when grouped by day.
+    #[schema(example = "brd_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    broadcast_id: Option<String>,
+    /// Its name; null when grouped by day.
+    #[schema(example = "Spring sale")]
+    name: Option<Box<str>>,
+    /// What happened on that day, whenever the message was sent.
+    #[serde(flatten)]
+    counts: CountsRow,
+}
+
+/// What became of broadcasts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CampaignsAnswer {
+    /// The rows of the page, the newest first.
+    data: Vec<CampaignAnswer>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+    /// Of all rows together.
+    totals: CountsRow,
+}
+
+/// What an advertisement brought on a day.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AdDay)]
+pub(crate) struct AdRow {
+    /// The day, in UTC.
+    #[schema(format = Date, example = "2026-01-31")]
+    date: String,
+    /// `ad` or `post`.
+    #[schema(example = "ad")]
+    source_type: Box<str>,
+    /// The channel's id of it.
+    #[schema(example = "120208999")]
+    source_id: Box<str>,
+    /// Its headline, if the channel told one.
+    #[schema(example = "Spring sale")]
+    headline: Option<Box<str>>,
+    /// Contacts that wrote because of it that day.
+    #[schema(example = 12)]
+    conversations: u64,
+    /// Their messages that came from it.
+    #[schema(example = 13)]
+    messages: u64,
+}
+
+/// What advertisements brought.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what a page of them is")]
+pub(crate) struct AdsAnswer {
+    /// The rows of the page, the newest day first.
+    data: Vec<AdRow>,
+    /// Rows of all pages.
+    total: usize,
+    /// Which page this is.
+    page: usize,
+}
+
+impl From<CampaignCounts> for CountsRow {
+    fn from(counts: CampaignCounts) -> Self {
+        let CampaignCounts { sent, delivered, read, failed, replied } = counts;
+        Self { sent, delivered, read, failed, replied }
+    }
+}
+
+impl From<CampaignRow> for CampaignAnswer {
+    fn from(row: CampaignRow) -> Self {
+        let (id, name) = row.broadcast.unzip();
+        Self {
+            date: row.day.map(|day| day.to_string()),
+            broadcast_id: id.map(|id| id.to_string()),
+            name,
+            counts: row.counts.into(),
+        }
+    }
+}
+
+impl From<AdDay> for AdRow {
+    fn from(row: AdDay) -> Self {
+        let AdDay { day, source_type, source_id, headline, conversations, messages } = row;
+        let date = day.to_string();
+        Self { date, source_type, source_id, headline, conversations, messages }
+    }
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/analytics/campaigns",
+    operation_id = "readCampaignAnalytics",
+    tag = "Analytics",
+    summary = "See what became of broadcasts, by day",
+    description = "A row for each day and broadcast that something happened to, the newest first. A \
+                   message counts on the day on which it was sent, delivered, read, failed or \
+                   replied to.",
+    params(
+        ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC; 30 \
+         days before `to` unless told"),
+        ("to" = Option<String>, Query, format = Date, description = "The last day, at most 365 \
+         after `from`; today unless told"),
+        ("group_by" = Option<String>, Query, description = "`day` or `broadcast`: a row for each \
+         of them alone"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows of a \
+         page, 50 unless told"),
+    ),
+    responses((status = 200, description = "What happened", body = CampaignsAnswer))
+)]
+pub(crate) async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
+    let query = call.query()?;
+    let (page, range) = (Page::of(&query)?, days(&call, &query)?);
+    let grouping = match query.text("group_by")? {
+        None => CampaignGrouping::DayAndBroadcast,
+        Some("day") => CampaignGrouping::Day,
+        Some("broadcast") => CampaignGrouping::Broadcast,
+        Some(_) => return Err(ApiError::field("group_by", "must be day or broadcast")),
+    };
+    let workspace = &call.caller.workspace;
+    let found = workspace.campaign_days(range, grouping, page.skip(), page.limit()).await?;
+    Ok(Reply::ok(&CampaignsAnswer {
+        data: found.rows.into_iter().map(CampaignAnswer::from).collect(),
+        total: found.total,
+        page: page.number(),
+        totals: found.counts.into(),
+    }))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/analytics/ads",
+    operation_id = "readAdAnalytics",
+    tag = "Analytics",
+    summary = "See what advertisements brought, by day",
+    description = "A row for each day and advertisement that led contacts to write, the newest day \
+                   first.",
+    params(
+        ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC; 30 \
+         days before `to` unless told"),
+        ("to" = Option<String>, Query, format = Date, description = "The last day, at most 365 \
+         after `from`; today unless told"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows of a \
+         page, 50 unless told"),
+    ),
+    responses((status = 200, description = "What they brought", body = AdsAnswer))
+)]
+pub(crate) async fn ads(call: Call<Arc<Caller>>) -> Answer {
+    let query = call.query()?;
+    let (page, range) = (Page::of(&query)?, days(&call, &query)?);
+    let found = call.caller.workspace.ad_days(range, page.skip(), page.limit()).await?;
+    let rows = found.0.into_iter().map(AdRow::from).collect();
+    Ok(Reply::ok(&page.of_rows(rows, found.1)))
+}
+
+/// The days that are asked about: `from` and `to`.
+fn days<C>(call: &Call<C>, query: &Query) -> Result<DayRange, ApiError> {
+    let day = |name: &str| -> Result<Option<Day>, ApiError> {
+        let text = query.text(name)?;
+        text.map(|text| text.parse().map_err(|error| ApiError::field(name, error))).transpose()
+    };
+    let to = day("to")?.unwrap_or_else(|| Day::of(call.edge.engine.clock().now()));
+    let from = day("from")?.unwrap_or_else(|| to.minus(DAYS_DEFAULT));
+    if from > to || from < to.minus(DAYS_MAX - 1) {
+        let rule =
+            format_args!("must be at most {} days before `to`, and not after it", DAYS_MAX - 1);
+        return Err(ApiError::field("from", rule));
+    }
+    Ok(DayRange { from, to })
+}
