@@ -36,6 +36,9 @@ impl Workspace {
             if let Some(fault) = taken.fault {
                 self.shared.numbers.fault(number, fault);
             }
+            if taken.unknown_template {
+                self.sync_templates_soon();
+            }
             rest = taken.rest;
         }
         Ok(())
@@ -58,6 +61,8 @@ struct Taken {
     rest: VecDeque<Item>,
     /// Why the number's account cannot send, if one of the reports says so and is news.
     fault: Option<Failure>,
+    /// Whether one of the templates is not known.
+    unknown_template: bool,
 }
 
 impl Command for Take {
@@ -66,7 +71,7 @@ impl Command for Take {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
         let Self(mut items) = self;
-        let mut fault = None;
+        let (mut fault, mut unknown_template) = (None, false);
         for _ in 0..ITEMS_MAX {
             if context.effects.log.len() > LOG_BYTES_MAX {
                 break;
@@ -83,11 +88,13 @@ impl Command for Take {
                     }
                 }
                 Some(Item::Inbound(number, it)) => inbound::take(context, number, &it)?,
-                Some(Item::Template(update)) => apply_template_update(context, &update)?,
+                Some(Item::Template(update)) => {
+                    unknown_template |= !apply_template_update(context, &update)?;
+                }
                 None => break,
             }
         }
-        Ok(Taken { rest: items, fault })
+        Ok(Taken { rest: items, fault, unknown_template })
     }
 }
 
