@@ -221,7 +221,7 @@ fn engine_options(
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
         events: EventOptions {
             kept_for: settings.events.kept_days,
-            kept_max: settings.events.kept_max,
+            kept_max: settings.events.kept_events_max,
         },
         webhooks: webhook_options(settings),
         cloud_api: CloudApiOptions {

@@ -227,7 +227,7 @@ section! {
     /// For how long.
     kept_days: Duration = value::days, "a whole number from 1 to 3650";
     /// Events of a workspace, at the most.
-    kept_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
+    kept_events_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
 }
 
 section! {

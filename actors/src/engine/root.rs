@@ -17,6 +17,7 @@ use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::messages::UnavailableReason;
 use crate::workspace::number_news::TellNews;
+use crate::workspace::retention::Retention;
 
 use super::Shared;
 
@@ -44,6 +45,8 @@ pub(super) struct Root {
 /// The root's children, which go when it goes.
 pub(super) struct Children {
     snapshots: Option<ActorRef<SnapshotMessage>>,
+    /// Forgets old events.
+    retention: Retention,
 }
 
 impl Actor for Root {
@@ -82,7 +85,7 @@ impl Actor for Root {
                 Some(spawned.0)
             }
         };
-        Ok(Children { snapshots })
+        Ok(Children { snapshots, retention: Retention::default() })
     }
 
     async fn post_start(
@@ -102,6 +105,7 @@ impl Actor for Root {
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat(&self.shared.clock);
+        children.retention.beat(&self.shared);
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.

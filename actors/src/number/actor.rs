@@ -128,6 +128,7 @@ impl State {
             pause: Pause::default(),
             expiry: None,
             wait: Wait::default(),
+            unnoted: Unnoted::default(),
             answers: Vec::new(),
             workspace: None,
             draining: None,
@@ -315,6 +316,8 @@ impl NumberActor {
             while !state.answers.is_empty() {
                 let rest = state.answers.split_off(state.answers.len().min(ANSWERS_MAX));
                 let answers = std::mem::replace(&mut state.answers, rest);
+                // Here, since those that were not noted are given again.
+                self.numbers.outcomes.count(&answers);
                 let ticket = state.unnoted.keep(&answers);
                 self.give(answers, ticket, workspace);
             }

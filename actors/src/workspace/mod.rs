@@ -33,7 +33,7 @@ mod receive;
 pub(crate) mod records;
 mod repeats;
 mod reported;
-mod retention;
+pub(crate) mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;

@@ -61,7 +61,7 @@ struct Taken {
     rest: VecDeque<Item>,
     /// Why the number's account cannot send, if one of the reports says so and is news.
     fault: Option<Failure>,
-    /// Whether one of the templates is not known.
+    /// It told of a template that is not known.
     unknown_template: bool,
 }
 

@@ -28,7 +28,7 @@ pub(super) fn own_key(number: NumberId, contact: Phone) -> Vec<u8> {
 /// Forgets the window of this name, if it has passed.
 pub(super) fn forget(context: &mut Context<'_>, own_key: &[u8]) -> Result<(), Unavailable> {
     let key = [context.core.id.as_str().as_bytes(), &[0], own_key].concat();
-    if at(context, &key)?.is_some_and(|last| last.plus(OPEN_FOR) <= context.now()) {
+    if read(context, &key)?.is_some_and(|last| last.plus(OPEN_FOR) <= context.now()) {
         context.delete(Table::Windows, key);
     }
     Ok(())
@@ -40,11 +40,10 @@ pub(super) fn last(
     number: NumberId,
     contact: Phone,
 ) -> Result<Option<Timestamp>, Unavailable> {
-    at(context, &key(&context.core.id, number, contact))
+    read(context, &key(&context.core.id, number, contact))
 }
 
-/// The moment that a window's record has.
-fn at(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
+fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
     let Some(bytes) = context.get(Table::Windows, key)? else { return Ok(None) };
     let millis = bytes.try_into().map(u64::from_be_bytes);
     let damaged = |_| unreadable(StoreError::Damaged("a conversation window".into()));
