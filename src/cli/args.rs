@@ -9,7 +9,7 @@ use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, WorkspaceId};
 
 use super::contacts_args::ContactsArgs;
-use super::number_args::NumberArgs;
+use super::number_args::{NumberArgs, NumberChangeArgs};
 use super::webhooks::WebhooksCommand;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Destinations(Group<DestinationsCommand>),
     /// Set or add to a workspace's credits
     Credits(Group<CreditsCommand>),
-    /// Connect, list and disconnect messaging numbers
+    /// Connect, list, update and disconnect messaging numbers
     Numbers(Group<NumbersCommand>),
     /// Import and export contacts
     Contacts(ContactsArgs),
@@ -235,6 +235,15 @@ pub(crate) enum NumbersCommand {
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
+    /// Give a number other secrets or another pace; one that has stopped is tried at once
+    Update {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        number_id: NumberId,
+        #[command(flatten)]
+        change: NumberChangeArgs,
+    },
     /// Disconnect a number
     Disconnect {
         #[arg(long, short)]
@@ -344,6 +353,7 @@ mod tests {
             "postrider numbers connect --workspace a --kind sandbox",
             "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
+            "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --channel-token t",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
             "postrider contacts import a.csv --key k --refused b.csv",

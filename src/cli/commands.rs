@@ -183,6 +183,18 @@ pub(crate) async fn numbers(group: Group<NumbersCommand>) -> Result<(), CliError
         NumbersCommand::List { workspace } => {
             listed(&client, &format!("/{workspace}/numbers"), &NUMBER).await?
         }
+        NumbersCommand::Update { workspace, number_id, change } => {
+            let path = format!("/{workspace}/numbers/{number_id}");
+            let body = json!({
+                "token": change.channel_token,
+                "app_secret": change.app_secret,
+                "verify_token": change.verify_token,
+                "messages_per_second": change.messages_per_second,
+            });
+            let changed = client.call(Method::PATCH, &path, Some(&body)).await?;
+            let shown = table::record(&changed, &NUMBER);
+            (changed, shown)
+        }
         NumbersCommand::Disconnect { workspace, number_id } => {
             let path = format!("/{workspace}/numbers/{number_id}");
             client.call(Method::DELETE, &path, None).await?;

@@ -182,6 +182,7 @@ impl Settle for SettleInWorkspace {
     fn settled(&self, workspace: &WorkspaceId, answers: Answers) {
         let Some(shared) = self.0.upgrade() else { return };
         let Answers { settled, noted_to } = answers;
+        shared.numbers.outcomes.count(&settled);
         let settled = shared.broadcasts.settled(settled);
         if settled.is_empty() {
             return;

@@ -44,6 +44,8 @@ pub(crate) enum NumberMessage {
     Wake(u64),
     /// The provider has reported that the account cannot send.
     Fault(Failure),
+    /// What the number sends through may have changed.
+    Reconnected,
     /// The broadcast is held or over: what the channel does not have of it is handed back.
     Withdraw(BroadcastId),
     /// The number was disconnected: everything that is not with the channel fails.
@@ -55,13 +57,16 @@ pub(crate) enum NumberMessage {
 pub(crate) struct NumberActor {
     pub(super) number: crate::domain::NumberId,
     pub(super) slot: Arc<NumberSlot>,
-    pub(super) connected: Arc<Connected>,
+    pub(super) workspace: WorkspaceId,
     pub(super) clock: Clock,
     pub(super) numbers: Arc<Numbers>,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
+    /// What it sends through.
+    pub(super) connected: Arc<Connected>,
+    /// How often that has changed.
+    pub(super) era: u32,
     /// To be sent. Every one is a pending request of a workspace, and those are bounded.
     pub(super) lanes: Lanes,
     /// To be tried again from a moment on, by that and their place in the order.
@@ -77,6 +82,8 @@ pub(crate) struct State {
     /// What the messages that are with the channel belong to, once for each message.
     pub(super) in_flight: Vec<Origin>,
     pub(super) breaker: Breaker,
+    /// Whether the log says that the channel fails.
+    pub(super) told_failing: bool,
     pub(super) pacer: Option<Pacer>,
     pub(super) window: Window,
     /// Throttles of this number alone.
@@ -103,6 +110,32 @@ pub(super) struct Wait {
 }
 
 impl State {
+    fn new(connected: Arc<Connected>) -> Self {
+        Self {
+            era: 0,
+            pacer: Pacer::new(connected.messages_per_second),
+            connected,
+            lanes: Lanes::default(),
+            delayed: BTreeMap::new(),
+            recipients: Recipients::default(),
+            staged: Staged::default(),
+            released: Vec::new(),
+            unnoted: Unnoted::default(),
+            in_flight: Vec::new(),
+            breaker: Breaker::default(),
+            told_failing: false,
+            window: Window::default(),
+            pause: Pause::default(),
+            expiry: None,
+            wait: Wait::default(),
+            unnoted: Unnoted::default(),
+            answers: Vec::new(),
+            workspace: None,
+            draining: None,
+            closed: false,
+        }
+    }
+
     fn push(&mut self, message: Outbound) {
         self.expect_end(message.give_up_at);
         self.lanes.push(message);
@@ -118,6 +151,11 @@ impl State {
         self.in_flight.len() + self.staged.len()
     }
 
+    /// How many are not answered for.
+    pub(super) fn queue(&self) -> usize {
+        self.lanes.len() + self.delayed.len() + self.recipients.len() + self.under_way()
+    }
+
     /// What it has messages of.
     fn origins(&self) -> HashSet<Origin> {
         let waiting = self.lanes.iter().chain(self.delayed.values()).chain(self.recipients.iter());
@@ -130,15 +168,15 @@ impl State {
 impl Actor for NumberActor {
     type Msg = NumberMessage;
     type State = State;
-    type Arguments = ();
+    /// What it sends through at first.
+    type Arguments = Arc<Connected>;
 
     async fn pre_start(
         &self,
         _myself: ActorRef<Self::Msg>,
-        (): (),
+        connected: Arc<Connected>,
     ) -> Result<State, ActorProcessingErr> {
-        let pacer = Pacer::new(self.connected.messages_per_second);
-        Ok(State { pacer, ..State::default() })
+        Ok(State::new(connected))
     }
 
     async fn handle(
@@ -172,6 +210,7 @@ impl Actor for NumberActor {
                 }
             }
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
+            NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
@@ -200,6 +239,21 @@ impl Actor for NumberActor {
 }
 
 impl NumberActor {
+    /// Takes up what the number sends through now, and tries it at once.
+    fn reconnected(&self, state: &mut State) {
+        // A number without it was disconnected, which it is told next.
+        let Some(connected) = self.numbers.connected(self.number) else { return };
+        if Arc::ptr_eq(&connected, &state.connected) {
+            return;
+        }
+        if connected.messages_per_second != state.connected.messages_per_second {
+            state.pacer = Pacer::new(connected.messages_per_second);
+        }
+        state.connected = connected;
+        state.era += 1;
+        state.breaker.try_at_once(self.clock.now());
+    }
+
     fn done(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
         let under_way = state.under_way();
         let of = attempt.message.origin;
@@ -223,7 +277,7 @@ impl NumberActor {
     fn workspace_is_new(&self, state: &mut State) {
         state.staged.ask_anew();
         for (ticket, answers) in state.unnoted.all() {
-            self.give(answers, Some(ticket), &self.connected.workspace);
+            self.give(answers, Some(ticket), &self.workspace);
         }
     }
 
@@ -262,6 +316,8 @@ impl NumberActor {
             while !state.answers.is_empty() {
                 let rest = state.answers.split_off(state.answers.len().min(ANSWERS_MAX));
                 let answers = std::mem::replace(&mut state.answers, rest);
+                // Here, since those that were not noted are given again.
+                self.numbers.outcomes.count(&answers);
                 let ticket = state.unnoted.keep(&answers);
                 self.give(answers, ticket, workspace);
             }

@@ -3,7 +3,9 @@
 
 pub(crate) mod actor;
 mod breaker;
+mod caught;
 mod claims;
+pub(crate) mod figures;
 pub(crate) mod info;
 mod lanes;
 pub(crate) mod news;
@@ -17,8 +19,9 @@ mod unnoted;
 mod window;
 mod withdraw;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -26,6 +29,7 @@ use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use std::sync::OnceLock;
 
+use crate::channel::cloud_api::ProviderId;
 use crate::channel::{Failure, Origin, Outbound};
 use crate::clock::Clock;
 use crate::domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
@@ -33,7 +37,8 @@ use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
 pub(crate) use actor::NumberMessage;
-use info::Stored;
+use figures::Outcomes;
+use info::{NumberKind, Stored};
 use news::News;
 use providers::{Connected, Providers};
 
@@ -93,6 +98,8 @@ pub(crate) struct Numbers {
     connected: DashMap<NumberId, Arc<Connected>>,
     providers: Providers,
     clock: Clock,
+    /// What became of messages.
+    pub(crate) outcomes: Outcomes,
     /// The supervisor and the receiver of answers, set right after they exist.
     wiring: OnceLock<Wiring>,
 }
@@ -108,6 +115,8 @@ pub(crate) struct NumberSlot {
     residence: RwLock<Residence<NumberMessage>>,
     /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
     down_until_ms: AtomicU64,
+    /// Messages that are not answered for.
+    queue: AtomicUsize,
     /// What came while no actor ran; it is given to the next one.
     waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
@@ -119,6 +128,7 @@ impl Numbers {
             connected: DashMap::new(),
             providers,
             clock,
+            outcomes: Outcomes::default(),
             wiring: OnceLock::new(),
         }
     }
@@ -131,6 +141,37 @@ impl Numbers {
     /// What a number sends through, if it is connected.
     pub(crate) fn connected(&self, number: NumberId) -> Option<Arc<Connected>> {
         self.connected.get(&number).map(|connected| Arc::clone(&connected))
+    }
+
+    /// The secrets or the pace of a number have changed, durably: its actor takes them up.
+    pub(crate) fn reconnect(&self, stored: &Stored) {
+        self.connect(stored);
+        if let Residence::Live(actor) = &*self.slot(stored.1.info.id).residence.read() {
+            // One that has died has a successor, which is told when it runs.
+            drop(actor.cast(NumberMessage::Reconnected));
+        }
+    }
+
+    /// Numbers that the provider calls so, and whose they are.
+    pub(crate) fn called(&self, id: &ProviderId) -> Vec<(WorkspaceId, NumberId)> {
+        let all = self.connected.iter();
+        let called = all.filter(|it| it.phone_number_id.as_ref() == Some(id));
+        called.map(|it| (it.workspace.clone(), *it.key())).collect()
+    }
+
+    /// The workspaces that have a number of this kind.
+    pub(crate) fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
+        let all = self.connected.iter().filter(|it| it.kind == kind);
+        all.map(|it| it.workspace.clone()).collect()
+    }
+
+    /// The numbers of an app, as [`CloudApiNumber::app`] names it, oldest first.
+    pub(crate) fn of_app(&self, app: &str) -> Vec<(NumberId, Arc<Connected>)> {
+        let of_app = |it: &Connected| it.cloud_api.as_ref().is_some_and(|it| it.app() == app);
+        let all = self.connected.iter().map(|it| (*it.key(), Arc::clone(it.value())));
+        let mut found: Vec<_> = all.filter(|(_, connected)| of_app(connected)).collect();
+        found.sort_by_key(|(number, _)| *number);
+        found
     }
 
     /// Connects the supervisor and the receiver of answers; only the first call counts.
@@ -248,6 +289,7 @@ impl Numbers {
                 continue;
             }
             let settled = vec![(origin, settled.clone())];
+            self.outcomes.count(&settled);
             wiring.settle.settled(&workspace, Answers { settled, noted_to: None });
         }
         self.withdrawn(places);
@@ -281,6 +323,7 @@ impl Numbers {
             Arc::new(NumberSlot {
                 residence: RwLock::new(Residence::Idle),
                 down_until_ms: AtomicU64::new(0),
+                queue: AtomicUsize::new(0),
                 waiting: parking_lot::Mutex::default(),
             })
         };
@@ -318,11 +361,11 @@ impl Family for NumberFamily {
         let actor = actor::NumberActor {
             number: *number,
             slot: self.0.slot(*number),
-            connected,
+            workspace: connected.workspace.clone(),
             clock: self.0.clock.clone(),
             numbers: Arc::clone(&self.0),
         };
-        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, connected, supervisor).await?;
         Ok(actor)
     }
 
@@ -342,6 +385,8 @@ impl Family for NumberFamily {
                 // If it is gone already, its restart has everything handed over again.
                 drop(actor.cast(message));
             }
+            // That may have changed while it was on its way.
+            drop(actor.cast(NumberMessage::Reconnected));
         }
         *place = residence;
     }

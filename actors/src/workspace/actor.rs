@@ -73,6 +73,8 @@ pub(crate) enum Configure {
     Credits(CreditsChange),
     /// Connects a number.
     Connect(Box<NumberRecord>),
+    /// Puts a changed number in the place of the one of its id.
+    Replace(Box<NumberRecord>),
     /// Disconnects a number.
     Disconnect(NumberId),
 }
@@ -210,7 +212,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
         };
-        self.warn_of_suspicion(state);
+        self.note_figures(state);
         state.finish(Some(held))
     }
 
@@ -260,8 +262,13 @@ impl WorkspaceActor {
         self.read_unsent_messages(myself, state);
     }
 
-    /// Tells the operator of many codes to one country that nobody submits.
-    fn warn_of_suspicion(&self, state: &Loaded) {
+    /// Counts one-time passwords, and tells the operator of many to one country that nobody submits.
+    fn note_figures(&self, state: &Loaded) {
+        for (all, new) in self.shared.otps.iter().zip(state.effects.otps) {
+            if new > 0 {
+                all.fetch_add(u64::from(new), Ordering::Relaxed);
+            }
+        }
         if let Some(calling_code) = state.effects.suspected {
             self.shared.guard.suspicions.fetch_add(1, Ordering::Relaxed);
             let workspace = &self.slot.id;

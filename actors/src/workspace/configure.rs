@@ -82,6 +82,13 @@ impl WorkspaceActor {
                 state.numbers.push(number.info);
                 Some((key, Some(record)))
             }
+            Configure::Replace(number) => {
+                let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
+                let record = records::encode(&number);
+                let key = records::number_key(id, number.info.id);
+                *known.ok_or(ChangeError::NoSuchNumber)? = number.info;
+                Some((key, Some(record)))
+            }
             Configure::Disconnect(number) => {
                 let place = state.numbers.iter().position(|known| known.id == number);
                 state.numbers.remove(place.ok_or(ChangeError::NoSuchNumber)?);

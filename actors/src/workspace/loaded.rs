@@ -94,6 +94,12 @@ impl Loaded {
 
     /// Has the effects made durable, then lets `held` and the messages out.
     pub(super) fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
+        if self.effects.can_be_refused() && !self.waiters.has_answers() {
+            tracing::error!(workspace = %self.core.id, "a command tells more than fits in a commit");
+            self.effects.clear();
+            held.into_iter().for_each(Held::fail);
+            return Ok(());
+        }
         if self.effects.is_empty() {
             self.effects.clear();
             if let Some(held) = held {

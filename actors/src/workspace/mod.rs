@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+mod aliases;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
 mod claims;
@@ -36,7 +37,7 @@ pub(crate) mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
-mod template_sync;
+pub(crate) mod template_sync;
 pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;

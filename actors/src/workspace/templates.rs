@@ -171,21 +171,23 @@ pub(crate) fn use_template(
     Ok((template, content))
 }
 
-/// Takes what the channel says of a template. One that is not known, or a word that says nothing of
-/// its status, changes nothing.
+/// Takes what the channel says of a template, and says whether it is known. One that is not, or a word
+/// that says nothing of its status, changes nothing.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
 pub(crate) fn apply_template_update(
     context: &mut Context<'_>,
     update: &TemplateUpdate,
-) -> Result<(), Unavailable> {
-    let Some(status) = TemplateStatus::from_channel(&update.status) else { return Ok(()) };
+) -> Result<bool, Unavailable> {
     let TemplateName { name, language } = &update.template;
-    if let Some(template) = find_template(context, name, language)? {
+    let template = find_template(context, name, language)?;
+    let is_known = template.is_some();
+    if let (Some(template), Some(status)) = (template, TemplateStatus::from_channel(&update.status))
+    {
         set_status(context, template, status);
     }
-    Ok(())
+    Ok(is_known)
 }
 
 /// Writes a template; the one that carries one-time passwords is told to those who send them.

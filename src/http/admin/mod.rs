@@ -35,6 +35,7 @@ pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
         .get("/admin/v1/workspaces/{workspace}/destinations", destinations::read)
         .post("/admin/v1/workspaces/{workspace}/numbers", numbers::connect)
         .get("/admin/v1/workspaces/{workspace}/numbers", numbers::list)
+        .patch("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::update)
         .delete("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::disconnect)
 }
 
