@@ -128,7 +128,6 @@ impl State {
             pause: Pause::default(),
             expiry: None,
             wait: Wait::default(),
-            unnoted: Unnoted::default(),
             answers: Vec::new(),
             workspace: None,
             draining: None,

@@ -92,6 +92,10 @@ pub enum Table {
     BroadcastReports,
     /// Who has opted out.
     Suppressions,
+    /// Mails of the workspaces', and the secret that signs those that come in.
+    Mails,
+    /// Mails that have not left yet.
+    MailQueue,
 }
 
 impl Table {
@@ -118,6 +122,8 @@ impl Table {
         Self::BroadcastOutcomes,
         Self::BroadcastReports,
         Self::Suppressions,
+        Self::Mails,
+        Self::MailQueue,
     ];
 
     /// The table's name on disk.
@@ -145,6 +151,8 @@ impl Table {
             Self::BroadcastReports => "broadcast_reports",
             Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
+            Self::Mails => "mails",
+            Self::MailQueue => "mail_queue",
         }
     }
 }
