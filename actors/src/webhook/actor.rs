@@ -159,15 +159,7 @@ impl Actor for EndpointActor {
             EndpointMessage::Done(finished) => self.finished(&myself, *finished, state),
             EndpointMessage::Flushed(result) => {
                 result?;
-                state.writing = false;
-                state.tries_being_written = 0;
-                for (reply, count) in state.replies_under_way.drain(..) {
-                    // Nobody is told if the asker has gone away.
-                    drop(reply.send(Ok(count)));
-                }
-                for (attempt, permit) in std::mem::take(&mut state.held_under_way) {
-                    self.post(&myself, attempt, permit, state);
-                }
+                self.flushed(&myself, state);
             }
             EndpointMessage::Timer(generation) => {
                 if generation == state.wait.0 {
@@ -271,6 +263,19 @@ impl EndpointActor {
             // An actor that is gone reads again when it is back.
             drop(myself.cast(EndpointMessage::Fed(fed)));
         }));
+    }
+
+    /// What was being written is durable: whoever waited for it goes on.
+    fn flushed(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
+        state.writing = false;
+        state.tries_being_written = 0;
+        for (reply, count) in state.replies_under_way.drain(..) {
+            // Nobody is told if the asker has gone away.
+            drop(reply.send(Ok(count)));
+        }
+        for (attempt, permit) in std::mem::take(&mut state.held_under_way) {
+            self.post(myself, attempt, permit, state);
+        }
     }
 
     /// Makes the next try.
