@@ -5,6 +5,7 @@ pub(crate) mod actor;
 mod breaker;
 mod caught;
 mod claims;
+mod close;
 pub(crate) mod figures;
 pub(crate) mod info;
 mod lanes;
@@ -267,52 +268,6 @@ impl Numbers {
             let start = crate::supervise::NurseryMessage::Start(number, None);
             // The supervisor is gone when the engine is.
             drop(wiring.supervisor.cast(start));
-        }
-    }
-
-    /// Fails messages of a number that was disconnected while they became durable, and hands those
-    /// of broadcasts back.
-    fn refuse(&self, message: NumberMessage) {
-        let failed = Settled::Failed(Failure::permanent(None));
-        let (messages, settled) = match message {
-            NumberMessage::Dispatch(messages) | NumberMessage::Recover(messages) => {
-                (messages, failed)
-            }
-            NumberMessage::Doubt(messages) => (messages, Settled::Unknown),
-            _ => return,
-        };
-        let Some(wiring) = self.wiring.get() else { return };
-        let mut places = Vec::new();
-        for Outbound { workspace, origin, .. } in messages {
-            if let Origin::Broadcast { broadcast, index } = origin {
-                places.push((broadcast, index));
-                continue;
-            }
-            let settled = vec![(origin, settled.clone())];
-            self.outcomes.count(&settled);
-            wiring.settle.settled(&workspace, Answers { settled, noted_to: None });
-        }
-        self.withdrawn(places);
-    }
-
-    /// A number was disconnected: what it has not handed over fails, and it goes.
-    pub(crate) fn close(&self, number: NumberId) {
-        self.connected.remove(&number);
-        let Some((_, slot)) = self.directory.remove(&number) else { return };
-        let residence = slot.residence.read();
-        match &*residence {
-            Residence::Live(actor) => drop(actor.cast(NumberMessage::Close)),
-            // None has started yet.
-            Residence::Idle => {
-                let waiting = std::mem::take(&mut *slot.waiting.lock());
-                waiting.into_iter().for_each(|message| self.refuse(message));
-            }
-            // One that has died took its messages with it.
-            Residence::Down { .. } | Residence::Parked(_) => {
-                if let Some(wiring) = self.wiring.get() {
-                    wiring.settle.queue_lost(number);
-                }
-            }
         }
     }
 
