@@ -16,6 +16,8 @@ pub struct Banner {
     admin_token: AdminTokenSource,
     /// In a sandbox only.
     demo_key: Option<Secret>,
+    /// What is odd about the data.
+    warnings: Vec<String>,
 }
 
 impl Banner {
@@ -25,7 +27,13 @@ impl Banner {
         admin_token: AdminTokenSource,
         demo_key: Option<Secret>,
     ) -> Self {
-        Self { address, data_dir: data_dir.to_owned(), admin_token, demo_key }
+        let data_dir = data_dir.to_owned();
+        Self { address, data_dir, admin_token, demo_key, warnings: Vec::new() }
+    }
+
+    /// The same with warnings.
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
     }
 
     /// The address as a client of this machine reaches it.
@@ -48,6 +56,9 @@ impl fmt::Display for Banner {
         match &self.admin_token {
             AdminTokenSource::File(path) => writeln!(f, "  admin token   {}", path.display())?,
             AdminTokenSource::Settings => writeln!(f, "  admin token   from the settings")?,
+        }
+        for warning in &self.warnings {
+            writeln!(f, "  WARNING       {warning}")?;
         }
         if let Some(key) = &self.demo_key {
             let key = key.reveal();

@@ -1,6 +1,6 @@
 //! Metrics: a recorder of this server's own, so that many servers can run in one process.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -71,20 +71,12 @@ impl Metrics {
         }
     }
 
-    /// The meter of a route, resolved once: a request looks nothing up.
+    /// The meter of a route. What it counts is registered when it is first needed, so that routes that
+    /// nobody asks for take no room; after that a request looks nothing up.
     pub(crate) fn route(&self, route: &'static str, method: &'static str) -> RouteMeter {
-        let labels = |more: Option<&'static str>| {
-            let mut labels = vec![Label::new("route", route), Label::new("method", method)];
-            labels.extend(more.map(|class| Label::new("status", class)));
-            labels
-        };
-        let answered = CLASSES.map(|class| {
-            let key = Key::from_parts("postrider_http_requests_total", labels(Some(class)));
-            self.recorder.register_counter(&key, &METADATA)
-        });
-        let key = Key::from_parts("postrider_http_request_duration_seconds", labels(None));
-        let took = self.recorder.register_histogram(&key, &METADATA);
-        RouteMeter { inner: Arc::new(Inner { route, method, answered, took }) }
+        let recorder = Arc::clone(&self.recorder);
+        let (answered, took) = Default::default();
+        RouteMeter { inner: Arc::new(Inner { route, method, recorder, answered, took }) }
     }
 }
 
@@ -103,9 +95,30 @@ pub(crate) struct RouteMeter {
 struct Inner {
     route: &'static str,
     method: &'static str,
+    recorder: Arc<PrometheusRecorder>,
     /// By class of status, in the order of [`CLASSES`].
-    answered: [Counter; CLASSES.len()],
-    took: Histogram,
+    answered: [OnceLock<Counter>; CLASSES.len()],
+    took: OnceLock<Histogram>,
+}
+
+impl Inner {
+    fn labels(&self) -> Vec<Label> {
+        vec![Label::new("route", self.route), Label::new("method", self.method)]
+    }
+
+    #[cold]
+    fn counter(&self, class: &'static str) -> Counter {
+        let mut labels = self.labels();
+        labels.push(Label::new("status", class));
+        let key = Key::from_parts("postrider_http_requests_total", labels);
+        self.recorder.register_counter(&key, &METADATA)
+    }
+
+    #[cold]
+    fn histogram(&self) -> Histogram {
+        let key = Key::from_parts("postrider_http_request_duration_seconds", self.labels());
+        self.recorder.register_histogram(&key, &METADATA)
+    }
 }
 
 impl RouteMeter {
@@ -122,10 +135,11 @@ impl RouteMeter {
     /// Counts a request that was answered.
     pub(crate) fn record(&self, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).saturating_sub(2);
-        if let Some(counter) = self.inner.answered.get(class) {
-            counter.increment(1);
+        let inner = &*self.inner;
+        if let (Some(counter), Some(class)) = (inner.answered.get(class), CLASSES.get(class)) {
+            counter.get_or_init(|| inner.counter(class)).increment(1);
         }
-        self.inner.took.record(took);
+        inner.took.get_or_init(|| inner.histogram()).record(took);
     }
 }
 
@@ -146,6 +160,9 @@ mod tests {
         has(&format!("postrider_http_requests_total{{{labels},status=\"2xx\"}} 2"));
         has(&format!("postrider_http_requests_total{{{labels},status=\"4xx\"}} 1"));
         has(&format!("postrider_http_request_duration_seconds_count{{{labels}}} 3"));
+        assert!(!text.contains("status=\"5xx\""), "{text}");
+        metrics.route("/v1/never-asked", "GET");
+        assert!(!metrics.render().contains("never-asked"));
         assert!(Metrics::new().unwrap().render().lines().all(|line| line.starts_with('#')));
     }
 }

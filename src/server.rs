@@ -8,7 +8,7 @@ use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
-    EventOptions, GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError,
+    EventOptions, GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError, StartError,
     WebhookOptions,
 };
 use tokio::net::TcpListener;
@@ -67,13 +67,21 @@ impl Server {
         let (admin_token, token_source) =
             boot::admin_token(&directory, settings.admin.token.as_ref())?;
         let metrics = Metrics::new()?;
-        let engine = Engine::start(engine_options(&settings, &directory, &metrics)?).await?;
-        let demo_key = if settings.sandbox.enabled {
-            Some(boot::prepare_demo(&engine, &directory).await?)
+        let options = engine_options(&settings, &directory, &metrics)?;
+        let engine = Engine::start(options).await.map_err(|error| match error {
+            StartError::ClockMoved(ahead) => {
+                BootError::ClockMoved { path: directory.path().to_owned(), ahead }
+            }
+            error => error.into(),
+        })?;
+        let (demo_key, warnings) = if settings.sandbox.enabled {
+            (Some(boot::prepare_demo(&engine, &directory).await?), Vec::new())
         } else {
-            None
+            (None, boot::leftovers(&engine, &directory)?)
         };
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let banner = Banner::new(address, directory.path(), token_source, demo_key.clone());
+        let banner = banner.with_warnings(warnings);
         let app_options = AppOptions::new(&settings, admin_token, metrics.clone());
         let drain = app_options.drain.clone();
         let router = app(engine.clone(), app_options);
@@ -179,6 +187,7 @@ fn engine_options(
     let defaults = EngineOptions::on_disk(directory.path(), master_keys);
     Ok(EngineOptions {
         limits: settings.limits,
+        allow_moved_clock: settings.sandbox.enabled,
         number_messages_per_second: settings.number_messages_per_second,
         prices: Prices {
             otp: settings.prices.otp,

@@ -42,6 +42,9 @@ pub struct Admin {
     /// Held while limits change and while a key is made: the buckets in memory follow the order of
     /// what is stored.
     bucket_changes: Arc<Mutex<()>>,
+    /// Held while a number is connected, changed or disconnected: what is in force follows the order
+    /// of what is stored.
+    number_changes: Arc<Mutex<()>>,
 }
 
 impl From<CommitError> for Unavailable {
@@ -73,6 +76,7 @@ impl Admin {
             creation: Arc::default(),
             clock_moves: Arc::default(),
             bucket_changes: Arc::default(),
+            number_changes: Arc::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use metrics::Recorder;
@@ -18,7 +19,7 @@ use crate::domain::{Limits, OptOutWords, WorkspaceId};
 use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
-use crate::store::{Store, StoreError, Writer};
+use crate::store::{Store, Writer};
 use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::email::Mailer;
 use crate::workspace::guard::{Guard, GuardOptions};
@@ -26,6 +27,7 @@ use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::Admission;
+use crate::workspace::template_sync::TemplateSyncs;
 use crate::workspace::{EventOptions, Workspace};
 pub(crate) use directory::Workspaces;
 
@@ -37,6 +39,7 @@ mod prices;
 mod reseal;
 mod root;
 mod start;
+mod start_error;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -45,6 +48,7 @@ pub use callbacks::{CallbackError, CallbackReceiver};
 pub use health::Health;
 pub use prices::Prices;
 pub(crate) use start::CLOCK_OFFSET_KEY;
+pub use start_error::StartError;
 pub use stop::ShutdownError;
 
 /// Where the engine keeps what is durable.
@@ -131,6 +135,8 @@ pub struct EngineOptions {
     pub snapshot_journal_bytes: u64,
     /// Engine time.
     pub clock: Clock,
+    /// Whether it starts where engine time was moved ahead of the system's.
+    pub allow_moved_clock: bool,
     /// Where metrics are registered; `None` is nowhere.
     pub recorder: Option<SharedRecorder>,
 }
@@ -173,6 +179,7 @@ impl EngineOptions {
             number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
             clock: Clock::system(),
+            allow_moved_clock: true,
             recorder: None,
         }
     }
@@ -188,45 +195,6 @@ impl std::fmt::Debug for EngineOptions {
     }
 }
 
-/// Why an engine did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Another process uses the data directory.
-    #[error("the data directory is in use by another process")]
-    Locked,
-    /// The store cannot be opened or read.
-    #[error(transparent)]
-    Store(StoreError),
-    /// The data directory cannot be used.
-    #[error("the data directory cannot be used: {0}")]
-    Directory(String),
-    /// The data was written under another master key of this version: with this one right codes
-    /// would be called wrong, and stored secrets could not be read.
-    #[error("master key version {version} is not the one that the data was written under")]
-    MasterKeyWrong {
-        /// Which.
-        version: u8,
-    },
-    /// The newest master key that the data was written under was not given.
-    #[error("master key version {version}, that the data was written under, was not given")]
-    MasterKeyMissing {
-        /// Which.
-        version: u8,
-    },
-    /// An actor did not start.
-    #[error("an actor did not start: {0}")]
-    Actor(String),
-}
-
-impl From<StoreError> for StartError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Locked => Self::Locked,
-            error => Self::Store(error),
-        }
-    }
-}
-
 /// What all parts of one engine share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -237,6 +205,9 @@ pub(crate) struct Shared {
     pub(crate) prices: Prices,
     pub(crate) messages: MessageOptions,
     pub(crate) guard: Guard,
+    /// One-time passwords since the start: sent, verified.
+    pub(crate) otps: [AtomicU64; 2],
+    pub(crate) template_syncs: TemplateSyncs,
     pub(crate) otps_per_workspace_max: usize,
     pub(crate) admission: Arc<Admission>,
     pub(crate) workspaces: Workspaces,

@@ -98,7 +98,9 @@ pub use engine::{
     EngineOptions, Health, Prices, SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
 pub use keys::MasterKeys;
-pub use number::info::{NewNumber, NewProvider, NumberInfo, NumberKind};
+pub use number::info::{
+    NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
+};
 pub use number::providers::CustomChannel;
 pub use webhook::WebhookOptions;
 pub use webhook::delivery::DisabledReason;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use metrics::{Counter, Gauge, Key, Level, Metadata, Recorder};
+use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 
 use crate::engine::{Shared, SharedRecorder};
 
@@ -16,6 +16,13 @@ struct Figures {
     batches: Counter,
     bytes: Counter,
     suspicions: Counter,
+    /// One-time passwords: sent, verified.
+    otps: [Counter; 2],
+    /// In the order of [`Outcomes::read`](crate::number::figures::Outcomes::read).
+    messages: Vec<Counter>,
+    number_queue: Gauge,
+    number_queue_longest: Gauge,
+    number_down: Gauge,
     in_flight: Gauge,
     live_workspaces: Gauge,
     journal_position: Gauge,
@@ -26,7 +33,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn register(recorder: &dyn Recorder) -> Self {
+    fn register(recorder: &dyn Recorder, shared: &Shared) -> Self {
         let metadata = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
         let counter = |name: &'static str, what: &'static str| {
             recorder.describe_counter(name.into(), None, what.into());
@@ -43,6 +50,23 @@ impl Figures {
             suspicions: counter(
                 "postrider_otp_pumping_suspected_total",
                 "Hours with suspiciously many unverified codes to one country, by workspace",
+            ),
+            otps: [
+                counter(
+                    "postrider_otp_sent_total",
+                    "One-time passwords accepted, resends included",
+                ),
+                counter("postrider_otp_verified_total", "One-time passwords verified"),
+            ],
+            messages: messages(recorder, shared, &metadata),
+            number_queue: gauge("postrider_number_queue", "Messages that numbers are to send"),
+            number_queue_longest: gauge(
+                "postrider_number_queue_longest",
+                "The most messages that one number is to send",
+            ),
+            number_down: gauge(
+                "postrider_number_down",
+                "Numbers that are left alone because their channel or account fails",
             ),
             in_flight: gauge("postrider_commands_in_flight", "Commands under way"),
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
@@ -67,6 +91,17 @@ impl Figures {
         self.batches.absolute(stats.batches);
         self.bytes.absolute(stats.bytes);
         self.suspicions.absolute(shared.guard.suspicions.load(Ordering::Relaxed));
+        let otps = shared.otps.each_ref().map(|count| count.load(Ordering::Relaxed));
+        self.otps.iter().zip(otps).for_each(|(counter, count)| counter.absolute(count));
+        let outcomes = shared.numbers.outcomes.read();
+        self.messages
+            .iter()
+            .zip(outcomes)
+            .for_each(|(counter, (.., count))| counter.absolute(count));
+        let queues = shared.numbers.queues();
+        self.number_queue.set(queues.messages as f64);
+        self.number_queue_longest.set(queues.longest as f64);
+        self.number_down.set(queues.down as f64);
         self.in_flight.set(shared.admission.in_flight() as f64);
         let live = shared.workspaces.all().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);
@@ -80,9 +115,22 @@ impl Figures {
     }
 }
 
+/// What became of messages, by kind and outcome.
+fn messages(recorder: &dyn Recorder, shared: &Shared, metadata: &Metadata<'_>) -> Vec<Counter> {
+    const NAME: &str = "postrider_messages_total";
+    let what = "Messages that the channel has answered for, or that were given up";
+    recorder.describe_counter(NAME.into(), None, what.into());
+    let outcomes = shared.numbers.outcomes.read();
+    let counters = outcomes.map(|(kind, outcome, _)| {
+        let labels = vec![Label::new("kind", kind), Label::new("outcome", outcome)];
+        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
+    });
+    counters.collect()
+}
+
 /// Registers the figures and samples them until the engine is gone.
 pub(crate) fn start(shared: &Arc<Shared>, recorder: &SharedRecorder) {
-    let figures = Figures::register(recorder.as_ref());
+    let figures = Figures::register(recorder.as_ref(), shared);
     let shared = Arc::downgrade(shared);
     drop(tokio::spawn(async move {
         while let Some(shared) = shared.upgrade() {

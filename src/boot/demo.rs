@@ -11,7 +11,7 @@ use super::{BootError, DataDir, DemoError};
 use crate::settings::Secret;
 
 const WORKSPACE: &str = "demo";
-const KEY_FILE: &str = "demo.key";
+pub(super) const KEY_FILE: &str = "demo.key";
 const CREDITS: u64 = 1_000_000;
 
 /// Makes what is missing of the demo workspace and returns its key.

@@ -2,6 +2,7 @@
 
 mod demo;
 mod directory;
+mod leftovers;
 mod secrets;
 
 use std::io;
@@ -11,6 +12,7 @@ use postrider_actors::{AdminError, CreateWorkspaceError, StartError, TemplateErr
 
 pub(crate) use demo::prepare as prepare_demo;
 pub(crate) use directory::DataDir;
+pub(crate) use leftovers::leftovers;
 pub(crate) use secrets::{AdminTokenSource, admin_token, master_keys};
 
 /// Why the server did not start.
@@ -41,6 +43,19 @@ pub enum BootError {
         path = .0.display()
     )]
     NoMasterKey(PathBuf),
+    /// The data is a sandbox's whose time was moved ahead.
+    #[error(
+        "{path}: this is the data of a sandbox whose time was moved ahead by {seconds} s: with \
+         `sandbox.enabled = false` codes and limits would live by a wrong time; name another \
+         `server.data_dir`, or set `sandbox.enabled = true`",
+        path = .path.display(), seconds = .ahead.as_secs()
+    )]
+    ClockMoved {
+        /// The data directory.
+        path: PathBuf,
+        /// By how much.
+        ahead: std::time::Duration,
+    },
     /// Another server uses the data directory.
     #[error("{path}: the data directory is in use by another server", path = .0.display())]
     InUse(PathBuf),

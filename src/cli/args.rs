@@ -9,7 +9,8 @@ use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{KeyId, Limits, NumberId, Prefix, Scope, WorkspaceId};
 
 use super::contacts_args::ContactsArgs;
-use super::number_args::NumberArgs;
+use super::number_args::{NumberArgs, NumberChangeArgs};
+use super::webhooks::WebhooksCommand;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
 #[derive(Debug, Parser)]
@@ -37,12 +38,14 @@ pub(crate) enum Command {
     Destinations(Group<DestinationsCommand>),
     /// Set or add to a workspace's credits
     Credits(Group<CreditsCommand>),
-    /// Connect, list and disconnect messaging numbers
+    /// Connect, list, update and disconnect messaging numbers
     Numbers(Group<NumbersCommand>),
     /// Import and export contacts
     Contacts(ContactsArgs),
     /// Add and list templates, change their status
     Templates(Group<TemplatesCommand>),
+    /// List, register, delete, enable and disable webhooks, replace their secrets
+    Webhooks(Group<WebhooksCommand>),
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -232,6 +235,15 @@ pub(crate) enum NumbersCommand {
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
+    /// Give a number other secrets or another pace; one that has stopped is tried at once
+    Update {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        number_id: NumberId,
+        #[command(flatten)]
+        change: NumberChangeArgs,
+    },
     /// Disconnect a number
     Disconnect {
         #[arg(long, short)]
@@ -341,10 +353,13 @@ mod tests {
             "postrider numbers connect --workspace a --kind sandbox",
             "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
+            "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --channel-token t",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
+            "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
+            "postrider webhooks rotate -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -362,6 +377,7 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
+            "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

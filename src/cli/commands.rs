@@ -183,6 +183,18 @@ pub(crate) async fn numbers(group: Group<NumbersCommand>) -> Result<(), CliError
         NumbersCommand::List { workspace } => {
             listed(&client, &format!("/{workspace}/numbers"), &NUMBER).await?
         }
+        NumbersCommand::Update { workspace, number_id, change } => {
+            let path = format!("/{workspace}/numbers/{number_id}");
+            let body = json!({
+                "token": change.channel_token,
+                "app_secret": change.app_secret,
+                "verify_token": change.verify_token,
+                "messages_per_second": change.messages_per_second,
+            });
+            let changed = client.call(Method::PATCH, &path, Some(&body)).await?;
+            let shown = table::record(&changed, &NUMBER);
+            (changed, shown)
+        }
         NumbersCommand::Disconnect { workspace, number_id } => {
             let path = format!("/{workspace}/numbers/{number_id}");
             client.call(Method::DELETE, &path, None).await?;
@@ -230,7 +242,7 @@ pub(crate) async fn templates(group: Group<TemplatesCommand>) -> Result<(), CliE
     print(group.remote.json, &answer, &shown)
 }
 
-async fn listed(
+pub(super) async fn listed(
     client: &Client,
     path: &str,
     columns: &[Column],
@@ -241,7 +253,7 @@ async fn listed(
     Ok((answer, shown))
 }
 
-fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), CliError> {
+pub(super) fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     let written =
         if as_json { writeln!(out, "{answer:#}") } else { out.write_all(shown.as_bytes()) };

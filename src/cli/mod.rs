@@ -11,6 +11,7 @@ mod number_args;
 mod progress;
 mod serve;
 mod table;
+mod webhooks;
 
 use std::path::PathBuf;
 
@@ -70,5 +71,6 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Numbers(group)) => commands::numbers(group).await,
         Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => commands::templates(group).await,
+        Some(Command::Webhooks(group)) => webhooks::webhooks(group).await,
     }
 }

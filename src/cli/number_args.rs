@@ -1,4 +1,4 @@
-//! What can be typed of a number to be connected.
+//! What can be typed of a number to be connected or changed.
 
 use clap::Args;
 
@@ -55,6 +55,39 @@ pub(crate) struct AccountArgs {
         required_if_eq("kind", "cloud_api")
     )]
     pub(crate) verify_token: Option<String>,
+}
+
+/// What is to change of a number.
+#[derive(Args)]
+pub(crate) struct NumberChangeArgs {
+    /// Another bearer token of the provider's interface
+    #[arg(long, value_name = "TOKEN", env = "POSTRIDER_CHANNEL_TOKEN", hide_env_values = true)]
+    pub(crate) channel_token: Option<String>,
+    /// Another secret that the provider signs callbacks with
+    #[arg(
+        long,
+        value_name = "SECRET",
+        env = "POSTRIDER_CHANNEL_APP_SECRET",
+        hide_env_values = true
+    )]
+    pub(crate) app_secret: Option<String>,
+    /// Another token that the provider shows when it verifies the callback's address
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "POSTRIDER_CHANNEL_VERIFY_TOKEN",
+        hide_env_values = true
+    )]
+    pub(crate) verify_token: Option<String>,
+    /// Most messages in a second; 0 is no limit
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) messages_per_second: Option<u32>,
+}
+
+impl std::fmt::Debug for NumberChangeArgs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NumberChangeArgs").finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for NumberArgs {

@@ -271,7 +271,7 @@ pub(crate) struct ReplyBody<'a> {
     #[schema(example = "text")]
     kind: Cow<'a, str>,
     /// When `type` is `template`.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "super::object::optional")]
     template: Option<TemplateBody<'a>>,
     /// When `type` is `text`.
     #[serde(borrow)]

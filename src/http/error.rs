@@ -8,8 +8,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use postrider_actors::domain::Scope;
 use postrider_actors::domain::time::whole_seconds;
 use postrider_actors::{
-    AdminError, ChangeError, IdempotentError, ReadOtpError, ResendOtpError, SendOtpError,
-    Unavailable, UnavailableReason, VerifyOtpError,
+    AdminError, ChangeError, IdempotentError, NumberChangeError, ReadOtpError, ResendOtpError,
+    SendOtpError, Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
 };
 use serde::Serialize;
 
@@ -267,6 +267,10 @@ impl From<SendOtpError> for ApiError {
                 Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
             }
             SendOtpError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendOtpError::Template(UseTemplateError::NotApproved(_)) => {
+                Self::new(Code::TemplateNotApproved, message)
+            }
+            SendOtpError::Template(_) => Self::new(Code::Unprocessable, message),
             SendOtpError::DestinationBlocked => {
                 Self::new(Code::Unprocessable, message).because("destination_blocked")
             }
@@ -335,6 +339,13 @@ impl From<AdminError> for ApiError {
             AdminError::NoSuchWorkspace
             | AdminError::NoSuchKey
             | AdminError::Change(ChangeError::NoSuchNumber) => Self::new(Code::NotFound, message),
+            AdminError::NumberConnected
+            | AdminError::Number(NumberChangeError::SecretsUnreadable(_)) => {
+                Self::new(Code::Conflict, message)
+            }
+            AdminError::Number(NumberChangeError::NoSecrets) => Self::invalid(
+                "`token`, `app_secret` and `verify_token` are for numbers of the kind `cloud_api`",
+            ),
             AdminError::Change(ChangeError::TooManyCredits) => {
                 Self::new(Code::Unprocessable, message)
             }

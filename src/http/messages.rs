@@ -42,7 +42,7 @@ pub(crate) struct SendBody<'a> {
     #[schema(example = "template")]
     kind: Cow<'a, str>,
     /// When `type` is `template`.
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "super::object::optional")]
     template: Option<TemplateBody<'a>>,
     /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has written.
     #[serde(borrow)]

@@ -19,6 +19,7 @@ mod idempotency_document;
 mod limits;
 mod list;
 mod messages;
+mod object;
 mod openapi;
 mod otp;
 mod pipeline;

@@ -40,6 +40,7 @@ pub(crate) struct SegmentBody {
     #[schema(example = "Gold customers", min_length = 1, max_length = 200)]
     name: String,
     /// What its contacts are like.
+    #[serde(deserialize_with = "super::object::required")]
     filter: FilterBody,
 }
 

@@ -20,7 +20,7 @@ use super::reply::Reply;
 use super::route::Routes;
 use super::webhook_deliveries as deliveries;
 
-pub(super) const NO_SUCH_WEBHOOK: &str = "no such webhook";
+pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
 /// Most characters of a description.
 const DESCRIPTION_CHARS_MAX: usize = 500;
 /// Most deliveries in a second that can be asked for.
@@ -195,6 +195,36 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
+impl WebhookInput {
+    pub(crate) fn check(self) -> Result<WebhookSettings, ApiError> {
+        Ok(WebhookSettings {
+            url: self.url,
+            events: kinds(self.events.unwrap_or_default())?,
+            description: self.description.map(description).transpose()?,
+            enabled: self.enabled.unwrap_or(true),
+            rate_limit_per_second: self.rate_limit_per_second.map(rate).transpose()?,
+            ordered: self.ordered.unwrap_or(false),
+            batch: self.batch.unwrap_or(false),
+        })
+    }
+}
+
+impl WebhookUpdate {
+    pub(crate) fn check(self) -> Result<WebhookChange, ApiError> {
+        let rate_limit = self.rate_limit_per_second;
+        Ok(WebhookChange {
+            url: self.url,
+            events: self.events.map(kinds).transpose()?,
+            description: self.description.map(|it| it.map(description).transpose()).transpose()?,
+            enabled: self.enabled,
+            rate_limit_per_second: rate_limit.map(|it| it.map(rate).transpose()).transpose()?,
+            ordered: self.ordered,
+            batch: self.batch,
+            by_administrator: false,
+        })
+    }
+}
+
 /// Types of events, each once.
 fn kinds(mut kinds: Vec<String>) -> Result<Vec<String>, ApiError> {
     let known = |kind: &String| PublicEvent::KINDS.iter().any(|(name, _)| name == kind);
@@ -236,16 +266,7 @@ fn rate(given: Whole) -> Result<NonZeroU32, ApiError> {
     responses((status = 201, description = "Registered", body = WebhookWithSecret))
 )]
 pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
-    let input: WebhookInput = call.json()?;
-    let settings = WebhookSettings {
-        url: input.url,
-        events: kinds(input.events.unwrap_or_default())?,
-        description: input.description.map(description).transpose()?,
-        enabled: input.enabled.unwrap_or(true),
-        rate_limit_per_second: input.rate_limit_per_second.map(rate).transpose()?,
-        ordered: input.ordered.unwrap_or(false),
-        batch: input.batch.unwrap_or(false),
-    };
+    let settings = call.json::<WebhookInput>()?.check()?;
     let created = call.caller.workspace.create_webhook(settings).await?;
     Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
 }
@@ -294,19 +315,7 @@ pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     responses((status = 200, description = "Changed", body = WebhookRow))
 )]
 pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
-    let update: WebhookUpdate = call.json()?;
-    let change = WebhookChange {
-        url: update.url,
-        events: update.events.map(kinds).transpose()?,
-        description: update.description.map(|it| it.map(description).transpose()).transpose()?,
-        enabled: update.enabled,
-        rate_limit_per_second: update
-            .rate_limit_per_second
-            .map(|it| it.map(rate).transpose())
-            .transpose()?,
-        ordered: update.ordered,
-        batch: update.batch,
-    };
+    let change = call.json::<WebhookUpdate>()?.check()?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     Ok(Reply::ok(&WebhookRow::from(call.caller.workspace.update_webhook(id, change).await?)))
 }

@@ -354,6 +354,7 @@ async fn templates_that_cannot_be_sent_are_refused() {
         (json!({"to": PHONE, "type": "template"}), "template"),
         (json!({"to": PHONE, "type": "template", "template": null}), "template"),
         (json!({"to": PHONE, "type": "template", "template": "x"}), "template"),
+        (json!({"to": PHONE, "type": "template", "template": ["welcome", "en", []]}), "template"),
         (json!({"to": PHONE, "type": "template", "template": {"name": 1}}), "template.name"),
     ] {
         demo.post(SEND, &body).await.check_field(named);

@@ -90,3 +90,29 @@ async fn data_is_not_opened_with_another_master_key() {
     server.restart().await;
     server.stranger().get("/readyz").await.ok();
 }
+
+#[tokio::test]
+async fn the_data_of_a_sandbox_is_not_taken_for_real_traffic_without_a_word() {
+    let mut server = TestServer::start().await;
+    let log = server.log();
+    server.set("SANDBOX__ENABLED", "false");
+    server.restart().await;
+    let since = server.log().split_off(log.len());
+    let warnings: Vec<_> = since.lines().filter(|line| line.contains("WARN")).collect();
+    let banner = server.banner();
+    for warning in ["sandbox numbers", "workspaces: demo", "the sandbox key of", "demo.key"] {
+        assert!(warnings.iter().any(|line| line.contains(warning)), "{warning}: {warnings:?}");
+        assert!(banner.contains(warning), "{banner}");
+    }
+    server.set("SANDBOX__ENABLED", "true");
+    server.restart().await;
+    assert!(!server.banner().contains("WARNING"));
+    server.advance(60).await;
+    server.set("SANDBOX__ENABLED", "false");
+    let refused = server.refused_restart().await;
+    for named in ["moved ahead by 60 s", "sandbox.enabled", "server.data_dir"] {
+        assert!(refused.contains(named), "{refused}");
+    }
+    server.set("SANDBOX__ENABLED", "true");
+    server.restart().await;
+}

@@ -124,3 +124,29 @@ async fn the_template_of_one_time_passwords_can_be_set() {
     admin.put(&nobody, &body).await.check(404, "NOT_FOUND");
     server.demo().post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
 }
+
+#[tokio::test]
+async fn a_code_needs_its_template_approved() {
+    let mut server = TestServer::start().await;
+    let (api, admin) = (server.workspace("acme").await, server.admin());
+    let templates = "/admin/v1/workspaces/acme/templates";
+    let send = async || api.post("/v1/otp/send", json!({"phone": "+15550123456"})).await;
+    // A sandbox number asks for none.
+    send().await.ok();
+    let body = json!([{"type": "BODY", "text": "{{1}} is your code"}]);
+    let of_codes = json!({
+        "name": "otp_code", "language": "en", "category": "authentication", "status": "paused",
+        "components": body,
+    });
+    admin.post(templates, &of_codes).await.ok();
+    send().await.check(422, "TEMPLATE_NOT_APPROVED");
+    server.restart().await;
+    send().await.check(422, "TEMPLATE_NOT_APPROVED");
+    let path = format!("{templates}/otp_code/en");
+    admin.send_json("PATCH", &path, &json!({"status": "approved"})).await.ok();
+    let id = send().await.ok()["request_id"].clone();
+    admin.send_json("PATCH", &path, &json!({"status": "rejected"})).await.ok();
+    let resend = api.post("/v1/otp/resend", json!({"request_id": id})).await;
+    resend.check(422, "TEMPLATE_NOT_APPROVED");
+    assert_eq!(admin.get("/admin/v1/workspaces/acme").await.ok()["counts"]["numbers"], 1);
+}

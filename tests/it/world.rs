@@ -59,7 +59,12 @@ impl TestServer {
         let mut server = Self {
             running: None,
             address: Arc::new(Mutex::new(SocketAddr::from(([127, 0, 0, 1], 0)))),
-            settings: settings.iter().map(set).collect(),
+            // No provider outside this machine is ever asked.
+            settings: [("CLOUD_API__BASE_URL", "http://127.0.0.1:9")]
+                .iter()
+                .chain(settings)
+                .map(set)
+                .collect(),
             name,
             dir: tempfile::tempdir().unwrap(),
         };
@@ -134,6 +139,11 @@ impl TestServer {
             self.run().await;
             runtime.shutdown_background();
         }
+    }
+
+    /// What it tells the person at the terminal.
+    pub fn banner(&self) -> String {
+        self.running.as_ref().unwrap().server.banner().to_string()
     }
 
     /// Where its data is.

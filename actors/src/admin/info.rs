@@ -1,6 +1,7 @@
 //! What administration answers.
 
 use crate::domain::{Limits, Timestamp, WorkspaceId};
+use crate::number::info::NumberChangeError;
 use crate::workspace::messages::{ChangeError, Unavailable};
 
 /// A workspace, as an administrator sees it.
@@ -59,6 +60,12 @@ pub enum AdminError {
     /// The workspace has no such key.
     #[error("no such key")]
     NoSuchKey,
+    /// The channel knows the number, and it is connected already, in this workspace or another.
+    #[error("a number of that phone_number_id is connected already")]
+    NumberConnected,
+    /// The number did not change.
+    #[error(transparent)]
+    Number(#[from] NumberChangeError),
     /// The workspace did not change.
     #[error(transparent)]
     Change(#[from] ChangeError),

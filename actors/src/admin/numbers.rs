@@ -1,23 +1,55 @@
 //! Messaging numbers.
 
+use std::sync::Arc;
+
+use crate::channel::cloud_api::ProviderId;
 use crate::domain::{NumberId, WorkspaceId};
-use crate::number::info::{NewNumber, NewProvider, NumberInfo, NumberRecord};
+use crate::engine::detached;
+use crate::number::info::{
+    NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind, NumberRecord,
+};
 use crate::random;
+use crate::store::Table;
+use crate::workspace::Workspace;
 use crate::workspace::actor::Configure;
+use crate::workspace::messages::{ChangeError, Unavailable, UnavailableReason};
+use crate::workspace::records;
 
 use super::{Admin, AdminError};
 
 impl Admin {
-    /// Connects a number to a workspace.
+    /// Connects a number to a workspace. The templates of one that has a provider are brought up to
+    /// date in the background.
     ///
     /// # Errors
-    /// [`AdminError`]: there is no such workspace, or not now.
+    /// [`AdminError`]: there is no such workspace, the provider's number is connected already, or
+    /// not now.
     pub async fn connect_number(
         &self,
         id: &WorkspaceId,
         new: NewNumber,
     ) -> Result<NumberInfo, AdminError> {
-        self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        let (admin, id) = (self.clone(), id.clone());
+        detached(async move { admin.connect_number_attached(&id, new).await }).await
+    }
+
+    async fn connect_number_attached(
+        &self,
+        id: &WorkspaceId,
+        new: NewNumber,
+    ) -> Result<NumberInfo, AdminError> {
+        self.workspace_of(id)?;
+        // Of two of one name, one is told that it is taken. Others have no name.
+        let _in_order = match &new.provider {
+            NewProvider::CloudApi(account, _) => {
+                let guard = self.number_changes.lock().await;
+                if self.is_connected(&account.phone_number_id).await? {
+                    return Err(AdminError::NumberConnected);
+                }
+                Some(guard)
+            }
+            NewProvider::Sandbox | NewProvider::Custom => None,
+        };
         let now = self.shared.clock.now();
         let number = random::number_id(now);
         let stored = (id.clone(), NumberRecord::new(number, now, new, &self.shared.master_keys));
@@ -26,6 +58,39 @@ impl Admin {
         self.shared.numbers.connect(&stored);
         let info = stored.1.info.clone();
         self.configure(id, Configure::Connect(Box::new(stored.1))).await?;
+        self.sync_templates(id, &info)?;
+        Ok(info)
+    }
+
+    /// Gives a number other secrets or another pace. It takes them up at once: if it was left alone,
+    /// because its account or its channel failed, it is tried now. What it holds stays.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace or number, it cannot be changed so, or not now.
+    pub async fn update_number(
+        &self,
+        id: &WorkspaceId,
+        number: NumberId,
+        change: NumberChange,
+    ) -> Result<NumberInfo, AdminError> {
+        let (admin, id) = (self.clone(), id.clone());
+        detached(async move { admin.update_number_attached(&id, number, change).await }).await
+    }
+
+    async fn update_number_attached(
+        &self,
+        id: &WorkspaceId,
+        number: NumberId,
+        change: NumberChange,
+    ) -> Result<NumberInfo, AdminError> {
+        let _in_order = self.number_changes.lock().await;
+        self.workspace_of(id)?;
+        let record = self.stored_number(id, number).await?.ok_or(ChangeError::NoSuchNumber)?;
+        let record = record.changed(change, &self.shared.master_keys)?;
+        self.configure(id, Configure::Replace(Box::new(record.clone()))).await?;
+        let info = record.info.clone();
+        self.shared.numbers.reconnect(&(id.clone(), record));
+        self.sync_templates(id, &info)?;
         Ok(info)
     }
 
@@ -36,6 +101,12 @@ impl Admin {
     pub async fn connect_sandbox_number(&self, id: &WorkspaceId) -> Result<NumberInfo, AdminError> {
         let new = NewNumber { provider: NewProvider::Sandbox, messages_per_second: None };
         self.connect_number(id, new).await
+    }
+
+    /// The workspaces that have a sandbox number, in order: what leaves through one reaches nobody.
+    #[must_use]
+    pub fn workspaces_with_sandbox_number(&self) -> Vec<WorkspaceId> {
+        self.shared.numbers.workspaces_with(NumberKind::Sandbox).into_iter().collect()
     }
 
     /// A workspace's numbers, oldest first.
@@ -55,7 +126,56 @@ impl Admin {
         id: &WorkspaceId,
         number: NumberId,
     ) -> Result<(), AdminError> {
-        self.configure(id, Configure::Disconnect(number)).await?;
+        let (admin, id) = (self.clone(), id.clone());
+        detached(async move {
+            let _in_order = admin.number_changes.lock().await;
+            admin.configure(&id, Configure::Disconnect(number)).await.map(drop)
+        })
+        .await
+    }
+
+    /// Whether a number that the provider calls so is connected.
+    async fn is_connected(&self, id: &ProviderId) -> Result<bool, AdminError> {
+        for (workspace, number) in self.shared.numbers.called(id) {
+            if self.stored_number(&workspace, number).await?.is_some() {
+                return Ok(true);
+            }
+            // It was never stored: its connection failed.
+            self.shared.numbers.close(number);
+        }
+        Ok(false)
+    }
+
+    async fn stored_number(
+        &self,
+        id: &WorkspaceId,
+        number: NumberId,
+    ) -> Result<Option<NumberRecord>, Unavailable> {
+        let (store, key) = (Arc::clone(&self.shared.store), records::number_key(id, number));
+        let read = tokio::task::spawn_blocking(move || {
+            let record = store.get(Table::Workspaces, &key)?;
+            record.map(|json| records::decode(&json)).transpose()
+        });
+        match read.await {
+            Ok(Ok(record)) => Ok(record),
+            Ok(Err(error)) => {
+                tracing::error!(workspace = %id, %number, %error, "a number cannot be read");
+                Err(Unavailable::because(UnavailableReason::Storage))
+            }
+            Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
+        }
+    }
+
+    /// Has the templates of a number that has a provider brought up to date.
+    fn sync_templates(&self, id: &WorkspaceId, number: &NumberInfo) -> Result<(), AdminError> {
+        if number.kind == NumberKind::CloudApi {
+            self.workspace_of(id)?.sync_templates_soon();
+        }
         Ok(())
+    }
+
+    fn workspace_of(&self, id: &WorkspaceId) -> Result<Workspace, AdminError> {
+        let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
+        Ok(Workspace::new(Arc::clone(&self.shared), slot))
     }
 }

@@ -226,4 +226,10 @@ pub type Sending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 pub trait Channel: Send + Sync + 'static {
     /// Hands one message over.
     fn send(&self, message: Outbound) -> Sending;
+
+    /// Why the channel could not be reached the last time, for an operator: the number's log says it
+    /// when it is left alone for a while.
+    fn trouble(&self) -> Option<Box<str>> {
+        None
+    }
 }

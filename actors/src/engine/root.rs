@@ -6,16 +6,15 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::broadcast::{BroadcastFamily, FanoutMessage};
-use crate::channel::{Failure, Origin};
+use crate::channel::Failure;
 use crate::domain::{BroadcastId, NumberId, WorkspaceId};
 use crate::number::news::News;
-use crate::number::{Claims, NumberFamily, Settle, Wiring};
+use crate::number::{Answers, Claims, NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
 use crate::supervise::{Family, Nursery, Residence};
 use crate::webhook::WebhookFamily;
 use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
-use crate::workspace::core::Settled;
 use crate::workspace::email::Mailer;
 use crate::workspace::messages::UnavailableReason;
 use crate::workspace::number_news::TellNews;
@@ -178,15 +177,17 @@ impl Family for WorkspaceFamily {
 struct SettleInWorkspace(std::sync::Weak<Shared>);
 
 impl Settle for SettleInWorkspace {
-    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>) {
+    fn settled(&self, workspace: &WorkspaceId, answers: Answers) {
         let Some(shared) = self.0.upgrade() else { return };
-        let answers = shared.broadcasts.settled(answers);
-        if answers.is_empty() {
+        let Answers { settled, noted_to } = answers;
+        shared.numbers.outcomes.count(&settled);
+        let settled = shared.broadcasts.settled(settled);
+        if settled.is_empty() {
             return;
         }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
-            // A workspace that has just died has its messages handed over again when it is back.
-            drop(actor.cast(WorkspaceMessage::Settled(answers)));
+            // A workspace that has just died gets them again when it asks for what it misses.
+            drop(actor.cast(WorkspaceMessage::Settled(Answers { settled, noted_to })));
         }
     }
 

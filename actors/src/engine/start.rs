@@ -65,6 +65,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let keys = options.master_keys.clone();
     let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys));
     let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
+    if !options.allow_moved_clock && !opened.clock_offset.is_zero() {
+        return Err(StartError::ClockMoved(opened.clock_offset));
+    }
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
@@ -90,6 +93,8 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         prices: options.prices,
         messages: options.messages,
         guard: Guard::new(options.guard),
+        otps: Default::default(),
+        template_syncs: Default::default(),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(Admission::new(
             admission.in_flight_per_workspace,

@@ -5,6 +5,7 @@
 
 mod access;
 mod admin;
+mod answers;
 mod broadcast_control;
 mod broadcast_pace;
 mod broadcasts;
@@ -21,6 +22,7 @@ mod model;
 mod numbers;
 mod opt_outs;
 mod pace;
+mod panics;
 mod passivation;
 mod snapshots;
 mod supervision;
@@ -35,8 +37,8 @@ use crate::domain::{Phone, RequestId, Timestamp};
 use crate::store::CrashingStore;
 use crate::workspace::messages::{SendOtp, UnavailableReason};
 use crate::{
-    Clock, CustomStore, Durability, Engine, EngineOptions, EventEntry, MasterKeys, Verification,
-    Workspace,
+    Clock, CloudApiOptions, CustomStore, Durability, Engine, EngineOptions, EventEntry, MasterKeys,
+    Verification, Workspace,
 };
 
 use super::Shared;
@@ -60,6 +62,11 @@ fn options(store: impl Store, now: Timestamp) -> EngineOptions {
     EngineOptions {
         durability: Durability::Custom(CustomStore(Arc::new(store))),
         clock: Clock::manual(now),
+        // Where nobody is.
+        cloud_api: CloudApiOptions {
+            base_url: "http://127.0.0.1:9".to_owned(),
+            ..CloudApiOptions::default()
+        },
         ..EngineOptions::in_memory(MasterKeys::single([7; 32]))
     }
 }

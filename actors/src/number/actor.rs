@@ -20,8 +20,9 @@ use super::pause::Pause;
 use super::providers::Connected;
 use super::recipients::Recipients;
 use super::staged::Staged;
+use super::unnoted::Unnoted;
 use super::window::Window;
-use super::{Granted, NumberSlot, Numbers};
+use super::{Answers, Granted, NumberSlot, Numbers};
 
 /// What a number's actor is told.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) enum NumberMessage {
     /// These were claimed: what it does not have may have been sent by a predecessor, or was
     /// answered for in vain.
     Doubt(Vec<Outbound>),
+    /// The workspace has durably noted the answers of this ticket.
+    Noted(u64),
     /// The workspace has durably noted claims.
     Granted(Granted),
     /// A message that took time has its outcome.
@@ -41,6 +44,8 @@ pub(crate) enum NumberMessage {
     Wake(u64),
     /// The provider has reported that the account cannot send.
     Fault(Failure),
+    /// What the number sends through may have changed.
+    Reconnected,
     /// The broadcast is held or over: what the channel does not have of it is handed back.
     Withdraw(BroadcastId),
     /// The number was disconnected: everything that is not with the channel fails.
@@ -52,13 +57,16 @@ pub(crate) enum NumberMessage {
 pub(crate) struct NumberActor {
     pub(super) number: crate::domain::NumberId,
     pub(super) slot: Arc<NumberSlot>,
-    pub(super) connected: Arc<Connected>,
+    pub(super) workspace: WorkspaceId,
     pub(super) clock: Clock,
     pub(super) numbers: Arc<Numbers>,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
+    /// What it sends through.
+    pub(super) connected: Arc<Connected>,
+    /// How often that has changed.
+    pub(super) era: u32,
     /// To be sent. Every one is a pending request of a workspace, and those are bounded.
     pub(super) lanes: Lanes,
     /// To be tried again from a moment on, by that and their place in the order.
@@ -69,9 +77,13 @@ pub(crate) struct State {
     pub(super) staged: Staged,
     /// Claims that the workspace is to be told the end of.
     pub(super) released: Vec<MessageId>,
+    /// Answers that the workspace has not noted.
+    unnoted: Unnoted,
     /// What the messages that are with the channel belong to, once for each message.
     pub(super) in_flight: Vec<Origin>,
     pub(super) breaker: Breaker,
+    /// Whether the log says that the channel fails.
+    pub(super) told_failing: bool,
     pub(super) pacer: Option<Pacer>,
     pub(super) window: Window,
     /// Throttles of this number alone.
@@ -98,6 +110,31 @@ pub(super) struct Wait {
 }
 
 impl State {
+    fn new(connected: Arc<Connected>) -> Self {
+        Self {
+            era: 0,
+            pacer: Pacer::new(connected.messages_per_second),
+            connected,
+            lanes: Lanes::default(),
+            delayed: BTreeMap::new(),
+            recipients: Recipients::default(),
+            staged: Staged::default(),
+            released: Vec::new(),
+            unnoted: Unnoted::default(),
+            in_flight: Vec::new(),
+            breaker: Breaker::default(),
+            told_failing: false,
+            window: Window::default(),
+            pause: Pause::default(),
+            expiry: None,
+            wait: Wait::default(),
+            answers: Vec::new(),
+            workspace: None,
+            draining: None,
+            closed: false,
+        }
+    }
+
     fn push(&mut self, message: Outbound) {
         self.expect_end(message.give_up_at);
         self.lanes.push(message);
@@ -113,26 +150,32 @@ impl State {
         self.in_flight.len() + self.staged.len()
     }
 
+    /// How many are not answered for.
+    pub(super) fn queue(&self) -> usize {
+        self.lanes.len() + self.delayed.len() + self.recipients.len() + self.under_way()
+    }
+
     /// What it has messages of.
     fn origins(&self) -> HashSet<Origin> {
         let waiting = self.lanes.iter().chain(self.delayed.values()).chain(self.recipients.iter());
         let waiting = waiting.chain(self.staged.iter()).map(|attempt| attempt.message.origin);
-        waiting.chain(self.in_flight.iter().copied()).collect()
+        let over = self.unnoted.origins();
+        waiting.chain(self.in_flight.iter().copied()).chain(over).collect()
     }
 }
 
 impl Actor for NumberActor {
     type Msg = NumberMessage;
     type State = State;
-    type Arguments = ();
+    /// What it sends through at first.
+    type Arguments = Arc<Connected>;
 
     async fn pre_start(
         &self,
         _myself: ActorRef<Self::Msg>,
-        (): (),
+        connected: Arc<Connected>,
     ) -> Result<State, ActorProcessingErr> {
-        let pacer = Pacer::new(self.connected.messages_per_second);
-        Ok(State { pacer, ..State::default() })
+        Ok(State::new(connected))
     }
 
     async fn handle(
@@ -149,14 +192,15 @@ impl Actor for NumberActor {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
                 missing.for_each(|message| state.push(message));
-                state.staged.ask_anew();
+                self.workspace_is_new(state);
             }
             NumberMessage::Doubt(messages) => {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
+                self.workspace_is_new(state);
                 missing.for_each(|message| self.answer(&message, Settled::Unknown, state));
-                state.staged.ask_anew();
             }
+            NumberMessage::Noted(ticket) => state.unnoted.noted(ticket),
             NumberMessage::Granted(granted) => state.granted(&granted),
             NumberMessage::Done(attempt, outcome) => self.done(*attempt, outcome, state),
             NumberMessage::Wake(generation) => {
@@ -165,6 +209,7 @@ impl Actor for NumberActor {
                 }
             }
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
+            NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
@@ -193,6 +238,21 @@ impl Actor for NumberActor {
 }
 
 impl NumberActor {
+    /// Takes up what the number sends through now, and tries it at once.
+    fn reconnected(&self, state: &mut State) {
+        // A number without it was disconnected, which it is told next.
+        let Some(connected) = self.numbers.connected(self.number) else { return };
+        if Arc::ptr_eq(&connected, &state.connected) {
+            return;
+        }
+        if connected.messages_per_second != state.connected.messages_per_second {
+            state.pacer = Pacer::new(connected.messages_per_second);
+        }
+        state.connected = connected;
+        state.era += 1;
+        state.breaker.try_at_once(self.clock.now());
+    }
+
     fn done(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
         let under_way = state.under_way();
         let of = attempt.message.origin;
@@ -210,6 +270,14 @@ impl NumberActor {
             }
         }
         self.concluded(attempt, outcome, state);
+    }
+
+    /// The workspace may have been rebuilt: it has forgotten what it was told and has not noted.
+    fn workspace_is_new(&self, state: &mut State) {
+        state.staged.ask_anew();
+        for (ticket, answers) in state.unnoted.all() {
+            self.give(answers, Some(ticket), &self.workspace);
+        }
     }
 
     /// The number is gone: what waits for it has nowhere to go, unless it is a broadcast's.
@@ -243,12 +311,20 @@ impl NumberActor {
     fn hand_back(&self, state: &mut State) {
         /// Most answers in one message, so that their events fit in a frame.
         const ANSWERS_MAX: usize = 1000;
-        if let (Some(wiring), Some(workspace)) = (self.numbers.wiring.get(), &state.workspace) {
+        if let Some(workspace) = &state.workspace {
             while !state.answers.is_empty() {
                 let rest = state.answers.split_off(state.answers.len().min(ANSWERS_MAX));
                 let answers = std::mem::replace(&mut state.answers, rest);
-                wiring.settle.settled(workspace, answers);
+                let ticket = state.unnoted.keep(&answers);
+                self.give(answers, ticket, workspace);
             }
+        }
+    }
+
+    fn give(&self, settled: Vec<(Origin, Settled)>, ticket: Option<u64>, workspace: &WorkspaceId) {
+        if let Some(wiring) = self.numbers.wiring.get() {
+            let noted_to = ticket.map(|ticket| (self.number, ticket));
+            wiring.settle.settled(workspace, Answers { settled, noted_to });
         }
     }
 }

@@ -59,6 +59,18 @@ impl Breaker {
         self.open_until
     }
 
+    /// Whether it is open because the channel cannot be reached.
+    pub(super) const fn is_failing(&self) -> bool {
+        self.open_until.is_some() && !self.stopped
+    }
+
+    /// What stood in the way may be gone: the next message is tried at once.
+    pub(super) fn try_at_once(&mut self, now: Timestamp) {
+        if self.open_until.is_some() {
+            *self = Self { open_until: Some(now), stopped: self.stopped, ..Self::default() };
+        }
+    }
+
     /// The channel answered, whatever it said; `trial` for the message that was tried. Gives whether
     /// the account can send again that could not.
     pub(super) fn answered(&mut self, trial: bool) -> bool {
@@ -152,6 +164,27 @@ mod tests {
             assert_eq!(breaker.open_until(), Some(at(now + wait)));
             now += wait;
         }
+    }
+
+    #[test]
+    fn it_can_be_tried_at_once_and_opens_for_as_long_as_at_first() {
+        let mut breaker = Breaker::default();
+        breaker.try_at_once(at(0));
+        assert_eq!(breaker.passage(at(0)), Passage::Open);
+        breaker.stop(at(0), false);
+        assert!(!breaker.is_failing());
+        breaker.begin_trial();
+        breaker.stop(at(60), true);
+        for now in [61, 62] {
+            breaker.try_at_once(at(now));
+            assert_eq!(breaker.passage(at(now)), Passage::Trial);
+            breaker.begin_trial();
+        }
+        assert!(!breaker.stop(at(63), true), "it is known");
+        assert_eq!(breaker.open_until(), Some(at(123)));
+        breaker.try_at_once(at(64));
+        breaker.begin_trial();
+        assert!(breaker.answered(true), "it sends again");
     }
 
     #[test]

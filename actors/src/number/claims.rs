@@ -92,7 +92,7 @@ impl NumberActor {
         }
         if let Some(wiring) = self.numbers.wiring.get() {
             let claims = Claims { number: self.number, released, asked };
-            wiring.settle.claims(&self.connected.workspace, claims);
+            wiring.settle.claims(&self.workspace, claims);
         }
     }
 }

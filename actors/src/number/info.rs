@@ -70,6 +70,30 @@ pub enum NewProvider {
     Custom,
 }
 
+/// What is to change of a number; what is `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct NumberChange {
+    /// Another bearer token of the provider's interface.
+    pub token: Option<Secret>,
+    /// Another secret that the provider signs callbacks with.
+    pub app_secret: Option<Secret>,
+    /// Another token that the provider shows when it verifies the callback's address.
+    pub verify_token: Option<Secret>,
+    /// Most messages in a second, 0 for no limit.
+    pub messages_per_second: Option<u32>,
+}
+
+/// Why a number was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NumberChangeError {
+    /// It has no provider, and so no secrets.
+    #[error("the number has no provider, and so no secrets")]
+    NoSecrets,
+    /// Those of its secrets that were not given cannot be read.
+    #[error("the secrets that the number has cannot be read; give all of them: {0}")]
+    SecretsUnreadable(String),
+}
+
 /// A number as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct NumberRecord {
@@ -104,12 +128,7 @@ impl NumberRecord {
             NewProvider::CloudApi(account, secrets) => {
                 info.kind = NumberKind::CloudApi;
                 info.account = Some(account);
-                let texts = SecretTexts {
-                    token: secrets.token.reveal().to_owned(),
-                    app_secret: secrets.app_secret.reveal().to_owned(),
-                    verify_token: secrets.verify_token.reveal().to_owned(),
-                };
-                sealed = Some(Sealed::seal(keys, id.as_bytes(), &records::encode(&texts)));
+                sealed = Some(seal(keys, id, &secrets));
             }
         }
         Self { info, secrets: sealed }
@@ -119,6 +138,37 @@ impl NumberRecord {
     pub(crate) fn resealed(&self, keys: &MasterKeys) -> Option<Self> {
         let secrets = self.secrets.as_ref()?.resealed(keys, self.info.id.as_bytes())?;
         Some(Self { info: self.info.clone(), secrets: Some(secrets) })
+    }
+
+    /// The record with changes.
+    pub(crate) fn changed(
+        mut self,
+        change: NumberChange,
+        keys: &MasterKeys,
+    ) -> Result<Self, NumberChangeError> {
+        self.info.messages_per_second =
+            change.messages_per_second.or(self.info.messages_per_second);
+        let secrets = match (change.token, change.app_secret, change.verify_token) {
+            (None, None, None) => return Ok(self),
+            _ if self.info.kind != NumberKind::CloudApi => {
+                return Err(NumberChangeError::NoSecrets);
+            }
+            (Some(token), Some(app_secret), Some(verify_token)) => {
+                CloudApiSecrets { token, app_secret, verify_token }
+            }
+            (token, app_secret, verify_token) => {
+                let unreadable =
+                    |error: OpenError| NumberChangeError::SecretsUnreadable(error.to_string());
+                let had = self.secrets(keys).map_err(unreadable)?;
+                CloudApiSecrets {
+                    token: token.unwrap_or(had.token),
+                    app_secret: app_secret.unwrap_or(had.app_secret),
+                    verify_token: verify_token.unwrap_or(had.verify_token),
+                }
+            }
+        };
+        self.secrets = Some(seal(keys, self.info.id, &secrets));
+        Ok(self)
     }
 
     /// The number's secrets.
@@ -132,6 +182,15 @@ impl NumberRecord {
             verify_token: Secret::new(texts.verify_token),
         })
     }
+}
+
+fn seal(keys: &MasterKeys, number: NumberId, secrets: &CloudApiSecrets) -> Sealed {
+    let texts = SecretTexts {
+        token: secrets.token.reveal().to_owned(),
+        app_secret: secrets.app_secret.reveal().to_owned(),
+        verify_token: secrets.verify_token.reveal().to_owned(),
+    };
+    Sealed::seal(keys, number.as_bytes(), &records::encode(&texts))
 }
 
 /// A number that the store has, and whose it is.

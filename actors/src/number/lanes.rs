@@ -18,13 +18,15 @@ pub(crate) struct Attempt {
     pub(super) trial: bool,
     /// Its workspace has durably noted that it is about to be handed over.
     pub(super) claimed: bool,
+    /// Which of the number's channels it was handed to last.
+    pub(super) era: u32,
     /// Runs while it is with a channel that takes its time.
     pub(super) watch: Option<Stopwatch>,
 }
 
 impl Attempt {
     fn new(message: Outbound, sequence: u64) -> Self {
-        Self { message, sequence, refusals: 0, trial: false, claimed: false, watch: None }
+        Self { message, sequence, refusals: 0, trial: false, claimed: false, era: 0, watch: None }
     }
 
     /// The message that must be claimed before it is handed over. A code may go out twice, since it
@@ -65,6 +67,10 @@ impl Lanes {
     /// The message that goes next.
     pub(super) fn pop(&mut self) -> Option<Attempt> {
         self.first.pop_front().or_else(|| self.bulk.pop_front())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.first.len() + self.bulk.len()
     }
 
     /// The lane that it is in.

@@ -3,7 +3,9 @@
 
 pub(crate) mod actor;
 mod breaker;
+mod caught;
 mod claims;
+pub(crate) mod figures;
 pub(crate) mod info;
 mod lanes;
 pub(crate) mod news;
@@ -13,11 +15,13 @@ pub(crate) mod providers;
 mod recipients;
 mod sending;
 mod staged;
+mod unnoted;
 mod window;
 mod withdraw;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -25,6 +29,7 @@ use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use std::sync::OnceLock;
 
+use crate::channel::cloud_api::ProviderId;
 use crate::channel::{Failure, Origin, Outbound};
 use crate::clock::Clock;
 use crate::domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
@@ -32,14 +37,15 @@ use crate::supervise::{Family, Residence};
 use crate::workspace::core::Settled;
 
 pub(crate) use actor::NumberMessage;
-use info::Stored;
+use figures::Outcomes;
+use info::{NumberKind, Stored};
 use news::News;
 use providers::{Connected, Providers};
 
 /// Takes a number's final answers.
 pub(crate) trait Settle: Send + Sync + 'static {
     /// The channel's final answers for messages of a workspace.
-    fn settled(&self, workspace: &WorkspaceId, answers: Vec<(Origin, Settled)>);
+    fn settled(&self, workspace: &WorkspaceId, answers: Answers);
 
     /// A number is about to hand over messages of a workspace, or has put some back.
     fn claims(&self, workspace: &WorkspaceId, claims: Claims);
@@ -55,6 +61,14 @@ pub(crate) trait Settle: Send + Sync + 'static {
 
     /// The number has lost its queue.
     fn queue_lost(&self, number: NumberId);
+}
+
+/// The channel's final answers for messages.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    pub(crate) settled: Vec<(Origin, Settled)>,
+    /// The number that is told when they are durably noted, and under which ticket.
+    pub(crate) noted_to: Option<(NumberId, u64)>,
 }
 
 /// What a number claims of its workspace's single messages: none is handed over before its claim
@@ -84,6 +98,8 @@ pub(crate) struct Numbers {
     connected: DashMap<NumberId, Arc<Connected>>,
     providers: Providers,
     clock: Clock,
+    /// What became of messages.
+    pub(crate) outcomes: Outcomes,
     /// The supervisor and the receiver of answers, set right after they exist.
     wiring: OnceLock<Wiring>,
 }
@@ -99,6 +115,8 @@ pub(crate) struct NumberSlot {
     residence: RwLock<Residence<NumberMessage>>,
     /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
     down_until_ms: AtomicU64,
+    /// Messages that are not answered for.
+    queue: AtomicUsize,
     /// What came while no actor ran; it is given to the next one.
     waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
@@ -110,6 +128,7 @@ impl Numbers {
             connected: DashMap::new(),
             providers,
             clock,
+            outcomes: Outcomes::default(),
             wiring: OnceLock::new(),
         }
     }
@@ -122,6 +141,28 @@ impl Numbers {
     /// What a number sends through, if it is connected.
     pub(crate) fn connected(&self, number: NumberId) -> Option<Arc<Connected>> {
         self.connected.get(&number).map(|connected| Arc::clone(&connected))
+    }
+
+    /// The secrets or the pace of a number have changed, durably: its actor takes them up.
+    pub(crate) fn reconnect(&self, stored: &Stored) {
+        self.connect(stored);
+        if let Residence::Live(actor) = &*self.slot(stored.1.info.id).residence.read() {
+            // One that has died has a successor, which is told when it runs.
+            drop(actor.cast(NumberMessage::Reconnected));
+        }
+    }
+
+    /// Numbers that the provider calls so, and whose they are.
+    pub(crate) fn called(&self, id: &ProviderId) -> Vec<(WorkspaceId, NumberId)> {
+        let all = self.connected.iter();
+        let called = all.filter(|it| it.phone_number_id.as_ref() == Some(id));
+        called.map(|it| (it.workspace.clone(), *it.key())).collect()
+    }
+
+    /// The workspaces that have a number of this kind.
+    pub(crate) fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
+        let all = self.connected.iter().filter(|it| it.kind == kind);
+        all.map(|it| it.workspace.clone()).collect()
     }
 
     /// Connects the supervisor and the receiver of answers; only the first call counts.
@@ -148,10 +189,19 @@ impl Numbers {
 
     /// Lets a number hand over what it has claimed.
     pub(crate) fn grant(&self, number: NumberId, granted: Granted) {
+        self.tell_live(number, NumberMessage::Granted(granted));
+    }
+
+    /// Tells a number that its answers are noted.
+    pub(crate) fn noted(&self, number: NumberId, ticket: u64) {
+        self.tell_live(number, NumberMessage::Noted(ticket));
+    }
+
+    /// Tells a number that runs. One that has died has left what it had to its successor.
+    fn tell_live(&self, number: NumberId, message: NumberMessage) {
         let Some(slot) = self.directory.get(&number).map(|slot| Arc::clone(&slot)) else { return };
         if let Residence::Live(actor) = &*slot.residence.read() {
-            // One that has died has left its messages to its successor.
-            drop(actor.cast(NumberMessage::Granted(granted)));
+            drop(actor.cast(message));
         }
     }
 
@@ -229,7 +279,8 @@ impl Numbers {
                 places.push((broadcast, index));
                 continue;
             }
-            wiring.settle.settled(&workspace, vec![(origin, settled.clone())]);
+            let settled = vec![(origin, settled.clone())];
+            wiring.settle.settled(&workspace, Answers { settled, noted_to: None });
         }
         self.withdrawn(places);
     }
@@ -262,6 +313,7 @@ impl Numbers {
             Arc::new(NumberSlot {
                 residence: RwLock::new(Residence::Idle),
                 down_until_ms: AtomicU64::new(0),
+                queue: AtomicUsize::new(0),
                 waiting: parking_lot::Mutex::default(),
             })
         };
@@ -299,11 +351,11 @@ impl Family for NumberFamily {
         let actor = actor::NumberActor {
             number: *number,
             slot: self.0.slot(*number),
-            connected,
+            workspace: connected.workspace.clone(),
             clock: self.0.clock.clone(),
             numbers: Arc::clone(&self.0),
         };
-        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, connected, supervisor).await?;
         Ok(actor)
     }
 
@@ -323,6 +375,8 @@ impl Family for NumberFamily {
                 // If it is gone already, its restart has everything handed over again.
                 drop(actor.cast(message));
             }
+            // That may have changed while it was on its way.
+            drop(actor.cast(NumberMessage::Reconnected));
         }
         *place = residence;
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
 
-use crate::channel::cloud_api::{CloudApi, CloudApiNumber, CloudApiOptions};
+use crate::channel::cloud_api::{CloudApi, CloudApiNumber, CloudApiOptions, ProviderId};
 use crate::channel::sandbox::{Sandbox, SandboxChannel};
 use crate::channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending};
 use crate::domain::WorkspaceId;
@@ -45,6 +45,9 @@ pub(crate) struct Connected {
     /// Whose it is.
     pub(crate) workspace: WorkspaceId,
     pub(crate) channel: Arc<dyn Channel>,
+    pub(crate) kind: NumberKind,
+    /// What the provider calls it, if it has one.
+    pub(super) phone_number_id: Option<ProviderId>,
     /// Its part of the Cloud API, if it is a number of that and can be used.
     pub(crate) cloud_api: Option<Arc<CloudApiNumber>>,
     /// Most messages in a second; 0 for no limit.
@@ -92,6 +95,8 @@ impl Providers {
         Connected {
             workspace: workspace.clone(),
             channel,
+            phone_number_id: info.account.as_ref().map(|it| it.phone_number_id.clone()),
+            kind: info.kind,
             cloud_api,
             messages_per_second: rate,
             app_pause: self.pause(app),

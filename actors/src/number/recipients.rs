@@ -94,6 +94,11 @@ impl Recipients {
         self.waiting.remove(&to).map(|wait| wait.held).unwrap_or_default()
     }
 
+    /// How many messages wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.values().map(|wait| wait.held.len()).sum()
+    }
+
     /// When the next wait ends.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.ends.first().map(|(until, _)| *until)

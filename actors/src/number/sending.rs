@@ -1,8 +1,6 @@
 //! What a number sends next, and what it makes of the channel's answers.
 
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ractor::ActorRef;
@@ -15,6 +13,7 @@ use crate::workspace::core::Settled;
 
 use super::actor::{NumberActor, NumberMessage, State};
 use super::breaker::Passage;
+use super::caught::Caught;
 use super::lanes::Attempt;
 use super::news::News;
 
@@ -53,6 +52,8 @@ impl NumberActor {
         }
         let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
         self.slot.down_until_ms.store(until_ms, Ordering::Release);
+        self.slot.queue.store(state.queue(), Ordering::Relaxed);
+        self.tell_failing(state);
         self.tell_claims(state);
         self.wait_for_next(myself, blocked_until, now, state);
     }
@@ -99,7 +100,7 @@ impl NumberActor {
 
     /// Until when a provider asked to be left alone.
     pub(super) fn paused(&self, now: Timestamp, state: &State) -> Option<Timestamp> {
-        let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &state.pause];
+        let pauses = [&*state.connected.app_pause, &*state.connected.account_pause, &state.pause];
         pauses.iter().filter_map(|pause| pause.until(now)).max()
     }
 
@@ -133,11 +134,10 @@ impl NumberActor {
         mut attempt: Attempt,
         state: &mut State,
     ) {
-        let mut sending = self.connected.channel.send(attempt.message.clone());
-        let mut context = Context::from_waker(Waker::noop());
-        match Pin::as_mut(&mut sending).poll(&mut context) {
-            Poll::Ready(outcome) => self.concluded(attempt, outcome, state),
-            Poll::Pending => {
+        attempt.era = state.era;
+        match Caught::call(state.connected.channel.as_ref(), attempt.message.clone()) {
+            Ok(outcome) => self.concluded(attempt, outcome, state),
+            Err(sending) => {
                 attempt.watch = Some(Stopwatch::start());
                 state.in_flight.push(attempt.message.origin);
                 let myself = myself.clone();
@@ -152,8 +152,13 @@ impl NumberActor {
 
     /// Takes what the channel said of a message.
     pub(super) fn concluded(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
-        let trial = std::mem::take(&mut attempt.trial);
+        // What an earlier channel of the number says decides nothing of this one.
+        let is_current = attempt.era == state.era;
+        let trial = std::mem::take(&mut attempt.trial) && is_current;
         match outcome {
+            Outcome::Failed(failure) if failure.class == FailureClass::Account && !is_current => {
+                self.put_back(attempt, state);
+            }
             Outcome::Failed(failure) if failure.class == FailureClass::Account => {
                 self.stopped(attempt, failure, trial, state);
             }
@@ -166,7 +171,7 @@ impl NumberActor {
                 self.conclude(&attempt, Settled::Unknown, state);
             }
             Outcome::Sent => {
-                let pauses = [&*self.connected.app_pause, &*self.connected.account_pause];
+                let pauses = [&*state.connected.app_pause, &*state.connected.account_pause];
                 pauses.into_iter().chain([&state.pause]).for_each(super::pause::Pause::taken);
                 self.answered(trial, state);
                 self.conclude(&attempt, Settled::Sent, state);
@@ -221,8 +226,8 @@ impl NumberActor {
                 state.expect_end(attempt.message.give_up_at);
                 return state.recipients.throttled(now, after, attempt);
             }
-            Throttle::App => &*self.connected.app_pause,
-            Throttle::Account => &*self.connected.account_pause,
+            Throttle::App => &*state.connected.app_pause,
+            Throttle::Account => &*state.connected.account_pause,
             Throttle::Number => &state.pause,
         };
         pause.throttled(now, after);
@@ -257,9 +262,24 @@ impl NumberActor {
         state.lanes.put_back(attempt);
     }
 
+    /// Logs when the channel begins to fail, and when it answers again.
+    fn tell_failing(&self, state: &mut State) {
+        let is_failing = state.breaker.is_failing();
+        match (std::mem::replace(&mut state.told_failing, is_failing), is_failing) {
+            (false, true) => {
+                let cause = state.connected.channel.trouble().unwrap_or_default();
+                tracing::warn!(number = %self.number, cause, "the number's channel fails; it is left alone for a while");
+            }
+            (true, false) => {
+                tracing::info!(number = %self.number, "the number's channel answers again");
+            }
+            _ => {}
+        }
+    }
+
     fn tell(&self, news: News) {
         if let Some(wiring) = self.numbers.wiring.get() {
-            wiring.settle.told(&self.connected.workspace, self.number, news);
+            wiring.settle.told(&self.workspace, self.number, news);
         }
     }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Failure, Origin, Outbound, TemplateName};
+use crate::channel::{Failure, Outbound, TemplateName};
 use crate::domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
 use crate::number::info::NumberRecord;
-use crate::number::{Claims, Granted};
+use crate::number::{Answers, Claims, Granted};
 use crate::random;
 use crate::store::writer::{CommitError, Group};
 
@@ -42,7 +42,7 @@ pub(crate) enum WorkspaceMessage {
     /// Carry out a command beside the hot path.
     Perform(Box<dyn Errand>),
     /// The number has final answers for messages.
-    Settled(Vec<(Origin, Settled)>),
+    Settled(Answers),
     /// The number is about to hand messages over, or has put some back.
     Claims(Claims),
     /// The writer has settled a group that this workspace had something in.
@@ -73,6 +73,8 @@ pub(crate) enum Configure {
     Credits(CreditsChange),
     /// Connects a number.
     Connect(Box<NumberRecord>),
+    /// Puts a changed number in the place of the one of its id.
+    Replace(Box<NumberRecord>),
     /// Disconnects a number.
     Disconnect(NumberId),
 }
@@ -137,7 +139,7 @@ impl Actor for WorkspaceActor {
                 | WorkspaceMessage::Redispatch
                 | WorkspaceMessage::Recovered(_) => {}
                 WorkspaceMessage::Settled(answers) => {
-                    state.unnoted.extend(answers);
+                    state.unnoted.push(answers);
                     return Ok(());
                 }
                 message => {
@@ -184,7 +186,7 @@ impl WorkspaceActor {
                 Held::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))
             }
             WorkspaceMessage::Settled(answers) => {
-                return state.settle(self.shared.store.as_ref(), answers);
+                return self.settle(answers, state);
             }
             WorkspaceMessage::Claims(claims) => return self.claim(claims, state),
             WorkspaceMessage::Committed(group, result) => {
@@ -193,8 +195,9 @@ impl WorkspaceActor {
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }
             WorkspaceMessage::Tick => {
-                let unnoted = std::mem::take(&mut state.unnoted);
-                state.settle(self.shared.store.as_ref(), unnoted)?;
+                for answers in std::mem::take(&mut state.unnoted) {
+                    self.settle(answers, state)?;
+                }
                 self.beat(myself, state)?;
                 self.passivate(myself, state);
                 return Ok(());
@@ -209,7 +212,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
         };
-        self.warn_of_suspicion(state);
+        self.note_figures(state);
         state.finish(Some(held))
     }
 
@@ -259,8 +262,13 @@ impl WorkspaceActor {
         self.read_unsent_messages(myself, state);
     }
 
-    /// Tells the operator of many codes to one country that nobody submits.
-    fn warn_of_suspicion(&self, state: &Loaded) {
+    /// Counts one-time passwords, and tells the operator of many to one country that nobody submits.
+    fn note_figures(&self, state: &Loaded) {
+        for (all, new) in self.shared.otps.iter().zip(state.effects.otps) {
+            if new > 0 {
+                all.fetch_add(u64::from(new), Ordering::Relaxed);
+            }
+        }
         if let Some(calling_code) = state.effects.suspected {
             self.shared.guard.suspicions.fetch_add(1, Ordering::Relaxed);
             let workspace = &self.slot.id;
@@ -287,6 +295,15 @@ impl WorkspaceActor {
                 drop(myself.send_after(REDISPATCH_WAIT, || WorkspaceMessage::Redispatch));
             }
         }));
+    }
+
+    /// Notes answers, and tells the number when that is durable.
+    fn settle(&self, answers: Answers, state: &mut Loaded) -> Result<(), StateLost> {
+        let Answers { settled, noted_to } = answers;
+        let numbers = &self.shared.numbers;
+        let held =
+            noted_to.map(|(number, ticket)| Held::Noted(Arc::clone(numbers), number, ticket));
+        state.settle(self.shared.store.as_ref(), settled, held)
     }
 
     /// Lets a number hand over what it claims, once that is durable.
@@ -320,7 +337,7 @@ impl WorkspaceActor {
         let (claimed, waiting) = messages.into_iter().partition(is_claimed);
         self.shared.numbers.recover(waiting);
         self.shared.numbers.doubt(claimed);
-        state.settle(self.shared.store.as_ref(), lost)
+        self.settle(Answers { settled: lost, noted_to: None }, state)
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.

@@ -9,6 +9,7 @@ use super::gate::Held;
 use super::loaded::{Loaded, StateLost};
 use super::messages::ChangeError;
 use super::slot::ReplyTo;
+use super::templates::find_template;
 use super::{WorkspaceSettings, records};
 
 /// A record to be written, or deleted without a value.
@@ -31,6 +32,7 @@ impl WorkspaceActor {
             Err(refusal) => return state.finish(Some(Held::Change(reply, Err(refusal)))),
         };
         state.core.number = state.numbers.first().map(|number| number.id);
+        state.core.needs_template = records::need_template(&state.numbers);
         state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
         let held = Held::Change(reply, Ok(Box::new(state.settings())));
         if let Some((key, value)) = change {
@@ -58,6 +60,9 @@ impl WorkspaceActor {
                 Some((records::profile_key(id), Some(records::encode(&state.profile))))
             }
             Configure::OtpTemplate(template) => {
+                let context = state.context(self.shared.store.as_ref());
+                let known = find_template(&context, &template.name, &template.language)?;
+                state.core.otp_template_status = known.map(|known| known.status);
                 state.core.otp_template = Arc::new(template.clone());
                 state.profile.otp_template = Some(template);
                 Some((records::profile_key(id), Some(records::encode(&state.profile))))
@@ -75,6 +80,13 @@ impl WorkspaceActor {
                 let record = records::encode(&number);
                 let key = records::number_key(id, number.info.id);
                 state.numbers.push(number.info);
+                Some((key, Some(record)))
+            }
+            Configure::Replace(number) => {
+                let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
+                let record = records::encode(&number);
+                let key = records::number_key(id, number.info.id);
+                *known.ok_or(ChangeError::NoSuchNumber)? = number.info;
                 Some((key, Some(record)))
             }
             Configure::Disconnect(number) => {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::channel::{Content, Failure, Origin, Outbound, TemplateName};
 use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
+use crate::domain::template::TemplateStatus;
 use crate::domain::{
     Destinations, Event, Limits, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent,
     RequestId, Timestamp, WorkspaceId,
@@ -21,6 +22,7 @@ use super::messages::{
     Unavailable, UnavailableReason, Verification, VerifyOtpError,
 };
 use super::otps::Otp;
+use super::templates::UseTemplateError;
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -72,6 +74,10 @@ pub(crate) struct Core {
     pub(super) keys: CodeKeys,
     /// The template that carries them.
     pub(super) otp_template: Arc<TemplateName>,
+    /// How that template stands; `None` where there is none of that name.
+    pub(super) otp_template_status: Option<TemplateStatus>,
+    /// Whether the number can send nothing without a template that its provider knows.
+    pub(super) needs_template: bool,
     /// How people opt out of messages, and in again.
     pub(super) opt_out: Arc<OptOutWords>,
 }
@@ -271,6 +277,11 @@ impl Core {
         let Rules { limits, prices, otps_max, .. } = self.rules;
         if self.number.is_none() {
             return Err(SendOtpError::NotConnected);
+        }
+        match self.otp_template_status {
+            None if self.needs_template => return Err(UseTemplateError::NoSuchTemplate.into()),
+            None | Some(TemplateStatus::Approved) => {}
+            Some(status) => return Err(UseTemplateError::NotApproved(status).into()),
         }
         if self.credits < prices.otp {
             let (needed, available) = (prices.otp, self.credits);

@@ -20,6 +20,8 @@ pub(crate) struct Effects {
     pub(super) credits: Option<u64>,
     /// A country calling code to which there are suspiciously many one-time passwords.
     pub(super) suspected: Option<u16>,
+    /// One-time passwords that are sent, and such that are verified.
+    pub(super) otps: [u32; 2],
     /// Nobody waits for them to be durable.
     pub(super) patient: bool,
     /// Messages for the number, once all of this is durable.
@@ -43,6 +45,7 @@ impl Effects {
         self.credits = None;
         self.changes.clear();
         self.suspected = None;
+        self.otps = [0; 2];
         self.patient = false;
         self.outbound.clear();
     }
@@ -52,6 +55,11 @@ impl Effects {
     }
 
     pub(super) fn tell(&mut self, at: Timestamp, event: PublicEvent) {
+        match event {
+            PublicEvent::OtpSent { .. } => self.otps[0] += 1,
+            PublicEvent::OtpVerified { .. } => self.otps[1] += 1,
+            _ => {}
+        }
         LogEntry { at, event }.encode_into(&mut self.log);
         self.log_count += 1;
     }

@@ -33,6 +33,8 @@ pub(super) enum Held {
     Settled(Waiter, MessageStatus),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
+    /// A number's answers of this ticket are noted.
+    Noted(Arc<Numbers>, NumberId, u64),
     /// A number may hand these over.
     Claimed(Arc<Numbers>, NumberId, Granted),
     /// Somebody waits for everything before this to be durable.
@@ -50,6 +52,7 @@ impl Held {
             Self::Answer(answer) => answer.release(),
             Self::Settled(waiter, status) => waiter.tell(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
+            Self::Noted(numbers, number, ticket) => numbers.noted(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
@@ -71,7 +74,11 @@ impl Held {
             Self::Change(reply, _) => reply.send(Err(why.into())),
             Self::Answer(answer) => answer.fail(why),
             // Dropping it tells that it did not come to be; the number goes on, and asks again.
-            Self::Barrier(_) | Self::Disconnect(..) | Self::Claimed(..) | Self::Settled(..) => {}
+            Self::Barrier(_)
+            | Self::Disconnect(..)
+            | Self::Noted(..)
+            | Self::Claimed(..)
+            | Self::Settled(..) => {}
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What contacts write to a number.
 //!
 //! The provider tells of a message more than once. [`Table::Received`] remembers each under
-//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it.
+//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it. The
+//! value names the window that the message opened.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -48,7 +49,7 @@ pub(super) fn take(
     let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
     received_first(context, &received)?;
     // Last, so that one that could not be taken is not known when it comes again.
-    context.put(Table::Received, key, Vec::new());
+    context.put(Table::Received, key, window::own_key(number, inbound.from));
     Ok(())
 }
 
@@ -106,21 +107,25 @@ impl Sweep {
         self.next = now.plus(Duration::from_secs(24 * 3600));
         let prefix = received_key(&context.core.id, None);
         let mut ended = Vec::new();
-        context.scan(Table::Received, &prefix, &mut |key, _| {
+        context.scan(Table::Received, &prefix, &mut |key, window| {
             let id = key[prefix.len()..].try_into().map(MessageId::from_bytes);
             let over = id.is_ok_and(|id| id.timestamp().plus(KEPT) <= now);
             if !over || ended.len() == SWEEP_MAX {
                 return ControlFlow::Break(());
             }
-            ended.push(key.to_vec());
+            ended.push((key.to_vec(), window.to_vec()));
             ControlFlow::Continue(())
         })?;
         let more = ended.len() == SWEEP_MAX;
         if more {
             self.next = now;
         }
-        for key in ended {
+        for (key, window) in ended {
             context.delete(Table::Received, key);
+            // Those that were received before windows were forgotten have none.
+            if !window.is_empty() {
+                window::forget(context, &window)?;
+            }
         }
         Ok(more)
     }

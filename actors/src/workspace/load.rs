@@ -14,6 +14,7 @@ use super::core::{Core, Rules};
 use super::hot::HotState;
 use super::records::{self, WorkspaceRecords};
 use super::slot::Slot;
+use super::templates;
 
 /// Why a workspace could not be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +68,7 @@ fn read(
         messages: shared.messages,
         guard: shared.guard.options,
     };
+    let otp_template = records.profile.otp_template();
     let core = Core {
         id: id.clone(),
         hot,
@@ -75,7 +77,10 @@ fn read(
         number: records.numbers.first().map(|number| number.id),
         destinations: records.profile.destinations.clone(),
         keys: shared.master_keys.code_keys(id),
-        otp_template: Arc::new(records.profile.otp_template()),
+        otp_template_status: templates::status(store, id, &otp_template)
+            .map_err(park_if_damaged)?,
+        otp_template: Arc::new(otp_template),
+        needs_template: records::need_template(&records.numbers),
         opt_out: Arc::clone(&shared.opt_out),
     };
     let log_next = next_log_sequence(store, id).map_err(park_if_damaged)?;

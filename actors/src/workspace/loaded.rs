@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::channel::Origin;
-use crate::number::NumberSlot;
 use crate::number::info::NumberInfo;
+use crate::number::{Answers, NumberSlot};
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
@@ -52,7 +52,7 @@ pub(crate) struct Loaded {
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
-    pub(super) unnoted: Vec<(Origin, Settled)>,
+    pub(super) unnoted: Vec<Answers>,
     /// The key of the balance's record.
     credits_key: Vec<u8>,
     /// Time has brought more than was seen to.
@@ -182,12 +182,13 @@ impl Loaded {
         Ok(group)
     }
 
-    /// Notes the number's answers, in parts, because a commit is bounded. Those that the records
+    /// Notes the number's answers, in parts, because a commit is bounded, and then lets `held` out. Those that the records
     /// cannot be read for now are noted later.
     pub(super) fn settle(
         &mut self,
         store: &dyn Store,
         answers: Vec<(Origin, Settled)>,
+        held: Option<Held>,
     ) -> Result<(), StateLost> {
         for (count, (origin, settled)) in answers.into_iter().enumerate() {
             if count % SETTLED_MAX == SETTLED_MAX - 1 || self.effects.log.len() > LOG_BYTES_MAX {
@@ -200,14 +201,15 @@ impl Loaded {
                 Origin::Message(id) => {
                     let mut context = self.context(store);
                     if message::settle(&mut context, id, &settled).is_err() {
-                        self.unnoted.push((origin, settled));
+                        let settled = vec![(origin, settled)];
+                        self.unnoted.push(Answers { settled, noted_to: None });
                     }
                 }
                 // The broadcast takes it.
                 Origin::Broadcast { .. } => {}
             }
         }
-        self.finish(None)
+        self.finish(held)
     }
 
     /// Ends messages whose life is long over and that no number has. Returns whether there may be

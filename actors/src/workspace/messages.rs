@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::domain::code::{CodeLength, Expiry};
 use crate::domain::{Phone, RequestId, Timestamp};
 
+use super::templates::UseTemplateError;
+
 /// Asks for a one-time password to be made and sent to a phone.
 #[derive(Debug, Clone, Copy)]
 pub struct SendOtp {
@@ -124,6 +126,9 @@ pub enum SendOtpError {
     /// The workspace has no messaging number.
     #[error("the workspace has no active messaging number")]
     NotConnected,
+    /// The template that carries one-time passwords cannot be used.
+    #[error("the template of one-time passwords cannot be used: {0}")]
+    Template(#[from] UseTemplateError),
     /// One-time passwords are not sent there, or not in this hour.
     #[error("one-time passwords are not sent to this destination")]
     DestinationBlocked,

@@ -37,7 +37,7 @@ mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;
-mod template_sync;
+pub(crate) mod template_sync;
 pub(crate) mod templates;
 mod unsent;
 pub(crate) mod view;

@@ -36,7 +36,9 @@ impl Workspace {
             self.perform(TakeInbound { number, inbound: some }).await?;
         }
         for template in templates {
-            self.perform(TakeTemplateUpdate(template)).await?;
+            if !self.perform(TakeTemplateUpdate(template)).await? {
+                self.sync_templates_soon();
+            }
         }
         Ok(())
     }
@@ -119,13 +121,14 @@ impl Command for TakeInbound {
     }
 }
 
+/// Answers whether the template is known.
 struct TakeTemplateUpdate(TemplateUpdate);
 
 impl Command for TakeTemplateUpdate {
-    type Answer = ();
+    type Answer = bool;
     type Error = Unavailable;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
         apply_template_update(context, &self.0)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::TemplateName;
 use crate::domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
-use crate::number::info::{NumberInfo, Stored};
+use crate::number::info::{NumberInfo, NumberKind, Stored};
 use crate::store::{Direction, Store, StoreError, Table};
 
 /// A workspace's name and settings.
@@ -74,6 +74,11 @@ pub(crate) fn credits_key(workspace: &WorkspaceId) -> Vec<u8> {
 /// The key of one of a workspace's numbers.
 pub(crate) fn number_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
     [key(workspace, NUMBER).as_slice(), number.as_bytes()].concat()
+}
+
+/// Whether the number that messages leave through, the oldest, takes no code without a template.
+pub(super) fn need_template(numbers: &[NumberInfo]) -> bool {
+    numbers.first().is_some_and(|number| number.kind == NumberKind::CloudApi)
 }
 
 /// A record's JSON.

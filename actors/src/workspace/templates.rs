@@ -171,21 +171,48 @@ pub(crate) fn use_template(
     Ok((template, content))
 }
 
-/// Takes what the channel says of a template. One that is not known, or a word that says nothing of
-/// its status, changes nothing.
+/// Takes what the channel says of a template, and says whether it is known. One that is not, or a word
+/// that says nothing of its status, changes nothing.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
 pub(crate) fn apply_template_update(
     context: &mut Context<'_>,
     update: &TemplateUpdate,
-) -> Result<(), Unavailable> {
-    let Some(status) = TemplateStatus::from_channel(&update.status) else { return Ok(()) };
+) -> Result<bool, Unavailable> {
     let TemplateName { name, language } = &update.template;
-    if let Some(template) = find_template(context, name, language)? {
+    let template = find_template(context, name, language)?;
+    let is_known = template.is_some();
+    if let (Some(template), Some(status)) = (template, TemplateStatus::from_channel(&update.status))
+    {
         set_status(context, template, status);
     }
-    Ok(())
+    Ok(is_known)
+}
+
+/// Writes a template; the one that carries one-time passwords is told to those who send them.
+fn save(context: &mut Context<'_>, template: &Template) {
+    let key = key(&context.core.id, &template.name, &template.language);
+    context.put_json(Table::Templates, key, template);
+    let of_codes = &context.core.otp_template;
+    if of_codes.name == template.name && of_codes.language == template.language {
+        context.core.otp_template_status = Some(template.status);
+    }
+}
+
+/// How a template stands, as it is in the store; `None` where there is none.
+pub(super) fn status(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    template: &TemplateName,
+) -> Result<Option<TemplateStatus>, StoreError> {
+    let TemplateName { name, language } = template;
+    let bytes = store.get(Table::Templates, &key(workspace, name, language))?;
+    let read = |bytes: Vec<u8>| {
+        let read = serde_json::from_slice::<Template>(&bytes);
+        read.map_err(|error| StoreError::Damaged(format!("template {name}: {error}")))
+    };
+    Ok(bytes.map(read).transpose()?.map(|template| template.status))
 }
 
 /// Gives a template another status, and tells of it if it is another.
@@ -195,8 +222,7 @@ fn set_status(context: &mut Context<'_>, template: Template, status: TemplateSta
     }
     let (now, previous) = (context.now(), template.status);
     let template = Template { status, updated_at: now, ..template };
-    let key = key(&context.core.id, &template.name, &template.language);
-    context.put_json(Table::Templates, key, &template);
+    save(context, &template);
     let data = json!({
         "name": template.name,
         "language": template.language,
@@ -231,8 +257,7 @@ pub(super) fn put_listed(
     }
     let updated_at = context.now();
     let template = Template { name, language, category, status: before, components, updated_at };
-    let key = key(&context.core.id, &template.name, &template.language);
-    context.put_json(Table::Templates, key, &template);
+    save(context, &template);
     set_status(context, template, status);
     Ok(())
 }
@@ -250,8 +275,7 @@ impl Command for CreateTemplate {
         }
         let updated_at = context.now();
         let template = Template { name, language, category, status, components, updated_at };
-        let key = key(&context.core.id, &template.name, &template.language);
-        context.put_json(Table::Templates, key, &template);
+        save(context, &template);
         Ok(template)
     }
 }

@@ -95,6 +95,8 @@ impl Bench {
             number: Some(NumberId::from_bytes([9; 16])),
             destinations: Destinations::default(),
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
+            otp_template_status: None,
+            needs_template: false,
             opt_out: Arc::default(),
         };
         Self {

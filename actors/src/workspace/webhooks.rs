@@ -59,6 +59,8 @@ pub struct WebhookChange {
     pub ordered: Option<bool>,
     /// Whether events are delivered as an array.
     pub batch: Option<bool>,
+    /// Whether an administrator asks: an owner whose endpoint is disabled is told.
+    pub by_administrator: bool,
 }
 
 impl Workspace {
@@ -271,9 +273,15 @@ impl Command for UpdateWebhook {
         let change = self.change;
         context.with_endpoint(self.id, |endpoint, now| {
             let settings = &mut endpoint.settings;
-            if change.enabled == Some(true) && !settings.enabled {
-                endpoint.enabled_at = now;
-                endpoint.disabled_reason = None;
+            match change.enabled {
+                Some(true) if !settings.enabled => {
+                    endpoint.enabled_at = now;
+                    endpoint.disabled_reason = None;
+                }
+                Some(false) if settings.enabled && change.by_administrator => {
+                    endpoint.disabled_reason = Some(DisabledReason::Administrator);
+                }
+                _ => {}
             }
             if change.url.as_ref().is_some_and(|url| *url != settings.url) {
                 // What the one before did is not held against it.

@@ -1,7 +1,8 @@
 //! The conversation window: for 24 hours after a contact has written to a number, the number may
 //! answer with free text.
 //!
-//! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ number ‖ phone`.
+//! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ number ‖ phone`. One that
+//! has passed is forgotten with the message that opened it.
 
 use std::time::Duration;
 
@@ -16,8 +17,21 @@ use super::view::unreadable;
 const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
 
 fn key(workspace: &WorkspaceId, number: NumberId, contact: Phone) -> Vec<u8> {
-    let contact = contact.as_u64().to_be_bytes();
-    [workspace.as_str().as_bytes(), &[0], number.as_bytes(), &contact].concat()
+    [workspace.as_str().as_bytes(), &[0], &own_key(number, contact)].concat()
+}
+
+/// What names a window within its workspace.
+pub(super) fn own_key(number: NumberId, contact: Phone) -> Vec<u8> {
+    [number.as_bytes(), &contact.as_u64().to_be_bytes()[..]].concat()
+}
+
+/// Forgets the window of this name, if it has passed.
+pub(super) fn forget(context: &mut Context<'_>, own_key: &[u8]) -> Result<(), Unavailable> {
+    let key = [context.core.id.as_str().as_bytes(), &[0], own_key].concat();
+    if last(context, &key)?.is_some_and(|last| last.plus(OPEN_FOR) <= context.now()) {
+        context.delete(Table::Windows, key);
+    }
+    Ok(())
 }
 
 /// When the contact last wrote to the number.

@@ -7,8 +7,10 @@ pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod numbers;
 pub(crate) mod templates;
+pub(crate) mod webhooks;
 pub(crate) mod workspaces;
 
+use postrider_actors::Workspace;
 use postrider_actors::domain::WorkspaceId;
 
 use super::auth::Administrator;
@@ -20,7 +22,7 @@ use super::route::Routes;
 const NAME_CHARS_MAX: usize = 100;
 
 pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
-    templates::routes(routes)
+    webhooks::routes(templates::routes(routes))
         .post("/admin/v1/workspaces", workspaces::create)
         .get("/admin/v1/workspaces", workspaces::list)
         .get("/admin/v1/workspaces/{workspace}", workspaces::read)
@@ -37,12 +39,19 @@ pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
         .get("/admin/v1/workspaces/{workspace}/destinations", destinations::read)
         .post("/admin/v1/workspaces/{workspace}/numbers", numbers::connect)
         .get("/admin/v1/workspaces/{workspace}/numbers", numbers::list)
+        .patch("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::update)
         .delete("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::disconnect)
 }
 
 /// The workspace that the path names; it may not exist.
 async fn workspace(call: &mut Call<()>) -> Result<WorkspaceId, ApiError> {
     call.path("workspace", "no such workspace").await
+}
+
+/// The workspace that the path names, which exists.
+async fn existing(call: &mut Call<()>) -> Result<Workspace, ApiError> {
+    let id = workspace(call).await?;
+    call.edge.engine.workspace(&id).ok_or_else(|| ApiError::not_found("no such workspace"))
 }
 
 /// A name for people.

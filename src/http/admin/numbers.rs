@@ -6,7 +6,8 @@ use std::fmt::Display;
 use axum::http::StatusCode;
 use postrider_actors::domain::NumberId;
 use postrider_actors::{
-    CloudApiAccount, CloudApiSecrets, NewNumber, NewProvider, NumberInfo, NumberKind, Secret,
+    CloudApiAccount, CloudApiSecrets, NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind,
+    Secret,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -61,6 +62,26 @@ pub(crate) struct NumberInput<'a> {
     verify_token: Option<Cow<'a, str>>,
 }
 
+/// What is to change of a number; what is left out stays. Without `Debug`, as it has secrets.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct NumberUpdate<'a> {
+    /// Another bearer token of the provider's interface.
+    #[serde(borrow)]
+    #[schema(format = Password, example = "EAAGm0PX4ZCpsBA")]
+    token: Option<Cow<'a, str>>,
+    /// Another secret that the provider signs callbacks with.
+    #[serde(borrow)]
+    #[schema(format = Password, example = "614fc3afc15eec90")]
+    app_secret: Option<Cow<'a, str>>,
+    /// Another token that the provider shows when it verifies the callback's address.
+    #[serde(borrow)]
+    #[schema(format = Password, example = "of-your-choice")]
+    verify_token: Option<Cow<'a, str>>,
+    /// Most messages in a second, 0 for no limit.
+    #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
+    messages_per_second: Option<Whole>,
+}
+
 /// A connected number.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NumberRow {
@@ -104,10 +125,22 @@ impl From<NumberInfo> for NumberRow {
     }
 }
 
+impl NumberUpdate<'_> {
+    fn check(&self) -> Result<NumberChange, ApiError> {
+        let secret = |field: &str, value: &Option<Cow<'_, str>>| {
+            value.as_deref().map(|value| secret(field, Some(value))).transpose()
+        };
+        Ok(NumberChange {
+            token: secret("token", &self.token)?,
+            app_secret: secret("app_secret", &self.app_secret)?,
+            verify_token: secret("verify_token", &self.verify_token)?,
+            messages_per_second: rate(self.messages_per_second)?,
+        })
+    }
+}
+
 impl NumberInput<'_> {
     fn check(&self) -> Result<NewNumber, ApiError> {
-        let rate = self.messages_per_second;
-        let rate = rate.map(|rate| rate.within("messages_per_second", 0, RATE_MAX)).transpose()?;
         let provider = match &*self.kind {
             "sandbox" => NewProvider::Sandbox,
             "cloud_api" => {
@@ -125,8 +158,12 @@ impl NumberInput<'_> {
             }
             _ => return Err(ApiError::field("kind", "must be `sandbox` or `cloud_api`")),
         };
-        Ok(NewNumber { provider, messages_per_second: rate })
+        Ok(NewNumber { provider, messages_per_second: rate(self.messages_per_second)? })
     }
+}
+
+fn rate(given: Option<Whole>) -> Result<Option<u32>, ApiError> {
+    given.map(|rate| rate.within("messages_per_second", 0, RATE_MAX)).transpose()
 }
 
 fn given<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, ApiError> {
@@ -170,6 +207,8 @@ pub(crate) struct NumbersAnswer {
     operation_id = "connectNumber",
     tag = "Administration",
     summary = "Connect a number",
+    description = "The templates of a `cloud_api` number are brought up to date in the background. A \
+        `phone_number_id` that is connected already, in whatever workspace, is refused with 409.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = NumberInput,
     responses((status = 201, description = "Connected", body = NumberRow))
@@ -200,6 +239,31 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
     let id = workspace(&mut call).await?;
     let all = call.edge.engine.admin().numbers(&id).await?;
     Ok(Reply::ok(&page.cut(all, NumberRow::from)))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/admin/v1/workspaces/{workspace}/numbers/{number_id}",
+    operation_id = "updateNumber",
+    tag = "Administration",
+    summary = "Give a number other secrets or another pace",
+    description = "For a token that has expired, or secrets that have leaked. They are in force when \
+        this is answered: callbacks are held against the new ones, and a number that has stopped is \
+        tried at once, whatever was changed. What it holds goes out in order. 409 when the secrets \
+        that are left out cannot be read, because the master key is another one: then give all.",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("number_id" = String, Path, description = "The number's id"),
+    ),
+    request_body = NumberUpdate,
+    responses((status = 200, description = "Changed", body = NumberRow))
+)]
+pub(crate) async fn update(mut call: Call<()>) -> Answer {
+    let change = call.json::<NumberUpdate<'_>>()?.check()?;
+    let id = workspace(&mut call).await?;
+    let number: NumberId = call.path("number_id", "no such number").await?;
+    let changed = call.edge.engine.admin().update_number(&id, number, change).await?;
+    Ok(Reply::ok(&NumberRow::from(changed)))
 }
 
 #[utoipa::path(

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
+use postrider_actors::NewTemplate;
 use postrider_actors::channel::TemplateName;
 use postrider_actors::domain::template;
-use postrider_actors::{NewTemplate, Workspace};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::workspace;
+use super::{existing, workspace};
 use crate::http::auth::Administrator;
 use crate::http::error::ApiError;
 use crate::http::list::Page;
@@ -75,12 +75,6 @@ pub(crate) struct OtpTemplateBody<'a> {
     #[serde(borrow)]
     #[schema(example = "en")]
     language: Cow<'a, str>,
-}
-
-/// The workspace that the path names.
-async fn existing(call: &mut Call<()>) -> Result<Workspace, ApiError> {
-    let id = workspace(call).await?;
-    call.edge.engine.workspace(&id).ok_or_else(|| ApiError::not_found("no such workspace"))
 }
 
 fn new_template(body: NewTemplateBody<'_>) -> Result<NewTemplate, ApiError> {

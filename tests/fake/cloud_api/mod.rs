@@ -108,6 +108,8 @@ struct State {
     by_opaque: HashMap<String, (u32, u64)>,
     again: Vec<Again>,
     templates: Vec<Value>,
+    /// Calls that listed templates.
+    template_calls: u32,
     callbacks: Option<Callbacks>,
     /// HTTP statuses that callbacks were answered with; 0 for none.
     callback_answers: Vec<u16>,
@@ -226,6 +228,11 @@ impl FakeCloudApi {
     /// The account's templates, in the form of [`template`].
     pub fn set_templates(&self, templates: Vec<Value>) {
         self.state(|state| state.templates = templates);
+    }
+
+    /// Calls that have asked for a page of templates.
+    pub fn template_calls(&self) -> u32 {
+        self.state(|state| state.template_calls)
     }
 
     /// Reports on messages that are taken from now on.

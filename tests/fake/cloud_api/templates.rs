@@ -18,7 +18,9 @@ pub(super) fn page(shared: &Shared, query: &str) -> Answer {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse::<usize>().ok())
     };
-    let all = &shared.state.lock().unwrap().templates;
+    let state = &mut *shared.state.lock().unwrap();
+    state.template_calls += 1;
+    let all = &state.templates;
     // Small pages, so that few templates need several.
     let limit = parameter("limit").unwrap_or(25).clamp(1, 3);
     let from = parameter("after").unwrap_or(0).min(all.len());

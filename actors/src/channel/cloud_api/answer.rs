@@ -84,6 +84,16 @@ pub(super) fn outcome(answer: &Answer) -> Outcome {
     }
 }
 
+/// Why a message was not taken, for an operator.
+pub(super) fn explanation(answer: &Answer) -> Box<str> {
+    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+    let said = error.map(|error| (error.code, error.explanation()));
+    match said {
+        Some((Some(code), said)) => format!("error {code}: {said}").into(),
+        _ => format!("HTTP status {}", answer.status).into(),
+    }
+}
+
 /// The refusal that an error of a callback or of another call tells. What would be tried again if
 /// it had been an answer is over here.
 pub(super) fn failure(error: &ErrorBody) -> Failure {

@@ -42,11 +42,11 @@ pub(super) struct Answer {
 }
 
 /// No whole answer came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
     /// The request's body was not handed to a connection: the provider surely did nothing.
-    #[error("the provider cannot be reached")]
-    NotWritten,
+    #[error("the provider cannot be reached: {0}")]
+    NotWritten(Box<str>),
     /// It was, so the provider may have done what was asked.
     #[error("the provider's answer was lost")]
     Lost,
@@ -123,19 +123,29 @@ impl Http {
         headers.insert(header::AUTHORIZATION, authorization);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let answered = async {
-            let response = self.client.request(request).await.ok()?;
+            let response = self.client.request(request).await.map_err(|error| cause(&error))?;
             let (parts, body) = response.into_parts();
-            let body = read(body, answer_bytes_max).await?;
+            let body = read(body, answer_bytes_max).await.ok_or("the answer is not whole")?;
             let retry_after = retry_after(&parts.headers);
-            Some(Answer { status: parts.status.as_u16(), retry_after, body })
+            Ok::<_, Box<str>>(Answer { status: parts.status.as_u16(), retry_after, body })
         };
         // The time counts from here to the last byte of the answer.
         match tokio::time::timeout(self.timeout, answered).await {
-            Ok(Some(answer)) => Ok(answer),
+            Ok(Ok(answer)) => Ok(answer),
             _ if taken.load(Ordering::Acquire) => Err(NoAnswer::Lost),
-            _ => Err(NoAnswer::NotWritten),
+            Ok(Err(cause)) => Err(NoAnswer::NotWritten(cause)),
+            Err(_) => Err(NoAnswer::NotWritten("no connection in time".into())),
         }
     }
+}
+
+/// The innermost cause says most: "connection refused" rather than "client error".
+fn cause(error: &dyn std::error::Error) -> Box<str> {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string().into()
 }
 
 /// Reads a body of at most `max` bytes; what is longer is cut there.
@@ -246,7 +256,8 @@ mod tests {
         for scheme in ["http", "https"] {
             let uri: Uri = format!("{scheme}://{address}/").parse().unwrap();
             let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
-            assert_eq!(answered.err(), Some(NoAnswer::NotWritten));
+            let Err(NoAnswer::NotWritten(cause)) = answered else { panic!("{answered:?}") };
+            assert!(cause.contains("refused"), "{cause}");
         }
     }
 
@@ -255,7 +266,7 @@ mod tests {
         let uri = answering(b"no TLS here").await.to_string().replace("http:", "https:");
         let http = http(Duration::from_secs(20));
         let answered = http.post(uri.parse().unwrap(), TOKEN, b"{}".to_vec(), 100).await;
-        assert_eq!(answered.err(), Some(NoAnswer::NotWritten));
+        assert!(matches!(answered, Err(NoAnswer::NotWritten(_))), "{answered:?}");
     }
 
     #[tokio::test(start_paused = true)]

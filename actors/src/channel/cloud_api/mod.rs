@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{HeaderValue, Uri};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -134,6 +135,7 @@ impl CloudApi {
             account_id: account.account_id.clone(),
             authorization,
             secrets,
+            trouble: Arc::default(),
         })
     }
 }
@@ -149,6 +151,8 @@ pub(crate) struct CloudApiNumber {
     account_id: ProviderId,
     authorization: HeaderValue,
     secrets: CloudApiSecrets,
+    /// Why a message was not taken, the last time that one was not.
+    trouble: Arc<Mutex<Option<Box<str>>>>,
 }
 
 impl CloudApiNumber {
@@ -171,13 +175,27 @@ impl Channel for CloudApiNumber {
     fn send(&self, message: Outbound) -> Sending {
         let (http, uri) = (Arc::clone(&self.http), self.messages.clone());
         let (authorization, body) = (self.authorization.clone(), body::of(&message));
+        let trouble = Arc::clone(&self.trouble);
         Box::pin(async move {
             match http.post(uri, authorization, body, ANSWER_BYTES_MAX).await {
-                Ok(answer) => answer::outcome(&answer),
-                Err(NoAnswer::NotWritten) => Outcome::Retry { after: None },
+                Ok(answer) => {
+                    let outcome = answer::outcome(&answer);
+                    if matches!(outcome, Outcome::Retry { .. }) {
+                        *trouble.lock() = Some(answer::explanation(&answer));
+                    }
+                    outcome
+                }
+                Err(NoAnswer::NotWritten(cause)) => {
+                    *trouble.lock() = Some(cause);
+                    Outcome::Retry { after: None }
+                }
                 Err(NoAnswer::Lost) => Outcome::Unknown,
             }
         })
+    }
+
+    fn trouble(&self) -> Option<Box<str>> {
+        self.trouble.lock().clone()
     }
 }
 

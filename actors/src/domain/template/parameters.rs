@@ -1,6 +1,8 @@
 //! Whether the parameters of a message fit its template, before anything is sent.
 
-use serde_json::{Map, Value, json};
+mod kept;
+
+use serde_json::{Value, json};
 
 use super::Misfit;
 use super::places::{self, Places};
@@ -265,13 +267,13 @@ impl Slot<'_> {
                 if self.kind == SlotKind::Body =>
             {
                 let at = format!("/{kind}/fallback_value");
-                let path = format!("{path}.{kind}.fallback_value");
-                check_text(given.pointer(&at), *chars_max, path)?;
-                return Ok(with_type(object, &kind));
+                let text_path = format!("{path}.{kind}.fallback_value");
+                check_text(given.pointer(&at), *chars_max, text_path)?;
+                return kept::parameter(object, &kind, path);
             }
             (Takes::Media(media), kind) if *media == kind => {
                 check_media(given, kind, path)?;
-                return Ok(with_type(object, kind));
+                return kept::parameter(object, kind, path);
             }
             (Takes::Button { kind: wanted, chars_max, .. }, kind) if *wanted == kind => {
                 (*wanted, *chars_max)
@@ -282,7 +284,7 @@ impl Slot<'_> {
             }
         };
         check_text(given.get(field), chars_max, format!("{path}.{field}"))?;
-        Ok(with_type(object, &kind))
+        kept::parameter(object, &kind, path)
     }
 
     /// The slot's component in the channel's form.
@@ -308,12 +310,6 @@ impl Takes<'_> {
             (Self::Button { kind, .. }, _) => kind,
         }
     }
-}
-
-fn with_type(object: &Map<String, Value>, kind: &str) -> Value {
-    let mut object = object.clone();
-    object.insert("type".to_owned(), kind.into());
-    Value::Object(object)
 }
 
 fn check_text(value: Option<&Value>, chars_max: usize, path: String) -> Result<(), Misfit> {

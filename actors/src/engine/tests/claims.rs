@@ -19,9 +19,9 @@ use super::*;
 
 /// A channel that notes what it is handed, and then answers what is scripted, or never.
 #[derive(Default)]
-struct Script {
-    handed: Mutex<Vec<MessageId>>,
-    answers: Mutex<VecDeque<Outcome>>,
+pub(super) struct Script {
+    pub(super) handed: Mutex<Vec<MessageId>>,
+    pub(super) answers: Mutex<VecDeque<Outcome>>,
     is_mute: Mutex<bool>,
 }
 
@@ -38,14 +38,14 @@ impl Channel for Scripted {
     }
 }
 
-struct Rig {
-    engine: Engine,
-    acme: Workspace,
-    script: Arc<Script>,
+pub(super) struct Rig {
+    pub(super) engine: Engine,
+    pub(super) acme: Workspace,
+    pub(super) script: Arc<Script>,
 }
 
 impl Rig {
-    async fn start(store: impl Store, script: Arc<Script>, now: Timestamp) -> Self {
+    pub(super) async fn start(store: impl Store, script: Arc<Script>, now: Timestamp) -> Self {
         let options = EngineOptions {
             channel: Some(CustomChannel(Arc::new(Scripted(Arc::clone(&script))))),
             ..options(store, now)
@@ -72,7 +72,7 @@ impl Rig {
         (Self::start(store.clone(), self.script, now).await, store)
     }
 
-    async fn send(&self, number: u32) -> MessageId {
+    pub(super) async fn send(&self, number: u32) -> MessageId {
         send_message(&self.acme, phone(number)).await.unwrap().message_id
     }
 
@@ -80,7 +80,7 @@ impl Rig {
         self.acme.message(message).await.unwrap().unwrap()
     }
 
-    async fn becomes(&self, message: MessageId, status: MessageStatus) {
+    pub(super) async fn becomes(&self, message: MessageId, status: MessageStatus) {
         // While the store fails nothing can be read.
         let is = async || {
             let state = self.acme.message(message).await;
@@ -94,11 +94,11 @@ impl Rig {
     }
 
     /// How often each was handed over.
-    fn count(&self, message: MessageId) -> usize {
+    pub(super) fn count(&self, message: MessageId) -> usize {
         self.script.handed.lock().iter().filter(|handed| **handed == message).count()
     }
 
-    async fn settle(&self) {
+    pub(super) async fn settle(&self) {
         for _ in 0..30 {
             tokio::task::yield_now().await;
         }
@@ -106,7 +106,7 @@ impl Rig {
         self.engine.beat().await;
     }
 
-    async fn credits(&self) -> u64 {
+    pub(super) async fn credits(&self) -> u64 {
         credits(&self.engine, "acme").await
     }
 

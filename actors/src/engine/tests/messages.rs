@@ -6,6 +6,7 @@ use crate::channel::callback::{Callback, Inbound, Progress, StatusUpdate, Templa
 use crate::channel::{Failure, Origin, TemplateName};
 use crate::domain::template::{TemplateCategory, TemplateStatus};
 use crate::domain::{MessageId, NumberId};
+use crate::store::Table;
 use crate::workspace::{NewTemplate, Template};
 use crate::{
     Delivery, MessageContent, MessageState, MessageStatus, ScriptedOutcome, SendMessage,
@@ -154,6 +155,11 @@ async fn a_report_settles_a_message_that_was_not_answered_for_before_a_crash() {
     // The channel took the first one, and the crash came before its answer did.
     acme.receive(number, reports(reported, [Progress::Sent])).await.unwrap();
     assert_eq!(read(&acme, reported).await.status, MessageStatus::Sent);
+    // The other one was surely not taken, and that is durable.
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        engine.beat().await;
+    }
     drop((acme, engine));
     let engine = super::engine(&store, START).await;
     let acme = engine.workspace(&id("acme")).unwrap();
@@ -210,7 +216,9 @@ async fn a_repeated_inbound_message_changes_nothing() {
     assert_eq!(count(&acme).await, 1);
     engine.pass(7 * DAY).await;
     drop((acme, engine));
-    let engine = super::engine(&store, START.plus(7 * DAY)).await;
+    // What its clock was ahead is kept.
+    let engine = super::engine(&store, START).await;
+    assert_eq!(engine.clock().now(), START.plus(7 * DAY));
     let acme = engine.workspace(&id("acme")).unwrap();
     acme.receive(number, again).await.unwrap();
     assert_eq!(count(&acme).await, 1, "a week and a crash later");
@@ -218,15 +226,27 @@ async fn a_repeated_inbound_message_changes_nothing() {
     assert_eq!(count(&acme).await, 2);
     // Who holds something stays in memory, and sees to time's work.
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
-    engine.pass(2 * DAY).await;
-    let mut left = 0;
-    let (table, forward) = (crate::store::Table::Received, crate::store::Direction::Forward);
+    // The window of the one who has written lately outlives that it is forgotten what opened it first.
+    acme.receive(number, wrote(phone(2), "old", START)).await.unwrap();
+    engine.pass(DAY / 2).await;
+    acme.receive(number, wrote(phone(2), "new", START.plus(DAY * 15 / 2))).await.unwrap();
+    assert_eq!((count_of(&store, Table::Received), count_of(&store, Table::Windows)), (4, 2));
+    acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
+    engine.pass(DAY / 2).await;
+    assert_eq!((count_of(&store, Table::Received), count_of(&store, Table::Windows)), (1, 1));
+    acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
+    engine.pass(9 * DAY).await;
+    assert_eq!((count_of(&store, Table::Received), count_of(&store, Table::Windows)), (0, 0));
+}
+
+fn count_of(store: &CrashingStore, table: Table) -> usize {
+    let mut count = 0;
     let mut visit = |_: &[u8], _: &[u8]| {
-        left += 1;
+        count += 1;
         std::ops::ControlFlow::Continue(())
     };
-    store.scan(table, b"", None, forward, &mut visit).unwrap();
-    assert_eq!(left, 0, "they are forgotten in the end");
+    store.scan(table, b"", None, crate::store::Direction::Forward, &mut visit).unwrap();
+    count
 }
 
 #[tokio::test(start_paused = true)]

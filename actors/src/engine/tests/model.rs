@@ -174,6 +174,7 @@ impl Model {
                 assert!(self.limits.iter().any(|(_, all)| *all > 0 && sends >= *all as usize));
             }
             SendOtpError::NotConnected => panic!("a number was acknowledged"),
+            SendOtpError::Template(_) => panic!("no template is needed"),
             SendOtpError::DestinationBlocked => panic!("every destination is allowed"),
             SendOtpError::InsufficientCredits { available, .. } => assert_eq!(*available, 0),
             SendOtpError::Unavailable(_) => self.sent(now, phone, false),

@@ -69,6 +69,8 @@ impl Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiting: HashMap<MessageId, Waiter>,
+    /// Their messages, by the record of the answer that is kept for them.
+    by_record: HashMap<Vec<u8>, MessageId>,
     /// Those whose answer is there and not durable yet.
     answered: Vec<(Waiter, MessageStatus)>,
 }
@@ -76,21 +78,26 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Somebody waits for this message, which was just accepted.
     pub(super) fn add(&mut self, id: MessageId, waiter: Waiter) {
+        if let Some(record) = &waiter.kept_under {
+            self.by_record.insert(record.clone(), id);
+        }
         self.waiting.insert(id, waiter);
     }
 
     /// Whether somebody waits for the answer that is kept in this record.
     pub(in crate::workspace) fn wait_for(&self, record: &[u8]) -> bool {
-        let is_it = |waiter: &Waiter| {
-            let waits = !waiter.decided.load(Ordering::Acquire) && !waiter.sender.is_closed();
-            waits && waiter.kept_under.as_deref() == Some(record)
-        };
-        self.waiting.values().any(is_it)
+        let waiter = self.by_record.get(record).and_then(|id| self.waiting.get(id));
+        waiter.is_some_and(|waiter| {
+            !waiter.decided.load(Ordering::Acquire) && !waiter.sender.is_closed()
+        })
     }
 
     /// Takes out who waits for this message, which is settled.
     pub(super) fn take(&mut self, id: MessageId) -> Option<Waiter> {
         let waiter = self.waiting.remove(&id)?;
+        if let Some(record) = &waiter.kept_under {
+            self.by_record.remove(record);
+        }
         // Who has gone away has given up too: the answer that is kept for them stays as it is.
         let gone = waiter.sender.is_closed() || waiter.has_given_up();
         (!gone).then_some(waiter)

@@ -1,6 +1,8 @@
 use super::*;
 use crate::domain::code::{CodeLength, Expiry};
+use crate::domain::template::TemplateStatus;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::templates::UseTemplateError;
 
 fn phone_limit(wait: Duration) -> Result<OtpSent, SendOtpError> {
     Err(SendOtpError::PhoneLimit { retry_after: wait })
@@ -172,4 +174,23 @@ fn credits_are_set_and_added_within_bounds() {
     let too_many = bench.core.change_credits(CreditsChange::Add(u64::MAX), &mut effects);
     assert_eq!(too_many, Err(ChangeError::TooManyCredits));
     assert_eq!(bench.core.credits, 1005);
+}
+
+#[test]
+fn the_template_of_codes_must_be_approved_and_known_where_it_is_needed() {
+    use TemplateStatus::{Approved, Paused};
+    let mut bench = Bench::new();
+    let refused = |error: UseTemplateError| Err(SendOtpError::Template(error));
+    for (status, needed, expected) in [
+        (None, false, Ok(())),
+        (None, true, refused(UseTemplateError::NoSuchTemplate)),
+        (Some(Paused), false, refused(UseTemplateError::NotApproved(Paused))),
+        (Some(Paused), true, refused(UseTemplateError::NotApproved(Paused))),
+        (Some(Approved), true, Ok(())),
+    ] {
+        bench.core.otp_template_status = status;
+        bench.core.needs_template = needed;
+        assert_eq!(bench.send(phone(1)).map(drop), expected, "{status:?} {needed}");
+    }
+    assert_eq!(bench.core.credits, 1000 - 2, "a refusal costs nothing");
 }

@@ -1,0 +1,138 @@
+//! What of a parameter goes to the channel: the fields that it knows, none larger than of use. It
+//! refuses what it does not know, after the message was paid for.
+
+use serde_json::{Map, Value};
+
+use super::Misfit;
+
+/// Most characters of a link, a caption and the like.
+const TEXT_CHARS_MAX: usize = 2048;
+
+/// The fields of the parameters that are objects.
+const FIELDS: [(&str, &[&str]); 6] = [
+    ("currency", &["fallback_value", "code", "amount_1000"]),
+    (
+        "date_time",
+        &[
+            "fallback_value",
+            "day_of_week",
+            "year",
+            "month",
+            "day_of_month",
+            "hour",
+            "minute",
+            "calendar",
+        ],
+    ),
+    ("image", &["link", "id"]),
+    ("video", &["link", "id"]),
+    ("document", &["link", "id", "filename"]),
+    ("location", &["latitude", "longitude", "name", "address"]),
+];
+
+/// The parameter with what is known of it; `kind` is its type. What is not known is left out, as in
+/// every body.
+pub(super) fn parameter(
+    given: &Map<String, Value>,
+    kind: &str,
+    path: &str,
+) -> Result<Value, Misfit> {
+    let mut kept = Map::new();
+    kept.insert("type".to_owned(), kind.into());
+    keep(given, "parameter_name", path, &mut kept)?;
+    match FIELDS.iter().find(|(of, _)| *of == kind) {
+        None => {
+            // Its length was checked by what the template takes.
+            let text = given.get(kind).filter(|text| text.is_string());
+            kept.extend(text.map(|text| (kind.to_owned(), text.clone())));
+        }
+        Some((_, fields)) => {
+            let mut inner = Map::new();
+            if let Some(object) = given.get(kind).and_then(Value::as_object) {
+                let path = format!("{path}.{kind}");
+                fields.iter().try_for_each(|name| keep(object, name, &path, &mut inner))?;
+            }
+            kept.insert(kind.to_owned(), Value::Object(inner));
+        }
+    }
+    Ok(Value::Object(kept))
+}
+
+/// Takes over a field, if it is there.
+fn keep(
+    from: &Map<String, Value>,
+    name: &str,
+    path: &str,
+    to: &mut Map<String, Value>,
+) -> Result<(), Misfit> {
+    let fits = match from.get(name) {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::String(text)) => text.chars().count() <= TEXT_CHARS_MAX,
+        Some(Value::Number(_)) => true,
+        Some(_) => false,
+    };
+    if !fits {
+        let rule = format!("must be a text of at most {TEXT_CHARS_MAX} characters, or a number");
+        return Err(Misfit::new(format!("{path}.{name}"), rule));
+    }
+    to.extend(from.get(name).map(|value| (name.to_owned(), value.clone())));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let junk = json!({"deep": [1, [2]]});
+        let table = [
+            (
+                json!({"type": "TEXT", "text": "a", "junk": junk}),
+                json!({"type": "text", "text": "a"}),
+            ),
+            (
+                json!({"text": "a", "parameter_name": "who", "currency": {}}),
+                json!({"type": "text", "text": "a", "parameter_name": "who"}),
+            ),
+            (
+                json!({"currency": {"fallback_value": "$5", "code": "USD", "amount_1000": 5000, "x": junk}}),
+                json!({"type": "currency", "currency": {"fallback_value": "$5", "code": "USD", "amount_1000": 5000}}),
+            ),
+            (
+                json!({"document": {"link": "https://x", "id": null, "filename": "a.pdf", "x": 1}}),
+                json!({"type": "document", "document": {"link": "https://x", "filename": "a.pdf"}}),
+            ),
+            (
+                json!({"coupon_code": "5OFF", "text": "a"}),
+                json!({"type": "coupon_code", "coupon_code": "5OFF"}),
+            ),
+        ];
+        for (given, kept) in table {
+            let kind = kept["type"].as_str().unwrap();
+            let read = parameter(given.as_object().unwrap(), kind, "p").unwrap();
+            assert_eq!(read, kept);
+            assert_eq!(parameter(read.as_object().unwrap(), kind, "p").unwrap(), kept);
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_named() {
+        let long = "x".repeat(TEXT_CHARS_MAX + 1);
+        for (given, kind, field) in [
+            (json!({"image": {"link": long}}), "image", "p.image.link"),
+            (json!({"image": {"link": {"a": 1}}}), "image", "p.image.link"),
+            (
+                json!({"location": {"latitude": [1], "longitude": 2}}),
+                "location",
+                "p.location.latitude",
+            ),
+            (json!({"text": "a", "parameter_name": long}), "text", "p.parameter_name"),
+        ] {
+            let misfit = parameter(given.as_object().unwrap(), kind, "p").unwrap_err();
+            assert!(misfit.to_string().contains(&format!("`{field}`")), "{misfit}");
+        }
+    }
+}

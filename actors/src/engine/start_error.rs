@@ -1,0 +1,47 @@
+//! Why an engine does not start.
+
+use std::time::Duration;
+
+use crate::store::StoreError;
+
+/// Why an engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another process uses the data directory.
+    #[error("the data directory is in use by another process")]
+    Locked,
+    /// The store cannot be opened or read.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The data directory cannot be used.
+    #[error("the data directory cannot be used: {0}")]
+    Directory(String),
+    /// The data was written under another master key of this version: with this one right codes
+    /// would be called wrong, and stored secrets could not be read.
+    #[error("master key version {version} is not the one that the data was written under")]
+    MasterKeyWrong {
+        /// Which.
+        version: u8,
+    },
+    /// The newest master key that the data was written under was not given.
+    #[error("master key version {version}, that the data was written under, was not given")]
+    MasterKeyMissing {
+        /// Which.
+        version: u8,
+    },
+    /// Engine time was moved ahead by so much, and that is not allowed.
+    #[error("its time was moved ahead by {0:?}")]
+    ClockMoved(Duration),
+    /// An actor did not start.
+    #[error("an actor did not start: {0}")]
+    Actor(String),
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Locked => Self::Locked,
+            error => Self::Store(error),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The channel's answers when their workspace is rebuilt before they are noted.
+
+use crate::channel::{Failure, Outcome};
+use crate::store::Outcome as CommitOutcome;
+use crate::{Delivery, MessageStatus};
+
+use super::claims::Rig;
+use super::*;
+
+fn refused() -> Outcome {
+    Outcome::Failed(Failure::permanent(Some(7)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_commit_failed_is_given_again() {
+    for commit in [CommitOutcome::Lost, CommitOutcome::Kept, CommitOutcome::Unsynced] {
+        for (answer, status, credits) in
+            [(Outcome::Sent, MessageStatus::Sent, 99), (refused(), MessageStatus::Failed, 100)]
+        {
+            let store = CrashingStore::new();
+            let rig = Rig::start(store.clone(), Arc::default(), START).await;
+            rig.script.answers.lock().push_back(answer);
+            // The message, its claim, and then what became of it.
+            store.fail_after(2, commit);
+            let message = rig.send(1).await;
+            rig.becomes(message, status).await;
+            healed(&rig.acme).await;
+            rig.settle().await;
+            assert_eq!((rig.count(message), rig.credits().await), (1, credits), "{commit:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_code_whose_answer_was_not_noted_does_not_go_out_twice() {
+    for (answer, delivery, credits) in
+        [(Outcome::Sent, Delivery::Sent, 99), (refused(), Delivery::Failed, 100)]
+    {
+        let store = CrashingStore::new();
+        let rig = Rig::start(store.clone(), Arc::default(), START).await;
+        rig.script.answers.lock().push_back(answer);
+        store.fail_after(1, CommitOutcome::Lost);
+        let request = rig.acme.send_otp(SendOtp::to(phone(1))).await.unwrap().request_id;
+        let noted = async || rig.acme.otp(request).await.is_ok_and(|otp| otp.delivery == delivery);
+        until("it is noted", noted).await;
+        healed(&rig.acme).await;
+        rig.settle().await;
+        let handed = rig.script.handed.lock().len();
+        assert_eq!((handed, rig.credits().await), (1, credits));
+    }
+}

@@ -1,0 +1,135 @@
+//! `postrider webhooks …`
+
+use clap::Subcommand;
+use postrider_actors::domain::{WebhookId, WorkspaceId};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::CliError;
+use super::args::Group;
+use super::client::Client;
+use super::commands::{listed, print};
+use super::table::{self, Column};
+
+const WEBHOOK: [Column; 6] = [
+    ("ID", "/id"),
+    ("URL", "/url"),
+    ("EVENTS", "/events"),
+    ("ENABLED", "/enabled"),
+    ("REASON", "/disabled_reason"),
+    ("CREATED", "/created_at"),
+];
+
+const NEW_WEBHOOK: [Column; 3] = [("SECRET", "/secret"), ("ID", "/id"), ("URL", "/url")];
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WebhooksCommand {
+    /// List the webhooks
+    List {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Register a webhook and show its secret, this once
+    Add {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Where events are posted
+        url: String,
+        /// A type of events that is delivered, such as otp.verified; may be repeated; none: all
+        #[arg(long = "event", value_name = "TYPE", value_delimiter = ',')]
+        events: Vec<String>,
+        /// What it is called, for people
+        #[arg(long)]
+        description: Option<String>,
+        /// Keep the order of each contact's events
+        #[arg(long)]
+        ordered: bool,
+        /// Deliver arrays of up to 100 events
+        #[arg(long)]
+        batch: bool,
+    },
+    /// Delete a webhook; what was not delivered is not delivered
+    Remove {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        webhook_id: WebhookId,
+    },
+    /// Enable a webhook: it goes on where it stood
+    Enable {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        webhook_id: WebhookId,
+    },
+    /// Disable a webhook
+    Disable {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        webhook_id: WebhookId,
+    },
+    /// Replace a webhook's secret and show the new one, this once
+    Rotate {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Its id, as `list` shows it
+        webhook_id: WebhookId,
+    },
+}
+
+/// `postrider webhooks …`
+pub(crate) async fn webhooks(group: Group<WebhooksCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let (answer, shown) = match group.command {
+        WebhooksCommand::List { workspace } => {
+            listed(&client, &format!("/{workspace}/webhooks"), &WEBHOOK).await?
+        }
+        WebhooksCommand::Add { workspace, url, events, description, ordered, batch } => {
+            let body = json!({
+                "url": url,
+                "events": events,
+                "description": description,
+                "ordered": ordered,
+                "batch": batch,
+            });
+            let path = format!("/{workspace}/webhooks");
+            with_secret(client.call(Method::POST, &path, Some(&body)).await?)
+        }
+        WebhooksCommand::Remove { workspace, webhook_id } => {
+            client
+                .call(Method::DELETE, &format!("/{workspace}/webhooks/{webhook_id}"), None)
+                .await?;
+            (json!({ "removed": webhook_id.to_string() }), format!("removed {webhook_id}\n"))
+        }
+        WebhooksCommand::Enable { workspace, webhook_id } => {
+            set_enabled(&client, &workspace, webhook_id, true).await?
+        }
+        WebhooksCommand::Disable { workspace, webhook_id } => {
+            set_enabled(&client, &workspace, webhook_id, false).await?
+        }
+        WebhooksCommand::Rotate { workspace, webhook_id } => {
+            let path = format!("/{workspace}/webhooks/{webhook_id}/rotate-secret");
+            with_secret(client.call(Method::POST, &path, None).await?)
+        }
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+async fn set_enabled(
+    client: &Client,
+    workspace: &WorkspaceId,
+    id: WebhookId,
+    enabled: bool,
+) -> Result<(Value, String), CliError> {
+    let path = format!("/{workspace}/webhooks/{id}");
+    let changed = client.call(Method::PATCH, &path, Some(&json!({ "enabled": enabled }))).await?;
+    let shown = table::record(&changed, &WEBHOOK);
+    Ok((changed, shown))
+}
+
+fn with_secret(made: Value) -> (Value, String) {
+    let mut shown = table::record(&made, &NEW_WEBHOOK);
+    shown.push_str("Keep the secret now: it is not shown again.\n");
+    (made, shown)
+}

@@ -1,0 +1,143 @@
+//! A workspace's webhooks, as its owner has them.
+
+use axum::http::StatusCode;
+use postrider_actors::WebhookChange;
+use postrider_actors::domain::WebhookId;
+
+use super::existing;
+use crate::http::auth::Administrator;
+use crate::http::list::Page;
+use crate::http::pipeline::{Answer, Call};
+use crate::http::reply::Reply;
+use crate::http::route::Routes;
+use crate::http::webhooks::{
+    NO_SUCH_WEBHOOK, WebhookInput, WebhookRow, WebhookUpdate, WebhookWithSecret, WebhooksAnswer,
+};
+
+const ALL: &str = "/admin/v1/workspaces/{workspace}/webhooks";
+const ONE: &str = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}";
+const ROTATE: &str = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}/rotate-secret";
+
+pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
+    routes
+        .get(ALL, list)
+        .post(ALL, create)
+        .get(ONE, read)
+        .patch(ONE, update)
+        .delete(ONE, delete)
+        .post(ROTATE, rotate)
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/workspaces/{workspace}/webhooks",
+    operation_id = "listWorkspaceWebhooks",
+    tag = "Administration",
+    summary = "List the webhooks",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Rows of a page, \
+         50 unless told"),
+    ),
+    responses((status = 200, description = "A page of webhooks", body = WebhooksAnswer))
+)]
+pub(crate) async fn list(mut call: Call<()>) -> Answer {
+    let page = Page::of(&call.query()?)?;
+    let all = existing(&mut call).await?.webhooks().await?;
+    Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces/{workspace}/webhooks",
+    operation_id = "createWorkspaceWebhook",
+    tag = "Administration",
+    summary = "Register a webhook",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = WebhookInput,
+    responses((status = 201, description = "Registered; the secret is shown here only",
+        body = WebhookWithSecret))
+)]
+pub(crate) async fn create(mut call: Call<()>) -> Answer {
+    let settings = call.json::<WebhookInput>()?.check()?;
+    let created = existing(&mut call).await?.create_webhook(settings).await?;
+    Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}",
+    operation_id = "readWorkspaceWebhook",
+    tag = "Administration",
+    summary = "Read a webhook",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+    ),
+    responses((status = 200, description = "The webhook", body = WebhookRow))
+)]
+pub(crate) async fn read(mut call: Call<()>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    Ok(Reply::ok(&WebhookRow::from(existing(&mut call).await?.webhook(id).await?)))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}",
+    operation_id = "updateWorkspaceWebhook",
+    tag = "Administration",
+    summary = "Change, disable or enable a webhook",
+    description = "One that is disabled here has the `disabled_reason` `administrator`.",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+    ),
+    request_body = WebhookUpdate,
+    responses((status = 200, description = "Changed", body = WebhookRow))
+)]
+pub(crate) async fn update(mut call: Call<()>) -> Answer {
+    let change = call.json::<WebhookUpdate>()?.check()?;
+    let change = WebhookChange { by_administrator: true, ..change };
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    let changed = existing(&mut call).await?.update_webhook(id, change).await?;
+    Ok(Reply::ok(&WebhookRow::from(changed)))
+}
+
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}",
+    operation_id = "deleteWorkspaceWebhook",
+    tag = "Administration",
+    summary = "Delete a webhook",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+    ),
+    responses((status = 204, description = "Deleted; what was not delivered is not delivered"))
+)]
+pub(crate) async fn delete(mut call: Call<()>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    existing(&mut call).await?.delete_webhook(id).await?;
+    Ok(Reply::no_content())
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}/rotate-secret",
+    operation_id = "rotateWorkspaceWebhookSecret",
+    tag = "Administration",
+    summary = "Replace a webhook's secret",
+    description = "For 24 hours the secret before signs too.",
+    params(
+        ("workspace" = String, Path, description = "The workspace's id"),
+        ("webhook_id" = String, Path, description = "The webhook's id"),
+    ),
+    responses((status = 200, description = "Replaced; the secret is shown here only",
+        body = WebhookWithSecret))
+)]
+pub(crate) async fn rotate(mut call: Call<()>) -> Answer {
+    let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
+    let rotated = existing(&mut call).await?.rotate_webhook_secret(id).await?;
+    Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
+}
