@@ -222,12 +222,13 @@ fn engine_options(
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
         events: EventOptions {
             kept_for: settings.events.kept_days,
-            kept_max: settings.events.kept_max,
+            kept_max: settings.events.kept_events_max,
         },
         webhooks: webhook_options(settings),
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),
+            extra_roots: boot::certificates(settings.cloud_api.ca_file.as_deref())?,
             connect_timeout: settings.cloud_api.connect_timeout_seconds,
             timeout: settings.cloud_api.timeout_seconds,
         },

@@ -240,8 +240,7 @@ where
 
 /// A running engine. Cheap to clone; clones are the same engine.
 ///
-/// It runs until [`shutdown`](Self::shutdown). Dropping the last handle without that is like a
-/// crash: nothing acknowledged is lost, and what was under way is not answered.
+/// It runs until [`shutdown`](Self::shutdown); dropping the last handle without that is a crash.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -307,9 +306,8 @@ impl Engine {
         &self.inner.shared.clock
     }
 
-    /// Moves engine time forward and has its consequences seen to: when this returns, what has
-    /// expired has its event. The move outlives a restart. It cannot be taken back, and does not
-    /// pass the year 2500, which is as far as everything that counts time is sure to reach.
+    /// Moves engine time forward; when this returns, what has expired has its event. The move
+    /// outlives a restart, cannot be taken back, and does not pass the year 2500.
     ///
     /// # Errors
     /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
@@ -319,8 +317,7 @@ impl Engine {
         detached(async move { engine.inner.admin.advance_clock(step).await }).await
     }
 
-    /// Refuses new commands, answers those under way, lets the channel finish what it has, makes
-    /// everything durable and stops. All of that within `grace`.
+    /// Refuses new commands, answers those under way, makes everything durable, stops; in `grace`.
     ///
     /// # Errors
     /// [`ShutdownError`] when the time was too short; what was acknowledged is durable even so.

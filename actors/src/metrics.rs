@@ -30,6 +30,7 @@ struct Figures {
     webhook_requests: Gauge,
     webhook_tries: [Counter; 3],
     webhook_micros: Counter,
+    webhook_oldest_due: Gauge,
 }
 
 impl Figures {
@@ -82,6 +83,10 @@ impl Figures {
                 "postrider_webhook_microseconds_total",
                 "Time that all webhook requests took",
             ),
+            webhook_oldest_due: gauge(
+                "postrider_webhook_oldest_due_seconds",
+                "Age of the oldest webhook delivery that is due, held back or not",
+            ),
         }
     }
 
@@ -111,6 +116,7 @@ impl Figures {
         let tries = [webhooks.delivered, webhooks.refused, webhooks.unanswered];
         self.webhook_tries.iter().zip(tries).for_each(|(counter, count)| counter.absolute(count));
         self.webhook_micros.absolute(webhooks.latency_us);
+        self.webhook_oldest_due.set(shared.webhooks.oldest_due().as_secs_f64());
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
     }
 }

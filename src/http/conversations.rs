@@ -58,7 +58,7 @@ pub(crate) struct ConversationRow {
     /// The agent who sees to it.
     #[schema(example = "agent-7")]
     assigned_to: Option<String>,
-    /// What was written last.
+    /// What was written last, its first 200 characters.
     #[schema(example = "Where is my order?")]
     last_message: String,
     /// When.

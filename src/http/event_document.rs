@@ -197,7 +197,7 @@ struct ConversationData {
     /// The agent who sees to it.
     #[schema(required)]
     assigned_to: Option<String>,
-    /// What was written last.
+    /// What was written last, its first 200 characters.
     last_message: String,
     /// When.
     #[schema(format = DateTime)]
@@ -231,6 +231,10 @@ struct MessageData {
 struct MessageReceivedData {
     /// The message.
     message_id: String,
+    /// The conversation that it is in.
+    conversation_id: String,
+    /// Who wrote it, or has just been made for whoever did.
+    contact_id: String,
     /// The number that it came to; left out of a mail.
     number_id: Option<String>,
     /// `email` of a mail; left out of others.

@@ -31,7 +31,9 @@ pub(crate) struct ReplayBody {
 /// How much is delivered again.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReplayAnswer {
-    /// Events.
+    /// Events. With `since`, where there are more than 20,000 from then on, those are looked at,
+    /// and of the others an endpoint that takes every type has all, and none are counted for
+    /// another.
     #[schema(example = 12)]
     queued: u64,
 }

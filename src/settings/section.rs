@@ -227,7 +227,7 @@ section! {
     /// For how long.
     kept_days: Duration = value::days, "a whole number from 1 to 3650";
     /// Events of a workspace, at the most.
-    kept_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
+    kept_events_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
 }
 
 section! {
@@ -252,6 +252,8 @@ section! {
         "an http or https address without a path, such as \"https://graph.facebook.com\"";
     /// The version of the interface.
     version: String = value::version, "`v` and a number, such as \"v24.0\"";
+    /// A file of certificates that are trusted beside those of the system.
+    ca_file: Option<PathBuf> = value::optional(value::path), "empty, or the path of a file";
     /// Longest wait for a connection.
     connect_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for a whole answer.

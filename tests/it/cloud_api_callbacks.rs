@@ -193,3 +193,97 @@ async fn a_templates_status_follows_the_channel() {
     assert_eq!(post(&rig, &update).await.status, 200);
     assert_eq!(admin.get(templates).await.ok()["data"][0]["status"], "paused");
 }
+
+/// A callback of somebody's having written this to a number.
+fn wrote(phone_number_id: &str, from: &str, id: &str, text: &str) -> Value {
+    callback(
+        phone_number_id,
+        json!({"messages": [{
+            "from": from, "id": id, "timestamp": "1749416383", "type": "text",
+            "text": {"body": text},
+        }]}),
+    )
+}
+
+#[tokio::test]
+async fn what_is_about_another_number_of_the_app_is_taken_for_that_one() {
+    let rig = Rig::new().await;
+    let admin = rig.server.admin();
+    admin.post("/admin/v1/workspaces", json!({"id": "beta", "name": "Beta"})).await.ok();
+    admin.post("/admin/v1/workspaces", json!({"id": "gamma", "name": "Gamma"})).await.ok();
+    let mut other = crate::cloud_api::number();
+    for (workspace, id, app_secret) in
+        [("acme", "777", APP_SECRET), ("beta", "888", APP_SECRET), ("gamma", "999", "another")]
+    {
+        (other["phone_number_id"], other["app_secret"]) = (id.into(), app_secret.into());
+        other["phone"] = format!("+15550000{id}").into();
+        admin.post(&format!("/admin/v1/workspaces/{workspace}/numbers"), &other).await.ok();
+    }
+    let mut told = wrote("777", "16505551234", "a", "to the other one");
+    for (number, id) in [("888", "b"), ("999", "c"), ("1000", "d"), ("106", "e")] {
+        let entry = wrote(number, "16505551234", id, "Hi")["entry"][0].clone();
+        told["entry"].as_array_mut().unwrap().push(entry);
+    }
+    for _ in 0..2 {
+        assert_eq!(post(&rig, &told).await.status, 200);
+    }
+    for (workspace, expected) in [("acme", 2), ("beta", 1), ("gamma", 0)] {
+        let (_, api) = rig.server.key(workspace, &["webhooks:manage"], json!({})).await;
+        let received = api.get("/v1/events?type=message.received").await.ok();
+        assert_eq!(received["data"].as_array().unwrap().len(), expected, "{workspace}");
+    }
+}
+
+#[tokio::test]
+async fn who_opts_out_from_another_number_than_was_written_to_gets_no_marketing() {
+    let rig = Rig::new().await;
+    let id = rig.send("+5511987654321").await;
+    rig.becomes(&id, "sent").await;
+    let mut delivered = report(&id, "delivered");
+    delivered["entry"][0]["changes"][0]["value"]["statuses"][0]["recipient_id"] =
+        "551187654321".into();
+    assert_eq!(post(&rig, &delivered).await.status, 200);
+    assert_eq!(post(&rig, &wrote("106", "551187654321", "s", "STOP")).await.status, 200);
+    let template = json!({
+        "name": "sale", "language": "en", "category": "marketing",
+        "components": [{"type": "BODY", "text": "Hello"}],
+    });
+    rig.server.admin().post("/admin/v1/workspaces/acme/templates", template).await.ok();
+    let sale = json!({
+        "to": "+5511987654321", "type": "template",
+        "template": {"name": "sale", "language": "en"},
+    });
+    rig.api.post("/v1/messaging/send", &sale).await.check(422, "UNPROCESSABLE");
+}
+
+#[tokio::test]
+async fn long_messages_from_strangers_cost_nobody_anything() {
+    let rig = Rig::new().await;
+    let mut told = wrote("106", "16505551230", "a", &"\u{1f600}".repeat(65_536));
+    let changes = told["entry"][0]["changes"].as_array_mut().unwrap();
+    let messages = changes[0]["value"]["messages"].as_array_mut().unwrap();
+    let mut odd = messages[0].clone();
+    (odd["id"], odd["type"]) = ("b".into(), "k".repeat(300_000).into());
+    let ordinary = wrote("106", "16505551231", "c", "Hi");
+    messages.push(odd);
+    messages.push(ordinary["entry"][0]["changes"][0]["value"]["messages"][0].clone());
+    // A cut emoji is no text; what came with it is good.
+    let body = told.to_string().replace(
+        "\"messages\":[",
+        r#""messages":[{"from":"1650","id":"x","text":{"body":"\ud83d"}},"#,
+    );
+    for _ in 0..2 {
+        let signature = sign(APP_SECRET, body.as_bytes());
+        assert_eq!(post_signed(&rig, &signature, body.as_bytes()).await.status, 200);
+    }
+    let received = rig.api.get("/v1/events?type=message.received").await.ok();
+    let rows = received["data"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let data = &row["data"];
+        assert!(data["text"].as_str().unwrap().chars().count() <= 4096);
+        assert!(data["contact_id"].is_string() && data["conversation_id"].is_string(), "{data}");
+    }
+    let id = rig.send("+15551234567").await;
+    rig.becomes(&id, "sent").await;
+}

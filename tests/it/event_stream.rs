@@ -161,9 +161,30 @@ async fn old_events_go_and_sequences_go_on() {
 }
 
 #[tokio::test]
+async fn a_workspace_that_rests_forgets_too_and_is_not_woken() {
+    let mut server = TestServer::with(&[("EVENTS__KEPT_DAYS", "2")]).await;
+    let api = server.workspace("acme").await;
+    for name in ["Ana", "Ben", "Eva"] {
+        api.post("/v1/contacts", json!({"name": name})).await.ok();
+    }
+    // It has nothing that goes on by itself.
+    server.restart().await;
+    let newest = log(&api).await.pop().unwrap();
+    server.advance(3 * 24 * 3600).await;
+    let forgotten = async || {
+        let log = log(&api).await;
+        (log.len() == 1).then_some(log)
+    };
+    let kept = eventually("the end of what is old", forgotten).await;
+    assert_eq!(kept, [newest], "the newest stays");
+    let acme = server.admin().get("/admin/v1/workspaces/acme").await.ok();
+    assert_eq!(acme["state"], "idle");
+}
+
+#[tokio::test]
 async fn too_many_events_go_oldest_first() {
     let settings = [
-        ("EVENTS__KEPT_MAX", "1000"),
+        ("EVENTS__KEPT_EVENTS_MAX", "1000"),
         ("LIMITS__OTP_PER_PHONE_10M", "0"),
         ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0"),
         ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),

@@ -241,6 +241,21 @@ async fn strict_order_holds_back_one_contact_only() {
 }
 
 #[tokio::test]
+async fn a_batch_that_a_crash_repeats_is_the_same() {
+    let mut server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    sink.then("/", Answer::Hang);
+    register(&api, &sink.url("/"), json!({"batch": true})).await;
+    events(&api, 3).await;
+    let first = sink.wait("/", 1).await.remove(0);
+    events(&api, 3).await;
+    server.crash().await;
+    sink.then("/", Answer::Status(200, ""));
+    let received = sink.wait("/", 2).await;
+    assert_eq!((received[1].id(), &received[1].body), (first.id(), &first.body));
+}
+
+#[tokio::test]
 async fn names_and_redirects_do_not_lead_home() {
     let settings = [("WEBHOOKS__ALLOWED_SUBNETS", "")];
     let server = crate::world::TestServer::with(&settings).await;
@@ -254,6 +269,34 @@ async fn names_and_redirects_do_not_lead_home() {
     assert_eq!((&rows[0]["status"], &rows[0]["error"]), (&Value::Null, &json!("blocked_address")));
     assert!(rows[0]["next_retry_at"].is_string());
     assert_eq!(sink.connections(), 0);
+}
+
+/// The value of a figure, once it satisfies.
+async fn figure(server: &crate::world::TestServer, name: &str, is_so: impl Fn(f64) -> bool) {
+    let read = async || {
+        let text = server.stranger().get("/metrics").await.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap().parse().is_ok_and(&is_so).then_some(())
+    };
+    eventually(name, read).await;
+}
+
+#[tokio::test]
+async fn what_is_held_back_is_due_all_the_same() {
+    let server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    sink.next("/", [Answer::Status(429, "Retry-After: 7200\r\n")]);
+    register(&api, &sink.url("/"), json!({"events": ["otp.sent"]})).await;
+    let oldest = "postrider_webhook_oldest_due_seconds";
+    figure(&server, oldest, |seconds| seconds == 0.0).await;
+    events(&api, 1).await;
+    sink.wait("/", 1).await;
+    events(&api, 1).await;
+    server.advance(3600).await;
+    figure(&server, oldest, |seconds| (3600.0..3700.0).contains(&seconds)).await;
+    server.advance(3700).await;
+    sink.wait("/", 3).await;
+    figure(&server, oldest, |seconds| seconds == 0.0).await;
 }
 
 #[tokio::test]

@@ -3,9 +3,17 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::domain::contact::NAME_CHARS_MAX;
 use crate::domain::{MessageId, NumberId, Phone, Timestamp};
 
 use super::{Failure, Origin, TemplateName};
+
+/// Most characters that are kept of what somebody wrote: as many as a message of ours may have.
+pub(crate) const TEXT_CHARS_MAX: usize = 4096;
+/// The same of the provider's own words, such as `image` or `PAUSED`.
+pub(crate) const WORD_CHARS_MAX: usize = 64;
+/// Most characters of the provider's id of an advertisement.
+const SOURCE_ID_CHARS_MAX: usize = 256;
 
 /// One callback of a provider about one number, already verified.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +24,15 @@ pub struct Callback {
     pub inbound: Vec<Inbound>,
     /// What became of templates.
     pub templates: Vec<TemplateUpdate>,
+}
+
+impl Callback {
+    /// Adds what another tells.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.statuses.extend(other.statuses);
+        self.inbound.extend(other.inbound);
+        self.templates.extend(other.templates);
+    }
 }
 
 /// A report on one message.
@@ -29,6 +46,10 @@ pub struct StatusUpdate {
     pub status: Progress,
     /// When, by the provider's clock.
     pub at: Timestamp,
+    /// The phone that it went to, where the channel knows; else the message tells.
+    pub to: Option<Phone>,
+    /// What the provider calls whoever has that phone, which can be another number.
+    pub known_as: Option<Phone>,
 }
 
 /// How far a message has come.
@@ -72,6 +93,31 @@ impl Inbound {
         let digest = digest.chain_update(self.provider_id.as_bytes()).finalize();
         let unique = digest[..10].iter().fold(0, |unique, byte| unique << 8 | u128::from(*byte));
         MessageId::from_parts(self.at, unique)
+    }
+
+    /// The message without what is too long in it, whatever channel it came from: strangers write it,
+    /// and it must fit where it is kept. What the provider calls it stays whole, as that is only hashed.
+    #[must_use]
+    pub(crate) fn clipped(self) -> Self {
+        let Self { name, kind, text, referral, .. } = self;
+        Self {
+            name: name.map(|name| clip(name, NAME_CHARS_MAX)),
+            kind: clip(kind, WORD_CHARS_MAX),
+            text: clip(text, TEXT_CHARS_MAX),
+            referral: referral.map(|Referral { source_type, source_id }| Referral {
+                source_type: clip(source_type, WORD_CHARS_MAX),
+                source_id: clip(source_id, SOURCE_ID_CHARS_MAX),
+            }),
+            ..self
+        }
+    }
+}
+
+/// The first `chars_max` characters of a text.
+fn clip(text: Box<str>, chars_max: usize) -> Box<str> {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => text[..end].into(),
+        None => text,
     }
 }
 

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use crate::channel::callback::Callback;
 use crate::channel::cloud_api::CloudApiNumber;
-use crate::domain::NumberId;
-use crate::workspace::Workspace;
+use crate::channel::cloud_api::envelope::{self, About, Part};
+use crate::domain::{NumberId, WorkspaceId};
 use crate::workspace::messages::Unavailable;
 
 use super::Engine;
 
 /// Takes what the provider of one number calls back.
 pub struct CallbackReceiver {
+    engine: Engine,
     number: NumberId,
-    workspace: Workspace,
+    workspace: WorkspaceId,
     provider: Arc<CloudApiNumber>,
 }
 
@@ -42,8 +44,8 @@ impl Engine {
     pub fn callbacks(&self, number: NumberId) -> Option<CallbackReceiver> {
         let connected = self.inner.shared.numbers.connected(number)?;
         let provider = connected.cloud_api.clone()?;
-        let workspace = self.workspace(&connected.workspace)?;
-        Some(CallbackReceiver { number, workspace, provider })
+        let workspace = connected.workspace.clone();
+        Some(CallbackReceiver { engine: self.clone(), number, workspace, provider })
     }
 }
 
@@ -55,7 +57,9 @@ impl CallbackReceiver {
     }
 
     /// Takes a callback: `signature` is the value of `X-Hub-Signature-256`, `raw` the body as it
-    /// came. When this answers, what it tells is durable; one that comes again changes nothing.
+    /// came. When this answers, what it tells is durable; one that comes again changes nothing. The
+    /// numbers of one app share a callback address: what is about another of them is taken for that
+    /// one, and what is about none of them is passed over.
     ///
     /// # Errors
     /// [`CallbackError`]: it is not the provider's, or not now.
@@ -63,7 +67,52 @@ impl CallbackReceiver {
         if !self.provider.signed(signature, raw) {
             return Err(CallbackError::BadSignature);
         }
-        let callback = self.provider.read(raw).ok_or(CallbackError::Unreadable)?;
-        Ok(self.workspace.receive(self.number, callback).await?)
+        let parts = envelope::read(raw).ok_or(CallbackError::Unreadable)?;
+        let mut taken = Ok(());
+        for (number, workspace, callback) in self.addressed(parts) {
+            let Some(workspace) = self.engine.workspace(&workspace) else { continue };
+            // What one workspace cannot take now does not keep the others from theirs.
+            let result = workspace.receive(number, callback).await;
+            taken = taken.and(result.map_err(CallbackError::from));
+        }
+        taken
+    }
+
+    /// Whom the parts of a callback are for: a number each, and a workspace for each account.
+    fn addressed(&self, parts: Vec<Part>) -> Vec<(NumberId, WorkspaceId, Callback)> {
+        let mut addressed: Vec<(NumberId, WorkspaceId, Callback)> = Vec::new();
+        let mut others = None;
+        for Part { about, callback } in parts {
+            let mut add = |number: NumberId, workspace: &WorkspaceId| {
+                let at = addressed.iter().position(|(to, ..)| *to == number).unwrap_or_else(|| {
+                    addressed.push((number, workspace.clone(), Callback::default()));
+                    addressed.len() - 1
+                });
+                addressed[at].2.append(callback.clone());
+            };
+            let own = self.provider.is_meant(&about);
+            if own {
+                add(self.number, &self.workspace);
+            }
+            let is_account = matches!(about, About::Account(Some(_)));
+            if own && !is_account {
+                continue;
+            }
+            let others = others.get_or_insert_with(|| {
+                self.engine.inner.shared.numbers.of_app(&self.provider.app())
+            });
+            let mut told = if own { vec![&self.workspace] } else { Vec::new() };
+            for (number, connected) in others.iter() {
+                let meant = connected.cloud_api.as_ref().is_some_and(|it| it.is_meant(&about));
+                if meant && !told.contains(&&connected.workspace) {
+                    add(*number, &connected.workspace);
+                    told.push(&connected.workspace);
+                    if !is_account {
+                        break;
+                    }
+                }
+            }
+        }
+        addressed
     }
 }

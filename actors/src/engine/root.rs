@@ -18,6 +18,7 @@ use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::email::Mailer;
 use crate::workspace::messages::UnavailableReason;
 use crate::workspace::number_news::TellNews;
+use crate::workspace::retention::Retention;
 
 use super::Shared;
 
@@ -45,6 +46,8 @@ pub(super) struct Root {
 /// The root's children, which go when it goes.
 pub(super) struct Children {
     snapshots: Option<ActorRef<SnapshotMessage>>,
+    /// Forgets old events.
+    retention: Retention,
 }
 
 impl Actor for Root {
@@ -83,7 +86,7 @@ impl Actor for Root {
                 Some(spawned.0)
             }
         };
-        Ok(Children { snapshots })
+        Ok(Children { snapshots, retention: Retention::default() })
     }
 
     async fn post_start(
@@ -103,6 +106,7 @@ impl Actor for Root {
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat(&self.shared.clock);
+        children.retention.beat(&self.shared);
         Mailer::beat(&self.shared);
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
@@ -180,7 +184,6 @@ impl Settle for SettleInWorkspace {
     fn settled(&self, workspace: &WorkspaceId, answers: Answers) {
         let Some(shared) = self.0.upgrade() else { return };
         let Answers { settled, noted_to } = answers;
-        shared.numbers.outcomes.count(&settled);
         let settled = shared.broadcasts.settled(settled);
         if settled.is_empty() {
             return;

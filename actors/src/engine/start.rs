@@ -61,13 +61,7 @@ struct Opened {
 }
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
-    let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
-    let keys = options.master_keys.clone();
-    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys));
-    let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
-    if !options.allow_moved_clock && !opened.clock_offset.is_zero() {
-        return Err(StartError::ClockMoved(opened.clock_offset));
-    }
+    let opened = read(&options).await?;
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
@@ -126,6 +120,18 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     follow_webhooks(&shared).await?;
     opened.broadcasts.resume(&shared).await;
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+}
+
+/// What the disk has, if the options go with it.
+async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
+    let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
+    let keys = options.master_keys.clone();
+    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys));
+    let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
+    if !options.allow_moved_clock && !opened.clock_offset.is_zero() {
+        return Err(StartError::ClockMoved(opened.clock_offset));
+    }
+    Ok(opened)
 }
 
 fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {

@@ -9,6 +9,7 @@ mod answers;
 mod broadcast_control;
 mod broadcast_pace;
 mod broadcasts;
+mod callbacks;
 mod channels;
 mod claims;
 mod clock;

@@ -315,6 +315,8 @@ impl NumberActor {
             while !state.answers.is_empty() {
                 let rest = state.answers.split_off(state.answers.len().min(ANSWERS_MAX));
                 let answers = std::mem::replace(&mut state.answers, rest);
+                // Here, since those that were not noted are given again.
+                self.numbers.outcomes.count(&answers);
                 let ticket = state.unnoted.keep(&answers);
                 self.give(answers, ticket, workspace);
             }

@@ -165,6 +165,15 @@ impl Numbers {
         all.map(|it| it.workspace.clone()).collect()
     }
 
+    /// The numbers of an app, as [`CloudApiNumber::app`] names it, oldest first.
+    pub(crate) fn of_app(&self, app: &str) -> Vec<(NumberId, Arc<Connected>)> {
+        let of_app = |it: &Connected| it.cloud_api.as_ref().is_some_and(|it| it.app() == app);
+        let all = self.connected.iter().map(|it| (*it.key(), Arc::clone(it.value())));
+        let mut found: Vec<_> = all.filter(|(_, connected)| of_app(connected)).collect();
+        found.sort_by_key(|(number, _)| *number);
+        found
+    }
+
     /// Connects the supervisor and the receiver of answers; only the first call counts.
     pub(crate) fn wire(&self, wiring: Wiring) {
         drop(self.wiring.set(wiring));
@@ -280,6 +289,7 @@ impl Numbers {
                 continue;
             }
             let settled = vec![(origin, settled.clone())];
+            self.outcomes.count(&settled);
             wiring.settle.settled(&workspace, Answers { settled, noted_to: None });
         }
         self.withdrawn(places);

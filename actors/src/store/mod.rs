@@ -76,6 +76,8 @@ pub enum Table {
     Messages,
     /// When a contact last wrote to a number.
     Windows,
+    /// What the provider calls those whose phone it knows by another number.
+    Aliases,
     /// What was received lately, to know repeated callbacks by.
     Received,
     /// Templates.
@@ -112,6 +114,7 @@ impl Table {
         Self::Webhooks,
         Self::Messages,
         Self::Windows,
+        Self::Aliases,
         Self::Received,
         Self::Templates,
         Self::Broadcasts,
@@ -140,6 +143,7 @@ impl Table {
             Self::Webhooks => "webhooks",
             Self::Messages => "messages",
             Self::Windows => "windows",
+            Self::Aliases => "aliases",
             Self::Received => "received",
             Self::Templates => "templates",
             Self::Broadcasts => "broadcasts",

@@ -16,7 +16,7 @@ use crate::supervise::Residence;
 use crate::workspace::disable_webhook;
 
 use super::attempt::{self, Finished, Outcome};
-use super::delivery::{Aftermath, DisabledReason};
+use super::delivery::{Aftermath, Attempt, DisabledReason};
 use super::feed::{self, Fed};
 use super::line::Line;
 use super::pool::Permit;
@@ -77,6 +77,10 @@ pub(super) struct Loaded {
     pub(super) new_tries: Vec<Delivery>,
     /// Tries that are being written.
     pub(super) tries_being_written: usize,
+    /// First tries of batches, which wait until it is durable what is in them; and those whose
+    /// writing is under way. A batch that comes again after a crash must be the same.
+    pub(super) held: Vec<(Attempt, Permit)>,
+    pub(super) held_under_way: Vec<(Attempt, Permit)>,
     /// Tries under way; they end with the actor.
     pub(super) tasks: JoinSet<()>,
     /// The log may have more than was read.
@@ -161,6 +165,9 @@ impl Actor for EndpointActor {
                     // Nobody is told if the asker has gone away.
                     drop(reply.send(Ok(count)));
                 }
+                for (attempt, permit) in std::mem::take(&mut state.held_under_way) {
+                    self.post(&myself, attempt, permit, state);
+                }
             }
             EndpointMessage::Timer(generation) => {
                 if generation == state.wait.0 {
@@ -208,6 +215,8 @@ impl EndpointActor {
                 None => break,
             }
         }
+        let due_since = state.line.due_since().map_or(u64::MAX, Timestamp::as_millis);
+        self.slot.due_since_ms.store(due_since, Ordering::Relaxed);
         self.write(myself, state);
         self.wait_for_next(myself, now, state);
         if let Some(done) = state.drained.take() {
@@ -270,6 +279,21 @@ impl EndpointActor {
             return;
         }
         let Some(attempt) = state.line.start(self.hub.clock.now()) else { return };
+        if !attempt.stored && self.slot.endpoint.load().settings.batch {
+            state.held.push((attempt, permit));
+            state.dirty = true;
+        } else {
+            self.post(myself, attempt, permit, state);
+        }
+    }
+
+    fn post(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        attempt: Attempt,
+        permit: Permit,
+        state: &mut Loaded,
+    ) {
         let making = attempt::make(
             Arc::clone(&self.hub),
             self.slot.workspace.clone(),

@@ -80,23 +80,24 @@ pub(super) fn read_again(
 }
 
 /// The place in the log before the first event at or after `since`, and how many events from there
-/// on the endpoint takes.
+/// on the endpoint takes. After many it stops counting: an endpoint that takes every type gets all
+/// of the rest, of another the rest is left out.
 pub(super) fn count_since(
     store: &dyn Store,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
     since: Timestamp,
 ) -> Result<(u64, u64), StoreError> {
-    let (mut before, mut begun, mut count) = (0, false, 0);
-    log::read(store, workspace, 0, &mut |sequence, entry| {
-        begun |= entry.at >= since;
-        if !begun {
-            before = sequence;
-        } else if endpoint.takes(&entry.event) {
-            count += 1;
-        }
-        true
+    let before = log::before(store, workspace, since)?;
+    let (mut count, mut looked_at, mut seen) = (0, 0, before);
+    log::read(store, workspace, before, &mut |sequence, entry| {
+        count += u64::from(endpoint.takes(&entry.event));
+        (looked_at, seen) = (looked_at + 1, sequence);
+        looked_at < LOOKED_AT_MAX
     })?;
+    if endpoint.settings.events.is_empty() {
+        count += log::last_sequence(store, workspace)?.saturating_sub(seen);
+    }
     Ok((before, count))
 }
 

@@ -258,6 +258,18 @@ impl Line {
             && (!self.rules.enabled || (self.lanes.waiting() == 0 && self.fresh.is_empty()))
     }
 
+    /// Since when the oldest of what is due, and not under way, has been so: as an event that was
+    /// told, or as a try whose moment came (it may lie ahead). What the endpoint's rate, a pause or
+    /// the breaker holds back is due all the same.
+    pub(super) fn due_since(&self) -> Option<Timestamp> {
+        let fresh = self.fresh.front().and_then(|parcel| parcel.events.as_ref()?.first());
+        let waiting = self.lanes.next().map(|(at, _)| at);
+        // One that was set aside has no moment of its own.
+        let waiting = waiting.filter(|at| *at > Timestamp::default());
+        let due = fresh.map(|event| event.at).into_iter().chain(waiting).min();
+        due.filter(|_| self.rules.enabled)
+    }
+
     /// Deliveries under way.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()

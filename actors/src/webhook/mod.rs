@@ -21,7 +21,7 @@ pub(crate) mod signature;
 mod slots;
 mod writing;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ use ractor::{ActorCell, ActorRef, SpawnErr};
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::domain::{WebhookId, WorkspaceId};
+use crate::domain::{Timestamp, WebhookId, WorkspaceId};
 use crate::engine::Shared;
 use crate::keys::MasterKeys;
 use crate::store::{Store, StoreError, Writer};
@@ -97,6 +97,8 @@ pub(crate) struct EndpointSlot {
     residence: RwLock<Residence<EndpointMessage>>,
     /// The log has grown, and the actor has not looked since.
     woken: AtomicBool,
+    /// Since when the oldest of what is due has been so, in milliseconds; the most there is: never.
+    due_since_ms: AtomicU64,
 }
 
 impl EndpointSlot {
@@ -167,6 +169,7 @@ impl Webhooks {
                     endpoint: ArcSwap::from_pointee(endpoint.clone()),
                     residence: RwLock::new(Residence::Idle),
                     woken: AtomicBool::new(false),
+                    due_since_ms: AtomicU64::new(u64::MAX),
                 })
             });
             slot.endpoint.store(Arc::new(endpoint));
@@ -261,6 +264,14 @@ impl Webhooks {
     /// What is counted of all deliveries.
     pub(crate) fn figures(&self) -> Figures {
         self.pool.figures()
+    }
+
+    /// For how long the oldest delivery of all that are due has been so. What is held back by the
+    /// endpoint's own rate or its failures counts too.
+    pub(crate) fn oldest_due(&self) -> Duration {
+        let since = self.directory.iter().map(|slot| slot.due_since_ms.load(Ordering::Relaxed));
+        let since = Timestamp::from_millis(since.min().unwrap_or(u64::MAX));
+        self.clock.now().since(since)
     }
 
     fn is_draining(&self) -> bool {

@@ -34,6 +34,8 @@ impl EndpointActor {
             tries: stored.tries,
             new_tries: Vec::new(),
             tries_being_written: 0,
+            held: Vec::new(),
+            held_under_way: Vec::new(),
             tasks: JoinSet::new(),
             grown: true,
             reading: false,
@@ -73,6 +75,7 @@ impl EndpointActor {
         state.tries_being_written = state.new_tries.len();
         state.new_tries.clear();
         state.replies_under_way.append(&mut state.replies);
+        state.held_under_way.append(&mut state.held);
         let (myself, writer) = (myself.clone(), self.hub.writer.clone());
         drop(tokio::spawn(async move {
             let written = writer.commit(changes).await;

@@ -237,7 +237,7 @@ impl WorkspaceActor {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
         }
         if !state.behind {
-            state.behind = state.sweep(self.shared.store.as_ref(), self.shared.events);
+            state.behind = state.sweep(self.shared.store.as_ref());
         }
         state.finish(None)?;
         if !state.behind {

@@ -2,6 +2,7 @@
 
 use crate::channel::Outbound;
 use crate::domain::{Event, LogEntry, PublicEvent, Timestamp};
+use crate::store::frame::FRAME_BYTES_MAX;
 
 use super::view::Changes;
 
@@ -37,6 +38,15 @@ impl Effects {
             && self.changes.is_empty()
     }
 
+    /// Whether they can be dropped, too large to be written as they are: they are of records and
+    /// the log only, so the state in memory is not ahead of what is durable without them.
+    pub(super) fn can_be_refused(&self) -> bool {
+        self.log.len() > FRAME_BYTES_MAX
+            && self.events.is_empty()
+            && self.credits.is_none()
+            && self.outbound.is_empty()
+    }
+
     /// Empties the buffers and keeps their memory.
     pub(super) fn clear(&mut self) {
         self.events.clear();
@@ -54,7 +64,7 @@ impl Effects {
         event.encode_into(&mut self.events);
     }
 
-    pub(super) fn tell(&mut self, at: Timestamp, event: PublicEvent) {
+    pub(crate) fn tell(&mut self, at: Timestamp, event: PublicEvent) {
         match event {
             PublicEvent::OtpSent { .. } => self.otps[0] += 1,
             PublicEvent::OtpVerified { .. } => self.otps[1] += 1,

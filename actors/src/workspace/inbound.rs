@@ -13,10 +13,12 @@ use crate::channel::callback::Inbound;
 use crate::domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
 use crate::store::Table;
 
+use super::aliases::{self, Writer};
 use super::command::Context;
+use super::conversations::{self, Conversation};
 use super::messages::Unavailable;
 use super::suppressions::apply_opt_out;
-use super::{conversations, window};
+use super::window;
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
@@ -56,17 +58,24 @@ pub(super) fn take(
 /// Everything that a contact's message sets off. Each message comes here exactly once.
 fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
     let Received { number, at, inbound, .. } = *received;
-    window::open(context, number, inbound.from, at)?;
-    conversations::received(context, received.id, inbound, at)?;
-    apply_opt_out(context, inbound.from, &inbound.text, at)?;
-    context.effects.tell(context.now(), event(received));
+    let Writer { phone, other } = aliases::writer(context, inbound.from)?;
+    let inbound = &Inbound { from: phone, ..inbound.clone() };
+    let received = &Received { inbound, ..*received };
+    let conversation = conversations::received(context, received.id, inbound, at)?;
+    for phone in other.into_iter().chain([phone]) {
+        window::open(context, number, phone, at)?;
+        apply_opt_out(context, phone, &inbound.text, at)?;
+    }
+    context.effects.tell(context.now(), event(received, &conversation));
     Ok(())
 }
 
-fn event(received: &Received<'_>) -> PublicEvent {
+fn event(received: &Received<'_>, conversation: &Conversation) -> PublicEvent {
     let Inbound { from, name, kind, text, referral, .. } = received.inbound;
     let mut data = json!({
         "message_id": received.id.to_string(),
+        "conversation_id": conversation.id.to_string(),
+        "contact_id": conversation.contact_id.to_string(),
         "number_id": received.number.to_string(),
         "from": from.to_string(),
         "type": kind,

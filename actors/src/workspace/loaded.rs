@@ -18,7 +18,7 @@ use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{EventOptions, idempotency, inbound, message, retention};
+use super::{idempotency, inbound, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -48,7 +48,6 @@ pub(crate) struct Loaded {
     pub(super) pending: Pending,
     answers_sweep: idempotency::Sweep,
     received_sweep: inbound::Sweep,
-    log_sweep: retention::Sweep,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -85,7 +84,6 @@ impl Loaded {
             pending: Pending::default(),
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
-            log_sweep: retention::Sweep::default(),
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
@@ -96,6 +94,12 @@ impl Loaded {
 
     /// Has the effects made durable, then lets `held` and the messages out.
     pub(super) fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
+        if self.effects.can_be_refused() && !self.waiters.has_answers() {
+            tracing::error!(workspace = %self.core.id, "a command tells more than fits in a commit");
+            self.effects.clear();
+            held.into_iter().for_each(Held::fail);
+            return Ok(());
+        }
         if self.effects.is_empty() {
             self.effects.clear();
             if let Some(held) = held {
@@ -230,16 +234,14 @@ impl Loaded {
     }
 
     /// Forgets records whose time is over. Returns whether there may be more.
-    pub(super) fn sweep(&mut self, store: &dyn Store, events: EventOptions) -> bool {
+    pub(super) fn sweep(&mut self, store: &dyn Store) -> bool {
         let mut answers = std::mem::take(&mut self.answers_sweep);
         let mut received = std::mem::take(&mut self.received_sweep);
-        let mut log = std::mem::take(&mut self.log_sweep);
         let mut context = self.context(store);
         // What cannot be read now is forgotten later.
         let more = answers.run(&mut context).unwrap_or(false)
-            || received.run(&mut context).unwrap_or(false)
-            || log.run(events, &mut context).unwrap_or(false);
-        (self.answers_sweep, self.received_sweep, self.log_sweep) = (answers, received, log);
+            || received.run(&mut context).unwrap_or(false);
+        (self.answers_sweep, self.received_sweep) = (answers, received);
         more
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::domain::{EventId, LogEntry, WorkspaceId};
+use crate::domain::{EventId, LogEntry, Timestamp, WorkspaceId};
 use crate::store::events::{event_log_prefix, scan_event_log};
 use crate::store::{Direction, Store, StoreError, Table};
 
@@ -32,6 +32,31 @@ pub(crate) fn read(
         ControlFlow::Continue(())
     })?;
     damage.map_or(Ok(()), Err)
+}
+
+/// The sequence of the last entry before the moment `since`; 0 when the log has none. Looks at a
+/// few places of the log only: its entries are in the order of their moments.
+pub(crate) fn before(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    since: Timestamp,
+) -> Result<u64, StoreError> {
+    // What is up to `before` is before that moment, what is from `from` on is not.
+    let (mut before, mut from) = (0, last_sequence(store, workspace)? + 1);
+    while from - before > 1 {
+        let middle = before + (from - before) / 2;
+        let mut found = None;
+        read(store, workspace, middle - 1, &mut |sequence, entry| {
+            found = Some((sequence, entry.at));
+            false
+        })?;
+        match found {
+            // The first that is kept may come after the middle.
+            Some((sequence, at)) if at < since => before = sequence,
+            _ => from = middle,
+        }
+    }
+    Ok(before)
 }
 
 /// The sequence of the event of this id, if the log has it, or had it before it was cut off there.
@@ -66,4 +91,35 @@ pub(crate) fn last_sequence(store: &dyn Store, workspace: &WorkspaceId) -> Resul
         ControlFlow::Break(())
     })?;
     newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{EventKind, PublicEvent};
+    use crate::store::events::event_log_key;
+    use crate::store::{Change, MemoryStore};
+
+    #[test]
+    fn the_place_of_a_moment_is_found() {
+        let store = MemoryStore::new();
+        let workspace: WorkspaceId = "acme".parse().unwrap();
+        assert_eq!(before(&store, &workspace, Timestamp::from_millis(5)).unwrap(), 0);
+        // The beginning is cut off; three entries of each moment, in chunks of four.
+        let moment = |sequence: u64| Timestamp::from_millis(sequence / 3 * 10);
+        for first in (9_u64..49).step_by(4) {
+            let mut value = 4_u32.to_be_bytes().to_vec();
+            for sequence in first..first + 4 {
+                let event = PublicEvent::Other { kind: EventKind::WebhookTest, data: "{}".into() };
+                LogEntry { at: moment(sequence), event }.encode_into(&mut value);
+            }
+            let key = event_log_key(&workspace, first);
+            store.commit(None, &[Change::put(Table::Events, key, value)]).unwrap();
+        }
+        for millis in 0..200 {
+            let since = Timestamp::from_millis(millis);
+            let expected = (9..49).filter(|sequence| moment(*sequence) < since).max().unwrap_or(0);
+            assert_eq!(before(&store, &workspace, since).unwrap(), expected, "{millis}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! goes when nothing is hot.
 
 pub(crate) mod actor;
+mod aliases;
 pub(crate) mod audience;
 pub(crate) mod broadcasts;
 mod claims;
@@ -33,7 +34,7 @@ mod receive;
 pub(crate) mod records;
 mod repeats;
 mod reported;
-mod retention;
+pub(crate) mod retention;
 mod sends;
 pub(crate) mod slot;
 mod suppressions;

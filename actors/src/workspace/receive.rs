@@ -1,6 +1,8 @@
 //! What the provider calls back about: reports on messages, what contacts write, and
 //! what became of templates.
 
+use std::collections::VecDeque;
+
 use crate::channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
 use crate::channel::{Failure, FailureClass, Origin};
 use crate::domain::NumberId;
@@ -8,147 +10,113 @@ use crate::domain::NumberId;
 use super::command::{Command, Context};
 use super::messages::Unavailable;
 use super::templates::apply_template_update;
-use super::{Workspace, broadcasts, inbound, message};
+use super::{Workspace, aliases, broadcasts, inbound, message};
 
-/// Most items that one command takes up, and most bytes of what is told of them, so that its changes
-/// fit in a commit.
-const ITEMS_MAX: usize = 200;
-const BYTES_MAX: usize = 64 * 1024;
-/// What is told of an item beside the texts in it.
-const ITEM_BYTES: usize = 512;
-/// A byte of a text has so many in JSON at the most.
-const ESCAPED: usize = 6;
+/// Most items that one command takes up: others want their turn too.
+const ITEMS_MAX: usize = 100;
+/// A command that has told the event log this much leaves the rest to another. One more item is
+/// less than that again, as its texts are clipped, so a command's changes fit in a commit.
+const LOG_BYTES_MAX: usize = 64 * 1024;
 
 impl Workspace {
     /// Takes a callback about the number; when this answers, all of it is durable. A callback that
-    /// comes again changes nothing, nor does what is reported of messages that nobody knows.
+    /// comes again changes nothing, nor does what is reported of messages that nobody knows. Texts
+    /// that are longer than may be kept are clipped.
     ///
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
         let Callback { statuses, inbound, templates } = callback;
-        for some in parts(statuses, report_bytes) {
-            if let Some(fault) = self.perform(TakeReports(some)).await? {
+        let reports = statuses.into_iter().map(|it| Item::Report(number, it));
+        let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
+        let templates = templates.into_iter().map(Item::Template);
+        let mut rest: VecDeque<_> = reports.chain(inbound).chain(templates).collect();
+        while !rest.is_empty() {
+            let taken = self.perform(Take(rest)).await?;
+            if let Some(fault) = taken.fault {
                 self.shared.numbers.fault(number, fault);
             }
-        }
-        for some in parts(inbound, inbound_bytes) {
-            self.perform(TakeInbound { number, inbound: some }).await?;
-        }
-        for template in templates {
-            if !self.perform(TakeTemplateUpdate(template)).await? {
+            if taken.unknown_template {
                 self.sync_templates_soon();
             }
+            rest = taken.rest;
         }
         Ok(())
     }
 }
 
-/// Cuts items into parts that one command can take up, in order.
-fn parts<T>(items: Vec<T>, bytes_of: fn(&T) -> usize) -> Vec<Vec<T>> {
-    let (mut parts, mut bytes) = (Vec::<Vec<T>>::new(), 0);
-    for item in items {
-        let more = ITEM_BYTES + bytes_of(&item);
-        match parts.last_mut() {
-            Some(last) if last.len() < ITEMS_MAX && bytes + more <= BYTES_MAX => {
-                bytes += more;
-                last.push(item);
-            }
-            _ => {
-                bytes = more;
-                parts.push(vec![item]);
-            }
-        }
-    }
-    parts
+/// One thing that a callback tells.
+enum Item {
+    Report(NumberId, StatusUpdate),
+    Inbound(NumberId, Inbound),
+    Template(TemplateUpdate),
 }
 
-fn report_bytes(report: &StatusUpdate) -> usize {
-    match &report.status {
-        Progress::Failed(failure) => failure.details.len() * ESCAPED,
-        _ => 0,
-    }
+/// Takes up items from the front, as many as fit in a commit.
+struct Take(VecDeque<Item>);
+
+/// What that leaves.
+struct Taken {
+    /// The other items.
+    rest: VecDeque<Item>,
+    /// Why the number's account cannot send, if one of the reports says so and is news.
+    fault: Option<Failure>,
+    /// It told of a template that is not known.
+    unknown_template: bool,
 }
 
-/// A text is told by the message and by its conversation.
-fn inbound_bytes(inbound: &Inbound) -> usize {
-    let Inbound { name, kind, text, .. } = inbound;
-    let texts = 2 * text.len() + name.as_ref().map_or(0, |name| name.len()) + kind.len();
-    // It may be the first of its contact, and then it makes contact and conversation.
-    2 * ITEM_BYTES + texts * ESCAPED
-}
-
-/// Answers why the number's account cannot send, if one of the reports says so and is news.
-struct TakeReports(Vec<StatusUpdate>);
-
-impl Command for TakeReports {
-    type Answer = Option<Failure>;
+impl Command for Take {
+    type Answer = Taken;
     type Error = Unavailable;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Option<Failure>, Unavailable> {
-        let mut fault = None;
-        for StatusUpdate { origin, status, at, .. } in &self.0 {
-            let told = context.effects.log_count;
-            match origin {
-                Origin::Otp(id) => context.core.report(*id, status, context.effects),
-                Origin::Message(id) => message::report(context, *id, status, *at)?,
-                Origin::Broadcast { broadcast, index } => {
-                    broadcasts::report(context, *broadcast, *index, status)?;
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
+        let Self(mut items) = self;
+        let (mut fault, mut unknown_template) = (None, false);
+        for _ in 0..ITEMS_MAX {
+            if context.effects.log.len() > LOG_BYTES_MAX {
+                break;
+            }
+            match items.pop_front() {
+                Some(Item::Report(number, it)) => {
+                    let told = context.effects.log_count;
+                    report(context, number, &it)?;
+                    if let Progress::Failed(failure) = it.status
+                        && failure.class == FailureClass::Account
+                        && context.effects.log_count > told
+                    {
+                        fault = Some(failure);
+                    }
                 }
-            }
-            if let Progress::Failed(failure) = status
-                && failure.class == FailureClass::Account
-                && context.effects.log_count > told
-            {
-                fault = Some(failure.clone());
+                Some(Item::Inbound(number, it)) => inbound::take(context, number, &it)?,
+                Some(Item::Template(update)) => {
+                    unknown_template |= !apply_template_update(context, &update)?;
+                }
+                None => break,
             }
         }
-        Ok(fault)
+        Ok(Taken { rest: items, fault, unknown_template })
     }
 }
 
-struct TakeInbound {
+fn report(
+    context: &mut Context<'_>,
     number: NumberId,
-    inbound: Vec<Inbound>,
-}
-
-impl Command for TakeInbound {
-    type Answer = ();
-    type Error = Unavailable;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        self.inbound.iter().try_for_each(|it| inbound::take(context, self.number, it))
-    }
-}
-
-/// Answers whether the template is known.
-struct TakeTemplateUpdate(TemplateUpdate);
-
-impl Command for TakeTemplateUpdate {
-    type Answer = bool;
-    type Error = Unavailable;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
-        apply_template_update(context, &self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_bounded_and_in_order() {
-        let lengths = |items: Vec<usize>| {
-            let all = items.clone();
-            let parts = parts(items, |bytes| *bytes);
-            assert_eq!(parts.concat(), all);
-            parts.iter().map(Vec::len).collect::<Vec<_>>()
-        };
-        assert!(lengths(vec![]).is_empty());
-        assert_eq!(lengths(vec![0; 300]), [128, 128, 44]);
-        // One that is too large for all is alone, and does not take others with it.
-        assert_eq!(lengths(vec![5, BYTES_MAX, 7, 7]), [1, 1, 2]);
-        assert_eq!(lengths(vec![BYTES_MAX / 2; 3]), [1, 1, 1]);
+    update: &StatusUpdate,
+) -> Result<(), Unavailable> {
+    let StatusUpdate { origin, status, at, to, known_as, .. } = update;
+    let to = match *origin {
+        Origin::Otp(id) => {
+            context.core.report(id, status, context.effects);
+            context.core.known(id).map(|otp| otp.phone)
+        }
+        Origin::Message(id) => message::report(context, id, status, *at)?,
+        Origin::Broadcast { broadcast, index } => {
+            broadcasts::report(context, broadcast, index, status)?;
+            *to
+        }
+    };
+    match to.zip(*known_as) {
+        Some((to, known_as)) => aliases::learn(context, number, to, known_as),
+        None => Ok(()),
     }
 }

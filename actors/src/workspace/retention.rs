@@ -1,19 +1,22 @@
-//! Forgetting what the event log has of long ago.
+//! Forgetting what the event logs have of long ago, of workspaces that rest too: none is woken.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::{LogEntry, Timestamp};
-use crate::store::Table;
+use tokio::task::JoinHandle;
+
+use crate::domain::{LogEntry, Timestamp, WorkspaceId};
+use crate::engine::Shared;
 use crate::store::events::event_log_prefix;
+use crate::store::{Change, Direction, Store, StoreError, Table};
 
-use super::command::Context;
-use super::messages::Unavailable;
+use super::log;
 
-/// How often the log is looked at.
+/// How often the logs are looked at.
 const EVERY: Duration = Duration::from_secs(60);
-/// Records that one call of [`Sweep::run`] deletes at the most.
-const SWEEP_MAX: usize = 500;
+/// Records that one commit deletes at the most.
+const DELETE_MAX: usize = 500;
 
 /// How much of an event log is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,51 +34,92 @@ impl Default for EventOptions {
     }
 }
 
-/// Deletes the oldest parts of the log. The newest stays: the next sequence is known by it.
+/// Deletes the oldest parts of all logs, now and then.
 #[derive(Debug, Default)]
-pub(super) struct Sweep {
+pub(crate) struct Retention {
     /// Nothing is looked at before this.
     next: Timestamp,
+    sweep: Option<JoinHandle<()>>,
 }
 
-impl Sweep {
-    /// Deletes some of what is too old or too much. Returns whether there may be more.
-    pub(super) fn run(
-        &mut self,
-        options: EventOptions,
-        context: &mut Context<'_>,
-    ) -> Result<bool, Unavailable> {
-        let now = context.now();
-        if now < self.next {
-            return Ok(false);
+impl Retention {
+    /// Time has passed: begins to look at the logs if it is time and nobody does.
+    pub(crate) fn beat(&mut self, shared: &Arc<Shared>) {
+        let now = shared.clock.now();
+        let runs = self.sweep.as_ref().is_some_and(|sweep| !sweep.is_finished());
+        if now >= self.next && !runs {
+            self.next = now.plus(EVERY);
+            self.sweep = Some(tokio::spawn(sweep(Arc::clone(shared), now)));
         }
-        self.next = now.plus(EVERY);
-        let log_next = context.log_next;
-        let prefix = event_log_prefix(&context.core.id);
-        let mut ended = Vec::new();
-        context.scan(Table::Events, &prefix, &mut |key, value| {
-            let Some((first, count, at)) = measure(&key[prefix.len()..], value) else {
-                // A damaged one is for whoever reads it to find.
-                return ControlFlow::Break(());
-            };
-            let end = first + u64::from(count);
-            let too_old = at.plus(options.kept_for) < now;
-            let too_many = log_next - first > options.kept_max;
-            if end >= log_next || !(too_old || too_many) || ended.len() == SWEEP_MAX {
-                return ControlFlow::Break(());
-            }
-            ended.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-        let more = ended.len() == SWEEP_MAX;
-        if more {
-            self.next = now;
-        }
-        for key in ended {
-            context.delete(Table::Events, key);
-        }
-        Ok(more)
     }
+}
+
+/// Deletes everything that is too old or too much, in parts. After a failure the next one goes on.
+async fn sweep(shared: Arc<Shared>, now: Timestamp) {
+    let mut left: Vec<_> = shared.workspaces.all().iter().map(|slot| slot.id.clone()).collect();
+    while !left.is_empty() {
+        let (store, options) = (Arc::clone(&shared.store), shared.events);
+        let scan = move || {
+            let changes = deletions(store.as_ref(), &mut left, options, now);
+            (changes, left)
+        };
+        let Ok((changes, rest)) = tokio::task::spawn_blocking(scan).await else { return };
+        left = rest;
+        if !changes.is_empty() && shared.writer.commit(changes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Some of the changes that delete what is too old or too much of these workspaces' logs. Takes out
+/// those that are done with.
+fn deletions(
+    store: &dyn Store,
+    left: &mut Vec<WorkspaceId>,
+    options: EventOptions,
+    now: Timestamp,
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    while let Some(workspace) = left.last()
+        && changes.len() < DELETE_MAX
+    {
+        // One that is damaged is for whoever reads it to find.
+        let ended = ended(store, workspace, options, now, DELETE_MAX - changes.len());
+        let ended = ended.unwrap_or_default();
+        changes.extend(ended.into_iter().map(|key| Change::delete(Table::Events, key)));
+        if changes.len() < DELETE_MAX {
+            left.pop();
+        }
+    }
+    changes
+}
+
+/// The keys of the oldest records of a log, `max` at the most, that are too old or too many. The
+/// newest stays: the next sequence is known by it.
+fn ended(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    options: EventOptions,
+    now: Timestamp,
+    max: usize,
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    let last = log::last_sequence(store, workspace)?;
+    let prefix = event_log_prefix(workspace);
+    let mut ended = Vec::new();
+    store.scan(Table::Events, &prefix, None, Direction::Forward, &mut |key, value| {
+        let Some((first, count, at)) = measure(&key[prefix.len()..], value) else {
+            return ControlFlow::Break(());
+        };
+        let is_newest = first + u64::from(count) > last;
+        let too_old = at.plus(options.kept_for) < now;
+        let too_many = last + 1 - first > options.kept_max;
+        if is_newest || !(too_old || too_many) || ended.len() == max {
+            return ControlFlow::Break(());
+        }
+        ended.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(ended)
 }
 
 /// The first sequence of a record of the log, how many entries it has, and when the first was made.

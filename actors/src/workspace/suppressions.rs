@@ -163,6 +163,27 @@ pub(super) fn stopped_marketing(
     Suppress { phone, reason }.carry_out(context).map(drop)
 }
 
+/// A phone turns out to be of the same person as another: if the other has opted out, it has too,
+/// unless something later was decided about it.
+pub(super) fn follow(
+    context: &mut Context<'_>,
+    phone: Phone,
+    other: Phone,
+) -> Result<(), Unavailable> {
+    let other: Option<Record> = context.get_json(TABLE, &key(&context.core.id, other))?;
+    let Some(Record { reason, created_at: at }) = other else { return Ok(()) };
+    if last_decision(context, phone)? > at.as_millis() {
+        return Ok(());
+    }
+    opt_out(context, phone, reason, at).map(drop)
+}
+
+/// When the last decision about a phone was made, in milliseconds; 0 if there was none.
+fn last_decision(context: &Context<'_>, phone: Phone) -> Result<u64, Unavailable> {
+    let last = context.get(TABLE, &decision_key(&context.core.id, phone))?;
+    Ok(last.map(|last| number(&last)).transpose().map_err(unreadable)?.unwrap_or(0))
+}
+
 /// Sees to what a message of this text, written at `at`, means: out, in again, or neither. Messages
 /// may come in any order; the last decision counts, whichever came last.
 pub(super) fn apply_opt_out(
@@ -172,9 +193,7 @@ pub(super) fn apply_opt_out(
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     let Some(word) = context.core.opt_out.read(text) else { return Ok(()) };
-    let last = context.get(TABLE, &decision_key(&context.core.id, phone))?;
-    if last.map(|last| number(&last)).transpose().map_err(unreadable)?.unwrap_or(0) > at.as_millis()
-    {
+    if last_decision(context, phone)? > at.as_millis() {
         return Ok(());
     }
     match word {

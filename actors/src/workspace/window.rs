@@ -28,14 +28,22 @@ pub(super) fn own_key(number: NumberId, contact: Phone) -> Vec<u8> {
 /// Forgets the window of this name, if it has passed.
 pub(super) fn forget(context: &mut Context<'_>, own_key: &[u8]) -> Result<(), Unavailable> {
     let key = [context.core.id.as_str().as_bytes(), &[0], own_key].concat();
-    if last(context, &key)?.is_some_and(|last| last.plus(OPEN_FOR) <= context.now()) {
+    if read(context, &key)?.is_some_and(|last| last.plus(OPEN_FOR) <= context.now()) {
         context.delete(Table::Windows, key);
     }
     Ok(())
 }
 
 /// When the contact last wrote to the number.
-fn last(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
+pub(super) fn last(
+    context: &Context<'_>,
+    number: NumberId,
+    contact: Phone,
+) -> Result<Option<Timestamp>, Unavailable> {
+    read(context, &key(&context.core.id, number, contact))
+}
+
+fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
     let Some(bytes) = context.get(Table::Windows, key)? else { return Ok(None) };
     let millis = bytes.try_into().map(u64::from_be_bytes);
     let damaged = |_| unreadable(StoreError::Damaged("a conversation window".into()));
@@ -48,7 +56,7 @@ pub(super) fn is_open(
     number: NumberId,
     contact: Phone,
 ) -> Result<bool, Unavailable> {
-    let last = last(context, &key(&context.core.id, number, contact))?;
+    let last = last(context, number, contact)?;
     Ok(last.is_some_and(|last| context.now() < last.plus(OPEN_FOR)))
 }
 
@@ -59,8 +67,8 @@ pub(super) fn open(
     contact: Phone,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
-    let key = key(&context.core.id, number, contact);
-    if last(context, &key)?.is_none_or(|last| last < at) {
+    if last(context, number, contact)?.is_none_or(|last| last < at) {
+        let key = key(&context.core.id, number, contact);
         context.put(Table::Windows, key, at.as_millis().to_be_bytes().to_vec());
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! What a request to send a message says.
 
 use crate::channel::{Content, Origin, Outbound, TemplateName};
+use crate::domain::Phone;
 
 /// The JSON of a request for `message`, and what carries our id in it.
 pub(super) fn of(message: &Outbound) -> Vec<u8> {
@@ -24,28 +25,48 @@ pub(super) fn of(message: &Outbound) -> Vec<u8> {
         }
     }
     json.extend_from_slice(br#","biz_opaque_callback_data":"#);
-    push_string(&mut json, &opaque(message.origin));
+    push_string(&mut json, &opaque(message));
     json.push(b'}');
     json
 }
 
-/// What our id is written as in the provider's opaque field.
-fn opaque(origin: Origin) -> String {
-    match origin {
+/// What our id is written as in the provider's opaque field. A broadcast does not look up to whom
+/// it went where, so its messages say it themselves.
+fn opaque(message: &Outbound) -> String {
+    match message.origin {
         Origin::Otp(id) => id.to_string(),
         Origin::Message(id) => id.to_string(),
-        Origin::Broadcast { broadcast, index } => format!("{broadcast}:{index}"),
+        Origin::Broadcast { broadcast, index } => {
+            format!("{broadcast}:{index}:{}", message.to.as_u64())
+        }
     }
 }
 
+/// What a callback's opaque field says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) origin: Origin,
+    /// To whom it went, if it says so.
+    pub(super) to: Option<Phone>,
+}
+
 /// What a callback's opaque field names; nothing if it was not us who wrote it.
-pub(super) fn origin(opaque: &str) -> Option<Origin> {
-    if let Some((broadcast, index)) = opaque.split_once(':') {
-        let (broadcast, index) = (broadcast.parse().ok()?, index.parse().ok()?);
-        return Some(Origin::Broadcast { broadcast, index });
-    }
-    let otp = opaque.parse().map(Origin::Otp);
-    otp.ok().or_else(|| opaque.parse().map(Origin::Message).ok())
+pub(super) fn named(opaque: &str) -> Option<Named> {
+    let mut parts = opaque.split(':');
+    let (id, detail) = (parts.next()?, parts.next());
+    let Some(index) = detail else {
+        let otp = id.parse().map(Origin::Otp);
+        let origin = otp.ok().or_else(|| id.parse().map(Origin::Message).ok())?;
+        return Some(Named { origin, to: None });
+    };
+    let origin = Origin::Broadcast { broadcast: id.parse().ok()?, index: index.parse().ok()? };
+    let to = parts.next().and_then(phone);
+    Some(Named { origin, to })
+}
+
+/// A phone as the provider writes it: digits only.
+pub(super) fn phone(digits: &str) -> Option<Phone> {
+    digits.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())
 }
 
 /// `components` is JSON already and is passed on as it is.
@@ -113,7 +134,7 @@ mod tests {
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"text","text":{{"preview_url":false,"body":"Hello \"Ada\"\n"}},"biz_opaque_callback_data":"{id}"}}"#
         );
         assert_eq!(text_of(&message), expected);
-        assert_eq!(origin(&id.to_string()), Some(Origin::Message(id)));
+        assert_eq!(named(&id.to_string()).unwrap().origin, Origin::Message(id));
     }
 
     #[test]
@@ -153,10 +174,15 @@ mod tests {
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"otp_code","language":{{"code":"en"}},"components":[{{"type":"body","parameters":[{{"type":"text","text":"{code}"}}]}},{{"type":"button","sub_type":"url","index":"0","parameters":[{{"type":"text","text":"{code}"}}]}}]}},"biz_opaque_callback_data":"{id}"}}"#
         );
         assert_eq!(text_of(&message), expected);
+        let origin = |opaque: &str| named(opaque).map(|named| named.origin);
         assert_eq!(origin(&id.to_string()), Some(Origin::Otp(id)));
         let broadcast = crate::domain::BroadcastId::from_bytes([7; 16]);
-        let recipient = Origin::Broadcast { broadcast, index: 70_000 };
-        assert_eq!(origin(&opaque(recipient)), Some(recipient));
+        let origin_of = Origin::Broadcast { broadcast, index: 70_000 };
+        let recipient = Outbound { origin: origin_of, ..message };
+        let to = Some(recipient.to);
+        assert_eq!(named(&opaque(&recipient)), Some(Named { origin: origin_of, to }));
+        let without = Some(Named { origin: origin_of, to: None });
+        assert_eq!(named(&format!("{broadcast}:70000")), without);
         assert_eq!(origin(&format!("{broadcast}:x")), None);
         for foreign in ["", "otp_", "msg_x", "key_01jd3v0x5n8m7k2q4r6s8t0w2y", "order 7"] {
             assert_eq!(origin(foreign), None, "{foreign}");

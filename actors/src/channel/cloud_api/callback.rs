@@ -7,20 +7,15 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use crate::channel::callback::{
-    Callback, Inbound, Progress, Referral, StatusUpdate, TemplateUpdate,
+    Inbound, Progress, Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateUpdate, WORD_CHARS_MAX,
 };
 use crate::channel::{Failure, TemplateName};
-use crate::domain::{Phone, Timestamp};
+use crate::domain::Timestamp;
+use crate::domain::contact::NAME_CHARS_MAX;
 
 use super::answer::{ErrorBody, failure};
 use super::{CloudApiNumber, body};
 
-/// Most characters that are kept of what somebody wrote: as many as a message of ours may have.
-const TEXT_CHARS_MAX: usize = 4096;
-/// The same of a writer's name.
-const NAME_CHARS_MAX: usize = 200;
-/// The same of the provider's own words, such as `image` or `PAUSED`.
-const WORD_CHARS_MAX: usize = 64;
 /// Most bytes of a provider's id, or of a template's name.
 const ID_BYTES_MAX: usize = 512;
 
@@ -40,41 +35,6 @@ impl CloudApiNumber {
             (Some(mac), Some(given)) => mac.chain_update(raw).verify_slice(&given).is_ok(),
             _ => false,
         }
-    }
-
-    /// What a callback tells of this number; nothing if it is not JSON. What cannot be read of it is
-    /// passed over, item by item.
-    pub(crate) fn read(&self, raw: &[u8]) -> Option<Callback> {
-        let value: Value = serde_json::from_slice(raw).ok()?;
-        let mut callback = Callback::default();
-        let entries = items(&value["entry"]);
-        let changes = entries.flat_map(|entry| items(&entry["changes"]).map(move |it| (entry, it)));
-        for (entry, change) in changes {
-            let told = &change["value"];
-            match change["field"].as_str() {
-                Some("messages") if self.is_about(told) => {
-                    callback.statuses.extend(items(&told["statuses"]).filter_map(status));
-                    let messages = items(&told["messages"]);
-                    callback.inbound.extend(messages.filter_map(|it| inbound(it, told)));
-                }
-                Some("message_template_status_update") if self.is_of_account(entry) => {
-                    callback.templates.extend(template(told));
-                }
-                _ => {}
-            }
-        }
-        Some(callback)
-    }
-
-    /// So may an app's accounts.
-    fn is_of_account(&self, entry: &Value) -> bool {
-        entry["id"].as_str().is_none_or(|id| id == self.account_id.as_str())
-    }
-
-    /// An app's numbers may share one callback address.
-    fn is_about(&self, told: &Value) -> bool {
-        let of = told["metadata"]["phone_number_id"].as_str();
-        of.is_none_or(|of| of == self.phone_number_id.as_str())
     }
 }
 
@@ -117,7 +77,8 @@ fn id(value: &Value) -> Option<Box<str>> {
     value.as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
 }
 
-fn status(value: &Value) -> Option<StatusUpdate> {
+/// A report on a message.
+pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
     let progress = match value["status"].as_str()? {
         "sent" => Progress::Sent,
         "delivered" => Progress::Delivered,
@@ -125,11 +86,14 @@ fn status(value: &Value) -> Option<StatusUpdate> {
         "failed" => Progress::Failed(failure_of(&value["errors"])),
         _ => return None,
     };
+    let body::Named { origin, to } = body::named(value["biz_opaque_callback_data"].as_str()?)?;
     Some(StatusUpdate {
-        origin: body::origin(value["biz_opaque_callback_data"].as_str()?)?,
+        origin,
         provider_id: id(&value["id"])?,
         status: progress,
         at: moment(&value["timestamp"])?,
+        to,
+        known_as: value["recipient_id"].as_str().and_then(body::phone),
     })
 }
 
@@ -138,15 +102,16 @@ fn failure_of(errors: &Value) -> Failure {
     failure(&first.and_then(Result::ok).unwrap_or_default())
 }
 
-fn inbound(value: &Value, told: &Value) -> Option<Inbound> {
+/// What one of the contacts wrote.
+pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     let from = value["from"].as_str()?;
-    let writer = items(&told["contacts"]).find(|contact| contact["wa_id"].as_str() == Some(from));
+    let writer = contacts.iter().find(|contact| contact["wa_id"].as_str() == Some(from));
     let referral = &value["referral"];
     let source_type = text(&referral["source_type"], WORD_CHARS_MAX);
     let referral = source_type.zip(id(&referral["source_id"]));
     Some(Inbound {
         provider_id: id(&value["id"])?,
-        from: from.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())?,
+        from: body::phone(from)?,
         name: writer.and_then(|writer| text(&writer["profile"]["name"], NAME_CHARS_MAX)),
         kind: text(&value["type"], WORD_CHARS_MAX)?,
         text: said(value).unwrap_or_default(),
@@ -171,7 +136,8 @@ fn said(message: &Value) -> Option<Box<str>> {
     }
 }
 
-fn template(value: &Value) -> Option<TemplateUpdate> {
+/// What became of a template.
+pub(super) fn template(value: &Value) -> Option<TemplateUpdate> {
     Some(TemplateUpdate {
         template: TemplateName {
             name: id(&value["message_template_name"])?,
@@ -187,6 +153,8 @@ mod tests {
 
     use super::*;
     use crate::access::Secret;
+    use crate::channel::callback::Callback;
+    use crate::channel::cloud_api::envelope::{self, About};
     use crate::channel::cloud_api::{CloudApi, CloudApiAccount, CloudApiOptions, CloudApiSecrets};
     use crate::channel::{FailureClass, Origin};
 
@@ -212,7 +180,10 @@ mod tests {
         let body = json!({"object": "whatsapp_business_account", "entry": [
             {"id": "107", "changes": [{"field": field, "value": value}]},
         ]});
-        number().read(body.to_string().as_bytes()).unwrap()
+        let [part] = &mut envelope::read(body.to_string().as_bytes()).unwrap()[..] else {
+            panic!("one")
+        };
+        std::mem::take(&mut part.callback)
     }
 
     fn messages(mut value: Value) -> Callback {
@@ -347,16 +318,6 @@ mod tests {
         broken.extend([json!(null), json!("text"), json!([]), good.clone()]);
         let callback = messages(json!({"statuses": broken, "messages": [{"from": "x"}, 7, null]}));
         assert_eq!((callback.statuses.len(), callback.inbound.len()), (1, 0));
-        let odd = json!({"entry": [
-            null, {"changes": 7}, {"changes": [{"field": "security", "value": {}}, null]},
-            {"changes": [{"field": "messages"}]},
-            {"changes": [{"field": "messages", "value": {"statuses": [good]}}]},
-        ]});
-        assert_eq!(number().read(odd.to_string().as_bytes()).unwrap().statuses.len(), 1);
-        for odd in ["{}", "[]", "null", "7", r#"{"entry": {}}"#] {
-            assert!(number().read(odd.as_bytes()).is_some(), "{odd}");
-        }
-        assert!(number().read(b"{").is_none());
     }
 
     #[test]
@@ -377,23 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn a_template_of_another_account_is_passed_over() {
-        let value = json!({"event": "PAUSED", "message_template_name": "welcome",
-            "message_template_language": "en"});
-        for (account, read) in [(json!("107"), 1), (json!("999"), 0), (json!(null), 1)] {
-            let changes = json!([{"field": "message_template_status_update", "value": value}]);
-            let body = json!({"entry": [{"id": account, "changes": changes}]});
-            let callback = number().read(body.to_string().as_bytes()).unwrap();
-            assert_eq!(callback.templates.len(), read, "{account}");
+    fn a_number_knows_what_is_about_it() {
+        let is_meant = |about| number().is_meant(&about);
+        for (id, meant) in [(None, true), (Some("106"), true), (Some("107"), false)] {
+            assert_eq!(is_meant(About::Number(id.map(Into::into))), meant, "{id:?}");
         }
-    }
-
-    #[test]
-    fn what_is_about_another_number_is_passed_over() {
-        let report = json!({
-            "id": "w", "status": "sent", "timestamp": "1", "biz_opaque_callback_data": OTP
-        });
-        let other = json!({"metadata": {"phone_number_id": "999"}, "statuses": [report]});
-        assert!(read("messages", other).statuses.is_empty());
+        for (id, meant) in [(None, true), (Some("107"), true), (Some("106"), false)] {
+            assert_eq!(is_meant(About::Account(id.map(Into::into))), meant, "{id:?}");
+        }
     }
 }

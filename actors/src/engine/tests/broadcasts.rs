@@ -303,6 +303,8 @@ async fn what_the_provider_reports_later_is_counted_once() {
         provider_id: "wamid".into(),
         status,
         at: START,
+        to: None,
+        known_as: None,
     };
     let statuses = vec![
         report(0, Progress::Delivered),

@@ -335,10 +335,10 @@ async fn the_secrets_of_a_number_outlive_a_rotation() {
     let started = async |keys: &[(u8, [u8; 32])]| {
         let master_keys = MasterKeys::new(keys.iter().copied()).unwrap();
         let options = EngineOptions { master_keys, ..options(store.clone(), START) };
-        Engine::start(options).await
+        Engine::start(options).await.unwrap()
     };
     let (old, new) = ((1, [7; 32]), (2, [8; 32]));
-    let engine = started(&[old]).await.unwrap();
+    let engine = started(&[old]).await;
     engine.admin().create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
     let account = CloudApiAccount {
         phone: phone(1),
@@ -356,7 +356,7 @@ async fn the_secrets_of_a_number_outlive_a_rotation() {
     let number = engine.admin().connect_number(&id("acme"), number).await.unwrap();
     engine.shutdown(LONG).await.unwrap();
     for keys in [&[old][..], &[old, new], &[new]] {
-        let engine = started(keys).await.unwrap();
+        let engine = started(keys).await;
         let receiver = engine.callbacks(number.id).unwrap();
         assert!(receiver.knows("shown") && !receiver.knows("other"), "{keys:?}");
         assert_eq!(

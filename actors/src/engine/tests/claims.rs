@@ -113,7 +113,14 @@ impl Rig {
     async fn report(&self, message: MessageId, status: Progress) {
         let number = self.engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
         let origin = Origin::Message(message);
-        let report = StatusUpdate { origin, provider_id: "wamid".into(), status, at: START };
+        let report = StatusUpdate {
+            origin,
+            provider_id: "wamid".into(),
+            status,
+            at: START,
+            to: None,
+            known_as: None,
+        };
         let callback = Callback { statuses: vec![report], ..Callback::default() };
         self.acme.receive(number, callback).await.unwrap();
     }

@@ -58,7 +58,14 @@ pub(super) async fn report(engine: Engine, message: MessageId, reported: Reporte
         Reported::Failed => Progress::Failed(Failure::permanent(Some(131_026))),
     };
     let (origin, at) = (Origin::Message(message), engine.clock().now());
-    let statuses = vec![StatusUpdate { origin, provider_id: "wamid".into(), status, at }];
+    let statuses = vec![StatusUpdate {
+        origin,
+        provider_id: "wamid".into(),
+        status,
+        at,
+        to: None,
+        known_as: None,
+    }];
     let callback = Callback { statuses, ..Callback::default() };
     // It may be refused; the provider would repeat it.
     workspace.receive(NumberId::from_bytes([0; 16]), callback).await.ok();

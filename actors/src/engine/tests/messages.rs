@@ -21,7 +21,7 @@ async fn number(engine: &Engine) -> NumberId {
     engine.admin().numbers(&id("acme")).await.unwrap()[0].id
 }
 
-fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
+pub(super) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
     let inbound = Inbound {
         provider_id: provider_id.into(),
         from,
@@ -34,9 +34,19 @@ fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
     Callback { inbound: vec![inbound], ..Callback::default() }
 }
 
-fn reports(of: impl Into<Origin>, statuses: impl IntoIterator<Item = Progress>) -> Callback {
+pub(super) fn reports(
+    of: impl Into<Origin>,
+    statuses: impl IntoIterator<Item = Progress>,
+) -> Callback {
     let origin = of.into();
-    let report = |status| StatusUpdate { origin, provider_id: "wamid".into(), status, at: START };
+    let report = |status| StatusUpdate {
+        origin,
+        provider_id: "wamid".into(),
+        status,
+        at: START,
+        to: None,
+        known_as: None,
+    };
     Callback { statuses: statuses.into_iter().map(report).collect(), ..Callback::default() }
 }
 
@@ -52,28 +62,28 @@ impl From<RequestId> for Origin {
     }
 }
 
-fn failed() -> Progress {
+pub(super) fn failed() -> Progress {
     Progress::Failed(Failure::permanent(Some(131_026)))
 }
 
-fn text(to: Phone) -> SendMessage {
+pub(super) fn text(to: Phone) -> SendMessage {
     SendMessage { to, content: MessageContent::Text("Your table is ready.".parse().unwrap()) }
 }
 
-async fn send(workspace: &Workspace, to: Phone) -> MessageId {
+pub(super) async fn send(workspace: &Workspace, to: Phone) -> MessageId {
     workspace.send_message(text(to), None).await.unwrap().answer.message_id
 }
 
-async fn read(workspace: &Workspace, id: MessageId) -> MessageState {
+pub(super) async fn read(workspace: &Workspace, id: MessageId) -> MessageState {
     workspace.message(id).await.unwrap().unwrap()
 }
 
-async fn await_status(workspace: &Workspace, id: MessageId, status: MessageStatus) {
+pub(super) async fn await_status(workspace: &Workspace, id: MessageId, status: MessageStatus) {
     until("the status", async || read(workspace, id).await.status == status).await;
 }
 
 /// An engine with a workspace of 10 credits, to which the first phone has written.
-async fn begin() -> (CrashingStore, Engine, Workspace, NumberId) {
+pub(super) async fn begin() -> (CrashingStore, Engine, Workspace, NumberId) {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let acme = workspace(&engine, "acme", 10).await;
@@ -82,12 +92,12 @@ async fn begin() -> (CrashingStore, Engine, Workspace, NumberId) {
     (store, engine, acme, number)
 }
 
-fn script(engine: &Engine, outcome: ScriptedOutcome) {
+pub(super) fn script(engine: &Engine, outcome: ScriptedOutcome) {
     engine.sandbox().script(&id("acme"), None, outcome, None);
 }
 
 /// How often each type of event was told.
-async fn told(workspace: &Workspace) -> BTreeMap<&'static str, usize> {
+pub(super) async fn told(workspace: &Workspace) -> BTreeMap<&'static str, usize> {
     let mut told = BTreeMap::new();
     for kind in kinds(&log(workspace).await) {
         *told.entry(kind).or_default() += 1;

@@ -220,11 +220,13 @@ impl Workspace {
         if new.audience.is_empty() {
             return Err(refused(CreateBroadcastError::NoRecipients));
         }
-        if new.audience.len() > recipients_max {
-            return Err(refused(CreateBroadcastError::TooManyRecipients(recipients_max)));
-        }
         let id = random::broadcast_id(self.shared.clock.now());
         let prepared = self.read(move |store, workspace| {
+            new.audience.leave_each_once();
+            if new.audience.len() > recipients_max {
+                let error = CreateBroadcastError::TooManyRecipients(recipients_max);
+                return Ok((new, 0, Err(error)));
+            }
             let opted_out = opted_out(store, workspace)?;
             let sendable = new.audience.set_aside(&opted_out);
             let fits = check_variables(store, workspace, &new)?;

@@ -23,14 +23,17 @@ pub(in crate::workspace) struct Wrote<'a> {
     pub(in crate::workspace) text: &'a str,
 }
 
+/// Most characters of a message that its conversation shows; the message has all of them.
+const PREVIEW_CHARS_MAX: usize = 200;
+
 /// Takes what a contact wrote: makes the contact if the phone is nobody's, and opens the
-/// conversation.
+/// conversation, which it gives.
 pub(in crate::workspace) fn received(
     context: &mut Context<'_>,
     id: MessageId,
     inbound: &Inbound,
     at: Timestamp,
-) -> Result<(), Unavailable> {
+) -> Result<Conversation, Unavailable> {
     let unique = u128::from_be_bytes(*id.as_bytes());
     let contact = match holder(context, inbound.from)? {
         Some(contact) => contact,
@@ -51,17 +54,13 @@ pub(in crate::workspace) fn received(
     });
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
-    let text = match &*inbound.text {
-        "" => format!("[{}]", inbound.kind),
-        text => text.to_owned(),
-    };
-    let kind = inbound.kind.to_string();
-    let written = Written { direction: Direction::In, kind, text: inbound.text.to_string(), at };
-    let new = note(context, old.as_ref(), new, id, text, &written);
+    let (kind, text) = (inbound.kind.to_string(), inbound.text.to_string());
+    let written = Written { direction: Direction::In, kind, text, at };
+    let new = note(context, old.as_ref(), new, id, &written);
     if opens {
         tell(context, EventKind::ConversationOpened, &new, contact.phone);
     }
-    Ok(())
+    Ok(new)
 }
 
 /// What is known of somebody who writes for the first time.
@@ -96,8 +95,8 @@ pub(in crate::workspace) fn sent(
 ) -> Conversation {
     let at = context.now();
     let (kind, text) = (wrote.kind.to_owned(), wrote.text.to_owned());
-    let written = Written { direction: Direction::Out, kind, text: text.clone(), at };
-    note(context, Some(&conversation), conversation.clone(), wrote.id, text, &written)
+    let written = Written { direction: Direction::Out, kind, text, at };
+    note(context, Some(&conversation), conversation.clone(), wrote.id, &written)
 }
 
 /// Adds a message to a conversation; gives what it is then.
@@ -106,12 +105,14 @@ pub(in crate::workspace) fn note(
     old: Option<&Conversation>,
     mut new: Conversation,
     message: MessageId,
-    text: String,
     written: &Written,
 ) -> Conversation {
     // Messages may be told of in any order: the last one is the latest.
     if new.last_message.is_empty() || new.last_message_at <= written.at {
-        new.last_message = text;
+        new.last_message = match written.text.as_str() {
+            "" => format!("[{}]", written.kind),
+            text => text.chars().take(PREVIEW_CHARS_MAX).collect(),
+        };
         new.last_message_at = written.at;
     }
     new.active_at = context.now();

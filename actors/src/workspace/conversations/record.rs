@@ -64,7 +64,7 @@ pub struct Conversation {
     pub status: ConversationStatus,
     /// The agent who sees to it.
     pub assigned_to: Option<String>,
-    /// What was written last.
+    /// What was written last, its first 200 characters.
     pub last_message: String,
     /// When.
     pub last_message_at: Timestamp,

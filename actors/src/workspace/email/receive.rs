@@ -23,8 +23,6 @@ use super::{address_key, known_key};
 
 /// Seconds that a signature may be old, or ahead.
 const TOLERANCE: u64 = 300;
-/// Characters of a text that the list of conversations shows.
-const SHOWN_CHARS: usize = 300;
 /// Contacts with an address that are looked at, to find the oldest one.
 const LOOKED_AT: usize = 200;
 
@@ -121,7 +119,7 @@ impl Command for TakeMail {
         let of = conversation.id.as_bytes().to_vec();
         let address = address_key(&context.core.id, &mail.from);
         context.put(Table::Mails, address, of.clone());
-        tell(context, id, &mail);
+        tell(context, id, &mail, &conversation);
         context.put(Table::Mails, known, of);
         Ok(())
     }
@@ -197,24 +195,23 @@ fn written(
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
     new.mail = Some(thread);
-    let shown = if mail.text.is_empty() { &mail.subject } else { &mail.text };
-    let shown = match shown.as_str() {
-        "" => "[email]".to_owned(),
-        shown => shown.chars().take(SHOWN_CHARS).collect(),
-    };
+    // A mail may say all in its subject.
+    let text = if mail.text.is_empty() { &mail.subject } else { &mail.text };
     let written = Written {
         direction: Direction::In,
         kind: "email".to_owned(),
-        text: mail.text.clone(),
+        text: text.clone(),
         at: mail.at,
     };
-    (conversations::note(context, old, new, id, shown, &written), opens)
+    (conversations::note(context, old, new, id, &written), opens)
 }
 
 /// Tells that somebody wrote.
-fn tell(context: &mut Context<'_>, id: MessageId, mail: &InboundMail) {
+fn tell(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conversation) {
     let mut data = json!({
         "message_id": id.to_string(),
+        "conversation_id": of.id.to_string(),
+        "contact_id": of.contact_id.to_string(),
         "channel": "email",
         "from": mail.from.as_str(),
         "type": "email",

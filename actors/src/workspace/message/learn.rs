@@ -3,7 +3,7 @@
 use crate::channel::callback::Progress;
 use crate::channel::{Failure, FailureClass};
 use crate::domain::event::OtpFailure;
-use crate::domain::{Event, MessageId, Timestamp};
+use crate::domain::{Event, MessageId, Phone, Timestamp};
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::core::Settled;
@@ -40,16 +40,17 @@ pub(in crate::workspace) fn settle(
         Settled::Failed(failure) => Some(failure),
         _ => None,
     };
-    learn(context, id, learned, failure, context.now())
+    learn(context, id, learned, failure, context.now()).map(drop)
 }
 
-/// Takes what the provider reports of a message. It settles a message whose answer got lost.
+/// Takes what the provider reports of a message. It settles a message whose answer got lost. Gives
+/// whom the message went to, if it is known.
 pub(in crate::workspace) fn report(
     context: &mut Context<'_>,
     id: MessageId,
     progress: &Progress,
     at: Timestamp,
-) -> Result<(), Unavailable> {
+) -> Result<Option<Phone>, Unavailable> {
     let learned = match progress {
         Progress::Sent => Learned::Sent,
         Progress::Delivered => Learned::Delivered,
@@ -77,22 +78,23 @@ fn learn(
     learned: Learned,
     failure: Option<&Failure>,
     at: Timestamp,
-) -> Result<(), Unavailable> {
+) -> Result<Option<Phone>, Unavailable> {
     let key = MessageState::key(&context.core.id, id);
     let Some(mut state) = context.get_json::<MessageState>(Table::Messages, &key)? else {
         if context.core.hot.messages.contains(id) {
             tracing::error!(workspace = %context.core.id, message = %id, "a message has no record");
             context.core.perform(Event::MessageSettled { id }, context.effects);
         }
-        return Ok(());
+        return Ok(None);
     };
+    let to = Some(state.to);
     if state.stays_unknown(context.now(), context.core.rules.messages.unknown_after) {
-        return Ok(());
+        return Ok(to);
     }
     // The provider's clock may be ahead of ours or behind it, and it counts in seconds.
     let at = at.max(state.last_moment()).min(context.now());
     if !state.learn(learned, at) {
-        return Ok(());
+        return Ok(to);
     }
     if failure.is_some_and(|failure| failure.class == FailureClass::OptedOut) {
         stopped_marketing(context, state.to)?;
@@ -116,5 +118,5 @@ fn learn(
         context.waiters.answer(waiter, status);
     }
     context.put_json(Table::Messages, key, &state);
-    Ok(())
+    Ok(to)
 }
