@@ -71,13 +71,10 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     commit(&opened.writer, &opened.fingerprints).await?;
     commit(&opened.writer, &opened.resealed).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
-    let admission = options.admission;
+    let of_workspace = options.admission.in_flight_per_workspace;
+    let admission = Admission::new(of_workspace, options.admission.in_flight_total);
+    let snapshots = snapshots(&options, &opened);
     let workspaces = workspaces(opened.workspaces, &opened.damaged);
-    let snapshots = opened.snapshots.as_ref().map(|(dir, newest)| {
-        let journal_bytes_min = options.snapshot_journal_bytes;
-        let (dir, store) = (Arc::clone(dir), Arc::clone(&opened.store));
-        Snapshots { dir, store, journal_bytes_min, newest: *newest }
-    });
     let shared = Arc::new(Shared {
         store: opened.store,
         writer: opened.writer,
@@ -90,10 +87,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         otps: Default::default(),
         template_syncs: Default::default(),
         otps_per_workspace_max: options.otps_per_workspace_max,
-        admission: Arc::new(Admission::new(
-            admission.in_flight_per_workspace,
-            admission.in_flight_total,
-        )),
+        admission: Arc::new(admission),
         workspaces,
         numbers: Arc::new(numbers),
         webhooks,
@@ -132,6 +126,14 @@ async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
         return Err(StartError::ClockMoved(opened.clock_offset));
     }
     Ok(opened)
+}
+
+/// What takes the snapshots, where there is a directory for them.
+fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
+    let (dir, newest) = opened.snapshots.as_ref()?;
+    let journal_bytes_min = options.snapshot_journal_bytes;
+    let (dir, store) = (Arc::clone(dir), Arc::clone(&opened.store));
+    Some(Snapshots { dir, store, journal_bytes_min, newest: *newest })
 }
 
 fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
