@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use postrider_actors::MailOptions;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
@@ -228,11 +229,30 @@ fn engine_options(
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),
+            extra_roots: boot::certificates(settings.cloud_api.ca_file.as_deref())?,
             connect_timeout: settings.cloud_api.connect_timeout_seconds,
             timeout: settings.cloud_api.timeout_seconds,
         },
+        mail: mail_options(settings),
         recorder: Some(metrics.recorder()),
         ..defaults
+    })
+}
+
+/// The mail server, if one is given.
+fn mail_options(settings: &Settings) -> Option<MailOptions> {
+    let email = &settings.email;
+    let from = email.from.clone().filter(|_| !email.host.is_empty())?;
+    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let password = || postrider_actors::Secret::new(email.password.reveal());
+    Some(MailOptions {
+        host: email.host.clone(),
+        port: email.port,
+        tls: email.tls,
+        login: given(&email.user).map(|user| (user, password())),
+        from,
+        from_name: given(&email.from_name),
+        timeout: email.timeout_seconds,
     })
 }
 

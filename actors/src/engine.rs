@@ -1,11 +1,10 @@
 //! The engine: what starts everything, holds it together and stops it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use dashmap::DashMap;
 use metrics::Recorder;
 use ractor::ActorRef;
 
@@ -13,6 +12,7 @@ use crate::access::{Access, Creations};
 use crate::admin::Admin;
 use crate::broadcast::{BroadcastOptions, Broadcasts};
 use crate::channel::cloud_api::CloudApiOptions;
+use crate::channel::email::MailOptions;
 use crate::channel::sandbox::Sandbox;
 use crate::clock::Clock;
 use crate::domain::{Limits, OptOutWords, WorkspaceId};
@@ -20,18 +20,19 @@ use crate::keys::MasterKeys;
 use crate::number::Numbers;
 use crate::number::providers::CustomChannel;
 use crate::store::{Store, Writer};
-use crate::supervise::NurseryMessage;
 use crate::webhook::{WebhookOptions, Webhooks};
-use crate::workspace::actor::WorkspaceMessage;
+use crate::workspace::email::Mailer;
 use crate::workspace::guard::{Guard, GuardOptions};
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
-use crate::workspace::slot::{Admission, Slot};
+use crate::workspace::slot::Admission;
 use crate::workspace::template_sync::TemplateSyncs;
 use crate::workspace::{EventOptions, Workspace};
+pub(crate) use directory::Workspaces;
 
 mod callbacks;
+mod directory;
 mod fingerprints;
 mod health;
 mod prices;
@@ -123,6 +124,8 @@ pub struct EngineOptions {
     pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
     pub cloud_api: CloudApiOptions,
+    /// The server that mail leaves through; without one, mails come in and cannot be answered.
+    pub mail: Option<MailOptions>,
     /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
     pub channel: Option<CustomChannel>,
     /// Most messages in a second through a number that has no rate of its own, 0 for no limit;
@@ -171,6 +174,7 @@ impl EngineOptions {
             events: EventOptions::default(),
             webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
+            mail: None,
             channel: None,
             number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
@@ -209,6 +213,7 @@ pub(crate) struct Shared {
     pub(crate) workspaces: Workspaces,
     pub(crate) numbers: Arc<Numbers>,
     pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) mailer: Mailer,
     pub(crate) events: EventOptions,
     pub(crate) broadcasts: Broadcasts,
     pub(crate) recovered: Recovered,
@@ -216,55 +221,6 @@ pub(crate) struct Shared {
     pub(crate) opt_out: Arc<OptOutWords>,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,
-}
-
-/// The directory of workspaces and the way to their supervisor.
-#[derive(Default)]
-pub(crate) struct Workspaces {
-    slots: DashMap<WorkspaceId, Arc<Slot>>,
-    supervisor: OnceLock<ActorRef<NurseryMessage<WorkspaceId>>>,
-}
-
-impl Workspaces {
-    /// The workspace's entry, if there is such a workspace.
-    pub(crate) fn slot(&self, id: &WorkspaceId) -> Option<Arc<Slot>> {
-        self.slots.get(id).map(|slot| Arc::clone(&slot))
-    }
-
-    /// Every workspace's entry.
-    pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
-        self.slots.iter().map(|slot| Arc::clone(&slot)).collect()
-    }
-
-    /// Adds a workspace that is durable.
-    pub(crate) fn add(&self, id: WorkspaceId) {
-        self.slots.entry(id.clone()).or_insert_with(|| Arc::new(Slot::new(id)));
-    }
-
-    /// Connects the supervisor; only the first call counts.
-    pub(crate) fn set_supervisor(&self, supervisor: ActorRef<NurseryMessage<WorkspaceId>>) {
-        drop(self.supervisor.set(supervisor));
-    }
-
-    /// Has the workspace's actor started, if it can be; returns when that was seen to.
-    pub(crate) async fn start(&self, id: WorkspaceId) {
-        let Some(supervisor) = self.supervisor.get() else { return };
-        let (done, seen) = tokio::sync::oneshot::channel();
-        if supervisor.cast(NurseryMessage::Start(id, Some(done))).is_ok() {
-            // Dropped unanswered: the engine is stopping, and the caller finds no actor.
-            drop(seen.await);
-        }
-    }
-
-    /// Tells the actors that run; the message is made for each.
-    pub(crate) fn tell_live(&self, message: impl Fn() -> WorkspaceMessage) {
-        for slot in self.all() {
-            if let Some(actor) = slot.live() {
-                // One that has gone has nothing to be told.
-                drop(actor.cast(message()));
-            }
-        }
-    }
 }
 
 /// Carries `work` out even if whoever waits for it goes away in the middle.

@@ -91,6 +91,7 @@ pub use channel::cloud_api::{
     CloudApiAccount, CloudApiOptions, CloudApiSecrets, ListError, ListedTemplate, ProviderId,
     ProviderIdError,
 };
+pub use channel::email::{MailOptions, MailTls};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use clock::Clock;
 pub use engine::{
@@ -134,6 +135,7 @@ pub use workspace::{
     ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
     ReplyError, UpdateConversationError,
 };
+pub use workspace::{EmailChannel, ReceiveMailError};
 pub use workspace::{
     EventEntry, EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable,
     Route, Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,

@@ -1,5 +1,6 @@
 //! What a start finds or makes in the data directory before anything is served.
 
+mod certificates;
 mod demo;
 mod directory;
 mod leftovers;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use postrider_actors::{AdminError, CreateWorkspaceError, StartError, TemplateError, Unavailable};
 
+pub(crate) use certificates::certificates;
 pub(crate) use demo::prepare as prepare_demo;
 pub(crate) use directory::DataDir;
 pub(crate) use leftovers::leftovers;

@@ -52,7 +52,7 @@ pub(crate) struct ConversationRow {
     /// `open`: the contact waits for an answer; `pending`: it has one; `resolved`.
     #[schema(example = "open")]
     status: &'static str,
-    /// `messaging`
+    /// `messaging` or `email`
     #[schema(example = "messaging")]
     channel: &'static str,
     /// The agent who sees to it.
@@ -75,7 +75,7 @@ impl From<(Conversation, Contact)> for ConversationRow {
             id: conversation.id.to_string(),
             contact: contact.into(),
             status: conversation.status.as_str(),
-            channel: "messaging",
+            channel: conversation.channel(),
             assigned_to: conversation.assigned_to,
             last_message: conversation.last_message,
             last_message_at: conversation.last_message_at.to_string(),
@@ -106,7 +106,7 @@ pub(crate) struct WrittenRow {
     /// `in`: the contact wrote it; `out`: the workspace did.
     #[schema(example = "in")]
     direction: &'static str,
-    /// `text`, `template`, or what else the contact sent.
+    /// `text`, `template`, `email`, or what else the contact sent.
     #[serde(rename = "type")]
     #[schema(example = "text")]
     kind: String,
@@ -286,8 +286,9 @@ pub(crate) struct ReplyBody<'a> {
     tag = "Conversations",
     summary = "Reply in a conversation",
     description = "Scope `messaging:send`. Free text is allowed for 24 hours after the contact has \
-                   written, as with `POST /v1/messaging/send`. An open conversation is pending \
-                   then.",
+                   written, as with `POST /v1/messaging/send`; by e-mail, where a mail server is set up \
+                   (422, `reason: \"email_not_configured\"`), text is always allowed and costs \
+                   nothing. An open conversation is pending then.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
     request_body = ReplyBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
@@ -333,7 +334,12 @@ impl From<ReplyError> for ApiError {
     fn from(error: ReplyError) -> Self {
         match error {
             ReplyError::NotFound => Self::not_found(NO_SUCH_CONVERSATION),
-            ReplyError::NoPhone => Self::new(Code::Unprocessable, error.to_string()),
+            ReplyError::NoPhone | ReplyError::TextOnly => {
+                Self::new(Code::Unprocessable, error.to_string())
+            }
+            ReplyError::NoMailServer => {
+                Self::new(Code::Unprocessable, error.to_string()).because("email_not_configured")
+            }
             ReplyError::Refused(error) => error.into(),
         }
     }

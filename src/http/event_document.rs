@@ -192,7 +192,7 @@ struct ConversationData {
     phone: Option<String>,
     /// `open`, `pending` or `resolved`.
     status: String,
-    /// `messaging`
+    /// `messaging` or `email`
     channel: String,
     /// The agent who sees to it.
     #[schema(required)]
@@ -214,9 +214,9 @@ struct MessageData {
     message_id: String,
     /// The broadcast that it is of; its other fields are then told by the broadcast.
     broadcast_id: Option<String>,
-    /// Who gets it, in E.164.
+    /// Who gets it: a phone in E.164, or of a mail the address.
     to: Option<String>,
-    /// `template` or `text`.
+    /// `template`, `text` or `email`.
     r#type: Option<String>,
     /// `queued`, `sent`, `delivered`, `read` or `failed`.
     status: String,
@@ -235,13 +235,17 @@ struct MessageReceivedData {
     conversation_id: String,
     /// Who wrote it, or has just been made for whoever did.
     contact_id: String,
-    /// The number that it came to.
-    number_id: String,
-    /// Who wrote it, in E.164.
+    /// The number that it came to; left out of a mail.
+    number_id: Option<String>,
+    /// `email` of a mail; left out of others.
+    channel: Option<String>,
+    /// Who wrote it: a phone in E.164, or of a mail the address.
     from: String,
+    /// The subject of a mail.
+    subject: Option<String>,
     /// What the sender is called on the channel, where it tells.
     name: Option<String>,
-    /// `text`, or what else the channel calls it.
+    /// `text`, `email`, or what else the channel calls it.
     r#type: String,
     /// Its text; of what is not text, what can be shown of it.
     text: String,

@@ -10,6 +10,7 @@ mod contacts;
 mod conversations;
 mod docs;
 mod drain;
+mod email;
 mod error;
 mod event_document;
 mod event_stream;
@@ -154,6 +155,7 @@ fn routes(sandbox: bool) -> Routes<Open> {
         .and(health::routes(Routes::guarded(Open)))
         .and(docs::routes(Routes::guarded(Open)))
         .and(channels::routes(Routes::guarded(Open)))
+        .and(email::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(broadcasts::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
         .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))

@@ -15,8 +15,8 @@ use super::event_document::Events;
 use super::idempotency_document::Idempotency;
 use super::webhook_document::Deliveries;
 use super::{
-    admin, analytics, broadcasts, channels, contacts, conversations, docs, event_stream, events,
-    health, messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries,
+    admin, analytics, broadcasts, channels, contacts, conversations, docs, email, event_stream,
+    events, health, messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries,
     webhooks,
 };
 
@@ -69,7 +69,8 @@ use super::{
         admin::numbers::disconnect,
         admin::webhooks::list, admin::webhooks::create, admin::webhooks::read,
         admin::webhooks::update, admin::webhooks::delete, admin::webhooks::rotate,
-        channels::verify, channels::take,
+        admin::email::open, admin::email::read, admin::email::close,
+        channels::verify, channels::take, email::take,
         health::alive, health::ready, health::metrics,
         docs::document,
     ),

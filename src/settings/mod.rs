@@ -15,8 +15,8 @@ use postrider_actors::domain::Limits;
 use layers::Layers;
 pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, CloudApi, Events, Guard, Log, Messages, OptOut, Prices,
-    SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, EmailSettings, Events, Guard, Log, Messages,
+    OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, Secret};
 
@@ -58,6 +58,8 @@ pub struct Settings {
     pub webhooks: WebhooksSettings,
     /// `[cloud_api]`
     pub cloud_api: CloudApi,
+    /// `[email]`
+    pub email: EmailSettings,
     /// `[shutdown]`
     pub shutdown: Shutdown,
     /// `[log]`
@@ -128,9 +130,17 @@ impl Settings {
             events: Events::build(layers)?,
             webhooks: WebhooksSettings::build(layers)?,
             cloud_api: CloudApi::build(layers)?,
+            email: EmailSettings::build(layers)?,
             shutdown: Shutdown::build(layers)?,
             log: Log::build(layers)?,
         };
+        if !settings.email.host.is_empty() && settings.email.from.is_none() {
+            return Err(SettingsError::BadValue {
+                origin: layers.origin("email", "from"),
+                key: "email.from".to_owned(),
+                allowed: "an e-mail address, as email.host is given".to_owned(),
+            });
+        }
         // The engine signs with the highest version: an earlier key must have a lower one.
         let current = settings.secrets.master_key_version;
         if settings.secrets.previous_master_keys.iter().any(|(version, _)| *version >= current) {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use postrider_actors::GuardMode;
-use postrider_actors::domain::Limits;
+use postrider_actors::domain::{Email, Limits};
+use postrider_actors::{GuardMode, MailTls};
 use tracing::level_filters::LevelFilter;
 
 use super::layers::{Layers, SettingsError};
@@ -254,9 +254,32 @@ section! {
         "an http or https address without a path, such as \"https://graph.facebook.com\"";
     /// The version of the interface.
     version: String = value::version, "`v` and a number, such as \"v24.0\"";
+    /// A file of certificates that are trusted beside those of the system.
+    ca_file: Option<PathBuf> = value::optional(value::path), "empty, or the path of a file";
     /// Longest wait for a connection.
     connect_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for a whole answer.
+    timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+}
+
+section! {
+    /// The server that mail leaves through.
+    EmailSettings = "email"
+    /// Its name or address; empty: there is none.
+    host: String = value::line, "empty, or a name or address";
+    /// Its port.
+    port: u16 = value::whole(1..=65_535), "a whole number from 1 to 65535";
+    /// How the connection is encrypted.
+    tls: MailTls = value::mail_tls, "\"none\", \"starttls\" or \"tls\"";
+    /// Who logs in; empty: nobody.
+    user: String = value::line, "a text of at most 254 characters";
+    /// With which password.
+    password: Secret = value::password, "a text of at most 254 characters";
+    /// Where mail comes from.
+    from: Option<Email> = value::optional(value::email), "empty, or an e-mail address";
+    /// The name beside that address.
+    from_name: String = value::line, "a text of at most 254 characters";
+    /// Longest wait for each step.
     timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
 }
 
@@ -337,7 +360,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults.
-pub(super) static SECTIONS: [SectionSpec; 17] = [
+pub(super) static SECTIONS: [SectionSpec; 18] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -353,6 +376,7 @@ pub(super) static SECTIONS: [SectionSpec; 17] = [
     Events::SPEC,
     WebhooksSettings::SPEC,
     CloudApi::SPEC,
+    EmailSettings::SPEC,
     Shutdown::SPEC,
     Log::SPEC,
 ];

@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postrider_actors::GuardMode;
+use postrider_actors::domain::Email;
+use postrider_actors::{GuardMode, MailTls};
 
 /// What a layer gave for a key.
 #[derive(Debug, Clone)]
@@ -212,6 +213,31 @@ pub(super) fn words(raw: &Raw) -> Option<Vec<String>> {
     };
     let short = words.iter().all(|word| (1..=64).contains(&word.chars().count()));
     (short && words.len() <= 200).then_some(words)
+}
+
+/// A text of one line, of at most 254 characters.
+pub(super) fn line(raw: &Raw) -> Option<String> {
+    let text = raw.as_text()?;
+    let is_line = text.chars().count() <= 254 && !text.chars().any(char::is_control);
+    is_line.then(|| text.to_owned())
+}
+
+/// Any text, kept secret.
+pub(super) fn password(raw: &Raw) -> Option<Secret> {
+    line(raw).map(Secret::new)
+}
+
+pub(super) fn email(raw: &Raw) -> Option<Email> {
+    Email::new(raw.as_text()?).ok()
+}
+
+pub(super) fn mail_tls(raw: &Raw) -> Option<MailTls> {
+    match raw.as_text()? {
+        "none" => Some(MailTls::None),
+        "starttls" => Some(MailTls::StartTls),
+        "tls" => Some(MailTls::Tls),
+        _ => None,
+    }
 }
 
 pub(super) fn guard_mode(raw: &Raw) -> Option<GuardMode> {

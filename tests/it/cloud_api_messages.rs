@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cloud_api::{Rig, number};
 use crate::cloud_api_callbacks::post;
-use crate::fake::{Scripted, callback};
+use crate::fake::{FakeCloudApi, Scripted, callback};
 use crate::world::{Reply, eventually};
 
 const UNLIMITED: (&str, &str) = ("LIMITS__KEY_REQUESTS_PER_HOUR", "0");
@@ -221,4 +221,30 @@ async fn an_account_fault_that_only_a_report_tells_of_stops_the_number() {
     let next = send(&rig, &phone(2)).await;
     becomes(&rig, &next, "sent").await;
     assert_eq!(told(&rig, "number.stopped").await.len(), 1);
+}
+
+#[tokio::test]
+async fn over_tls_http_2_is_spoken_and_an_own_certificate_can_be_trusted() {
+    let (fake, certificate) = FakeCloudApi::start_tls();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("ca.pem");
+    std::fs::write(&file, certificate).unwrap();
+    let ca_file = ("CLOUD_API__CA_FILE", file.to_str().unwrap());
+    let rig = Rig::before(fake, &[UNLIMITED, ca_file], number()).await;
+    let ids = [rig.send(&phone(1)).await, rig.send(&phone(2)).await];
+    for id in &ids {
+        rig.becomes(id, "sent").await;
+    }
+    assert!(rig.fake.requests().iter().all(|request| request.version == hyper::Version::HTTP_2));
+    assert_eq!(rig.fake.most_of_one(), 1);
+    let sync = "/admin/v1/workspaces/acme/templates/sync";
+    rig.server.admin().post(sync, json!({})).await.ok();
+
+    // Whom nobody trusts is told nothing, not even the token.
+    let (fake, _) = FakeCloudApi::start_tls();
+    let rig = Rig::before(fake, &[UNLIMITED], number()).await;
+    let id = rig.send(&phone(1)).await;
+    rig.server.advance(5).await;
+    rig.becomes(&id, "queued").await;
+    assert!(rig.fake.requests().is_empty());
 }

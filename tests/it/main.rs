@@ -30,6 +30,7 @@ mod contacts_limits;
 mod contacts_list;
 mod conversations;
 mod demo;
+mod email;
 mod event_stream;
 mod events;
 mod faults;

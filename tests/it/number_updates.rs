@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::cloud_api::{APP_SECRET, Rig, TOKEN, VERIFY_TOKEN, number};
-use crate::fake::{Scripted, callback, sign};
+use crate::fake::{Scripted, callback, sign, template};
 use crate::world::{Reply, TestServer, eventually};
 
 const NUMBERS: &str = "/admin/v1/workspaces/acme/numbers";
@@ -178,6 +178,8 @@ async fn a_throttled_app_is_not_felt_by_the_number_of_another_app() {
     let mut other = number();
     (other["phone_number_id"], other["app_secret"]) = (json!("206"), json!("another-app"));
     admin.post(numbers, other).await.ok();
+    let template = template("otp_code", "en", "authentication", "approved", "{{1}}");
+    admin.post("/admin/v1/workspaces/beta/templates", template).await.ok();
     let (_, beta) = rig.server.key("beta", &["messaging:send"], json!({})).await;
     for (code, phone) in [(4, "15550000004"), (80_007, "15550000007")] {
         rig.fake.script(Some(phone), Scripted::Error { status: 400, code }, None);

@@ -2,6 +2,7 @@
 
 pub mod callback;
 pub mod cloud_api;
+pub mod email;
 pub mod sandbox;
 
 use std::future::Future;

@@ -66,6 +66,12 @@ impl ContactName {
         Self(phone.to_string().into())
     }
 
+    /// What somebody is called of whom only the address is known.
+    #[must_use]
+    pub fn of_email(email: &Email) -> Self {
+        Self(email.as_str().chars().take(NAME_CHARS_MAX).collect::<String>().into())
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {

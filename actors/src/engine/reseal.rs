@@ -5,7 +5,7 @@ use crate::keys::MasterKeys;
 use crate::number::info::Stored;
 use crate::store::{Change, Store, StoreError, Table};
 use crate::webhook::records::{endpoints, endpoints_key};
-use crate::workspace::records;
+use crate::workspace::{email, records};
 
 /// The changes of records that have secrets under earlier master keys. A secret that cannot be read
 /// stays as it is: whoever needs it says so.
@@ -32,6 +32,7 @@ pub(super) fn changes(
             let key = endpoints_key(workspace);
             changes.push(Change::put(Table::Webhooks, key, records::encode(&endpoints)));
         }
+        changes.extend(email::resealed(store, workspace, keys)?);
     }
     Ok(changes)
 }

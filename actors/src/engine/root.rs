@@ -15,6 +15,7 @@ use crate::supervise::{Family, Nursery, Residence};
 use crate::webhook::WebhookFamily;
 use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
+use crate::workspace::email::Mailer;
 use crate::workspace::messages::UnavailableReason;
 use crate::workspace::number_news::TellNews;
 use crate::workspace::retention::Retention;
@@ -106,6 +107,7 @@ impl Actor for Root {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat(&self.shared.clock);
         children.retention.beat(&self.shared);
+        Mailer::beat(&self.shared);
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.
@@ -182,7 +184,6 @@ impl Settle for SettleInWorkspace {
     fn settled(&self, workspace: &WorkspaceId, answers: Answers) {
         let Some(shared) = self.0.upgrade() else { return };
         let Answers { settled, noted_to } = answers;
-        shared.numbers.outcomes.count(&settled);
         let settled = shared.broadcasts.settled(settled);
         if settled.is_empty() {
             return;

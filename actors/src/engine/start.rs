@@ -23,6 +23,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
 use crate::webhook::Webhooks;
+use crate::workspace::email::Mailer;
 use crate::workspace::guard::Guard;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
@@ -96,6 +97,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         workspaces,
         numbers: Arc::new(numbers),
         webhooks,
+        mailer: Mailer::new(options.mail),
         events: options.events,
         broadcasts: Broadcasts::new(options.broadcasts),
         recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),

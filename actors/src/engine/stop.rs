@@ -60,6 +60,8 @@ async fn all(shared: &Shared, message: impl Fn(oneshot::Sender<()>) -> FanoutMes
 
 async fn finish(inner: &Inner, grace: Duration) {
     let shared = &inner.shared;
+    // What becomes of a mail is noted by a command, so this comes first.
+    drop(tokio::time::timeout(grace / CHANNEL_SHARE, shared.mailer.stop()).await);
     shared.admission.drain().await;
     // Nothing more of a broadcast is handed over.
     all(shared, FanoutMessage::Halt).await;

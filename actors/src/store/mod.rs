@@ -96,6 +96,10 @@ pub enum Table {
     Suppressions,
     /// What is counted by day: of broadcasts and of advertisements.
     Analytics,
+    /// Mails of the workspaces', and the secret that signs those that come in.
+    Mails,
+    /// Mails that have not left yet.
+    MailQueue,
 }
 
 impl Table {
@@ -124,6 +128,8 @@ impl Table {
         Self::BroadcastReports,
         Self::Suppressions,
         Self::Analytics,
+        Self::Mails,
+        Self::MailQueue,
     ];
 
     /// The table's name on disk.
@@ -153,6 +159,8 @@ impl Table {
             Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
             Self::Analytics => "analytics",
+            Self::Mails => "mails",
+            Self::MailQueue => "mail_queue",
         }
     }
 }

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use subtle::ConstantTimeEq;
 
 /// What every secret's text starts with.
 const PREFIX: &str = "whsec_";
@@ -30,6 +31,19 @@ impl WebhookSecret {
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
+    }
+
+    /// Whether one of these signatures, with spaces between them, is that of a body.
+    pub(crate) fn has_signed(
+        &self,
+        id: &str,
+        timestamp: u64,
+        body: &[u8],
+        signatures: &str,
+    ) -> bool {
+        let own = self.sign(id, timestamp, body);
+        let is_own = |given: &str| own.as_bytes().ct_eq(given.as_bytes()).into();
+        signatures.split(' ').any(is_own)
     }
 
     /// The signature of a body, as one entry of `webhook-signature`.

@@ -15,6 +15,7 @@ mod contacts;
 mod conversations;
 pub(crate) mod core;
 pub(crate) mod effects;
+pub(crate) mod email;
 mod gate;
 pub(crate) mod guard;
 mod handle;
@@ -61,6 +62,7 @@ pub use conversations::{
     ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
     ReplyError, UpdateConversationError,
 };
+pub use email::{EmailChannel, ReceiveMailError};
 pub use handle::{EventEntry, EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use retention::EventOptions;

@@ -2,6 +2,7 @@
 
 pub(crate) mod credits;
 pub(crate) mod destinations;
+pub(crate) mod email;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod numbers;
@@ -31,6 +32,9 @@ pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
         .put("/admin/v1/workspaces/{workspace}/credits", credits::set)
         .post("/admin/v1/workspaces/{workspace}/credits", credits::add)
         .put("/admin/v1/workspaces/{workspace}/limits", limits::set)
+        .post("/admin/v1/workspaces/{workspace}/email", email::open)
+        .get("/admin/v1/workspaces/{workspace}/email", email::read)
+        .delete("/admin/v1/workspaces/{workspace}/email", email::close)
         .put("/admin/v1/workspaces/{workspace}/destinations", destinations::set)
         .get("/admin/v1/workspaces/{workspace}/destinations", destinations::read)
         .post("/admin/v1/workspaces/{workspace}/numbers", numbers::connect)

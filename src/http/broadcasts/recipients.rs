@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn phones_and_objects_are_read_and_bad_ones_named() {
         assert_eq!(read("[]"), Ok(0));
-        assert_eq!(read(r#"["+15550123456", "+15550123457", "+15550123456"]"#), Ok(2));
+        assert_eq!(read(r#"["+15550123456", "+15550123457", "+15550123456"]"#), Ok(3));
         let object = r#"[{"to": "+15550123456", "variables": ["a"], "x": [1]}, "+15550123457"]"#;
         assert_eq!(read(object), Ok(2));
         for (bad, expected) in [

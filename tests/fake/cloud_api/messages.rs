@@ -58,10 +58,17 @@ fn read(body: &[u8]) -> Option<(String, Value)> {
 }
 
 impl Shared {
-    pub(super) fn note(&self, path: &str, authorization: &str, body: &[u8]) {
+    pub(super) fn note(
+        &self,
+        version: hyper::Version,
+        path: &str,
+        authorization: &str,
+        body: &[u8],
+    ) {
         let state = &mut *self.state.lock().unwrap();
         keep(&mut state.requests);
         state.requests.push(Request {
+            version,
             path: path.to_owned(),
             authorization: authorization.to_owned(),
             body: body.to_vec(),

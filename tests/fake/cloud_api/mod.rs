@@ -15,6 +15,7 @@ mod limits;
 mod messages;
 mod server;
 mod templates;
+mod tls;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 
 pub use callbacks::{Callbacks, callback, sign};
 pub use limits::Limit;
@@ -71,6 +73,8 @@ pub struct Again {
 /// A request for a message.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// Of HTTP: 1.1, or 2 over TLS.
+    pub version: hyper::Version,
     pub path: String,
     pub authorization: String,
     pub body: Vec<u8>,
@@ -79,6 +83,7 @@ pub struct Request {
 /// The fake.
 pub struct FakeCloudApi {
     address: SocketAddr,
+    scheme: &'static str,
     shared: Arc<Shared>,
     runtime: Handle,
     /// Dropped, it ends the thread.
@@ -124,12 +129,23 @@ impl FakeCloudApi {
         Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
+    /// One that speaks TLS, and its certificate in PEM.
+    pub fn start_tls() -> (Self, String) {
+        let (acceptor, certificate) = tls::acceptor();
+        (Self::run(SocketAddr::from(([127, 0, 0, 1], 0)), Some(acceptor)), certificate)
+    }
+
     /// One on this address.
     pub fn listen(address: SocketAddr) -> Self {
+        Self::run(address, None)
+    }
+
+    fn run(address: SocketAddr, tls: Option<TlsAcceptor>) -> Self {
         let shared = Arc::new(Shared::default());
         let (stop, stopped) = oneshot::channel::<()>();
         let (started, start) = std::sync::mpsc::channel();
         let serving = Arc::clone(&shared);
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let thread = std::thread::Builder::new().name("fake-cloud-api".to_owned());
         let run = move || {
             let runtime =
@@ -138,14 +154,14 @@ impl FakeCloudApi {
                 let listener = tokio::net::TcpListener::bind(address).await.unwrap();
                 started.send((listener.local_addr().unwrap(), Handle::current())).unwrap();
                 tokio::select! {
-                    () = server::serve(listener, serving) => {}
+                    () = server::serve(listener, tls, serving) => {}
                     _ = stopped => {}
                 }
             });
         };
         drop(thread.spawn(run).unwrap());
         let (address, runtime) = start.recv().unwrap();
-        Self { address, shared, runtime, _stop: stop }
+        Self { address, scheme, shared, runtime, _stop: stop }
     }
 
     /// Where it listens.
@@ -155,7 +171,7 @@ impl FakeCloudApi {
 
     /// What stands before every path of it.
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// Takes this bearer token only; every other one is answered 190.

@@ -8,8 +8,10 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Method, Response, header};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use super::{Shared, messages, templates};
 
@@ -17,13 +19,20 @@ use super::{Shared, messages, templates};
 pub(super) struct Answer(pub(super) u16, pub(super) String);
 
 /// Accepts connections for ever.
-pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+pub(super) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         stream.set_nodelay(true).unwrap();
         let shared = Arc::clone(&shared);
         let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+        let tls = tls.clone();
         drop(tokio::spawn(async move {
+            if let Some(tls) = tls {
+                let Ok(stream) = tls.accept(stream).await else { return };
+                let connection = auto::Builder::new(TokioExecutor::new());
+                connection.serve_connection(TokioIo::new(stream), service).await.ok();
+                return;
+            }
             let connection = hyper::server::conn::http1::Builder::new();
             // It ends with an error when the client goes, or is dropped on purpose.
             connection.serve_connection(TokioIo::new(stream), service).await.ok();
@@ -47,7 +56,7 @@ async fn answer(
     });
     let is_message = matches!(segments[..], [_, _, "messages"]);
     if is_message {
-        shared.note(&path, authorization, &body);
+        shared.note(parts.version, &path, authorization, &body);
     }
     let Answer(status, json) = match (parts.method, &segments[..]) {
         _ if !known => messages::error(401, 190),

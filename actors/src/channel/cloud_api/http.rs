@@ -10,12 +10,13 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
 
 use super::CloudApiOptions;
 
@@ -60,11 +61,16 @@ pub(crate) struct TlsError(String);
 impl Http {
     pub(super) fn new(options: &CloudApiOptions) -> Result<Self, TlsError> {
         let tls = |error: rustls::Error| TlsError(error.to_string());
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(tls)?;
         let config = if options.base_url.starts_with("https:") {
-            builder.try_with_platform_verifier().map_err(tls)?.with_no_client_auth()
+            let roots = options.extra_roots.iter().cloned();
+            let verifier = Verifier::new_with_extra_roots(roots, provider).map_err(tls)?;
+            let builder = builder.dangerous();
+            // It is the system's, and knows a few certificates more.
+            builder.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
         } else {
             builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
         };

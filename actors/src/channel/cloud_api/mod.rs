@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ::http::{HeaderValue, Uri};
 use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -34,6 +35,8 @@ pub struct CloudApiOptions {
     pub base_url: String,
     /// The version of the interface, such as `v24.0`.
     pub version: String,
+    /// Certificates that are trusted beside those of the system, such as a proxy's.
+    pub extra_roots: Vec<CertificateDer<'static>>,
     /// Longest wait for a connection.
     pub connect_timeout: Duration,
     /// Longest wait for a whole answer, connecting included. Without one the outcome is unknown.
@@ -45,6 +48,7 @@ impl Default for CloudApiOptions {
         Self {
             base_url: "https://graph.facebook.com".to_owned(),
             version: "v24.0".to_owned(),
+            extra_roots: Vec::new(),
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(20),
         }

@@ -225,13 +225,15 @@ impl Workspace {
         if new.audience.is_empty() {
             return Err(refused(CreateBroadcastError::NoRecipients));
         }
-        if new.audience.len() > recipients_max {
-            return Err(refused(CreateBroadcastError::TooManyRecipients(recipients_max)));
-        }
         let id = random::broadcast_id(self.shared.clock.now());
         let prepared = self.read(move |store, workspace| {
+            // While each is in the place that it was given.
+            let mut fits = check_variables(store, workspace, &new)?;
+            new.audience.leave_each_once();
+            if new.audience.len() > recipients_max {
+                fits = Err(CreateBroadcastError::TooManyRecipients(recipients_max));
+            }
             let opted_out = opted_out(store, workspace)?;
-            let fits = check_variables(store, workspace, &new)?;
             let sendable = new.audience.set_aside(&opted_out);
             let by_phone = ByPhone::of(&new.audience.phones[..sendable]);
             Ok((new, sendable, by_phone, fits))
@@ -367,7 +369,7 @@ fn check_variables(
         match parameters::fill(&template.components, &given) {
             Ok(_) => {}
             Err(misfit) if misfits.len() < MISFITS_MAX => {
-                misfits.push((new.audience.added_as(place), misfit));
+                misfits.push((place, misfit));
             }
             Err(_) => more += 1,
         }

@@ -4,7 +4,7 @@ use crate::domain::{ContactId, EventKind};
 use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
-use crate::workspace::conversations::{forget, of_place};
+use crate::workspace::conversations::{by_mail, forget, of_place};
 use crate::workspace::messages::Unavailable;
 
 use super::create::phone_holder;
@@ -112,10 +112,11 @@ impl Command for DeleteContact {
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), DeleteContactError> {
         let contact = find(context, self.id)?.ok_or(DeleteContactError::NotFound)?;
         // What can fail comes first: a refusal's changes are carried out too.
-        let conversation = of_place(context, contact.place())?;
-        index::update(context, contact.place(), None)?;
-        if let Some(conversation) = conversation {
-            forget(context, &conversation);
+        let place = contact.place();
+        let conversations = [of_place(context, place)?, by_mail(context, place)?];
+        index::update(context, place, None)?;
+        for conversation in conversations.iter().flatten() {
+            forget(context, conversation);
         }
         context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
         if let Some(phone) = contact.phone {

@@ -1,10 +1,11 @@
 //! Changing conversations, and replying in them.
 
-use crate::domain::{ConversationId, EventKind};
+use crate::domain::{ConversationId, Email, EventKind};
 use crate::random;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::contacts::{Contact, find_contact};
+use crate::workspace::email;
 use crate::workspace::message::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
 use crate::workspace::messages::Unavailable;
 
@@ -39,6 +40,12 @@ pub enum ReplyError {
     /// The contact has no phone any more.
     #[error("the contact has no phone")]
     NoPhone,
+    /// It is a conversation by e-mail, which takes text only.
+    #[error("a reply by e-mail must be text")]
+    TextOnly,
+    /// It is a conversation by e-mail, and there is no mail server.
+    #[error("no mail server is set up: see [email] in the settings")]
+    NoMailServer,
     /// The message was refused.
     #[error(transparent)]
     Refused(#[from] SendMessageError),
@@ -72,7 +79,8 @@ impl Workspace {
         id: ConversationId,
         content: MessageContent,
     ) -> Result<MessageSent, ReplyError> {
-        self.perform(Reply { id, content, unique: random::unique() }).await
+        let mail_from = self.shared.mailer.from().cloned();
+        self.perform(Reply { id, content, unique: random::unique(), mail_from }).await
     }
 }
 
@@ -106,6 +114,8 @@ struct Reply {
     id: ConversationId,
     content: MessageContent,
     unique: u128,
+    /// Where mails come from.
+    mail_from: Option<Email>,
 }
 
 impl Command for Reply {
@@ -113,8 +123,13 @@ impl Command for Reply {
     type Error = ReplyError;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, ReplyError> {
-        let Self { id, content, unique } = self;
-        let (_, contact) = find_with_contact(context, id)?.ok_or(ReplyError::NotFound)?;
+        let Self { id, content, unique, mail_from } = self;
+        let found = find_with_contact(context, id)?;
+        let (conversation, contact) = found.ok_or(ReplyError::NotFound)?;
+        if let Some(thread) = &conversation.mail {
+            let of = (&conversation, thread);
+            return email::reply(context, of, contact.phone, &content, unique, mail_from.as_ref());
+        }
         let to = contact.phone.ok_or(ReplyError::NoPhone)?;
         let send = Send { message: SendMessage { to, content }, unique, waiter: None };
         let sent = send.carry_out(context)?;

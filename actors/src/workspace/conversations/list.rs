@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use crate::domain::{ConversationId, MessageId, Timestamp, WorkspaceId};
 use crate::store::{Direction as ScanDirection, Store, StoreError, Table};
 use crate::workspace::contacts::{Contact, read_contact};
-use crate::workspace::message::MessageState;
+use crate::workspace::email;
+use crate::workspace::message::{MessageState, MessageStatus};
 use crate::workspace::messages::Unavailable;
 use crate::workspace::{Workspace, records};
 
@@ -206,7 +207,11 @@ fn message(
         Direction::Out => {
             let state = store.get(Table::Messages, &MessageState::key(workspace, id))?;
             let state = state.map(|json| records::decode::<MessageState>(&json)).transpose()?;
-            state.map_or("unknown", |state| state.status.as_str())
+            let status = match state {
+                Some(state) => Some(state.status),
+                None => email::status_of(store, workspace, id)?,
+            };
+            status.map_or("unknown", MessageStatus::as_str)
         }
     };
     Ok(ConversationMessage { id, direction, kind, text, status, at })

@@ -1,7 +1,8 @@
 //! Conversations: what a contact and the workspace have written to each other.
 //!
 //! [`Table::Conversations`] has, under `workspace ‖ 0 ‖ kind`: `c ‖ id` the conversation as JSON,
-//! `o ‖ place of the contact` its id, `a ‖ moment ‖ id` its status and assignee in the order of
+//! `o ‖ place of the contact` its id (`e ‖ place` of the one by
+//! e-mail), `a ‖ moment ‖ id` its status and assignee in the order of
 //! activity, and `m ‖ id ‖ message` what was written.
 
 mod change;
@@ -16,5 +17,5 @@ pub use list::{
 };
 pub use record::{Conversation, ConversationStatus, Direction};
 
-pub(super) use note::{Wrote, of_phone, received, sent};
-pub(super) use record::{forget, of_place};
+pub(super) use note::{Wrote, note, of_phone, received, sent};
+pub(super) use record::{MailThread, Written, by_mail, find, forget, of_place, put, tell};

@@ -50,6 +50,7 @@ pub(in crate::workspace) fn received(
         last_message_at: at,
         created_at: now,
         active_at: now,
+        mail: None,
     });
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
@@ -99,7 +100,7 @@ pub(in crate::workspace) fn sent(
 }
 
 /// Adds a message to a conversation; gives what it is then.
-fn note(
+pub(in crate::workspace) fn note(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
     mut new: Conversation,

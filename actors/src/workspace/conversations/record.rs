@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::domain::{
-    ContactId, ConversationId, EventKind, MessageId, Phone, PublicEvent, Timestamp, WorkspaceId,
+    ContactId, ConversationId, Email, EventKind, MessageId, Phone, PublicEvent, Timestamp,
+    WorkspaceId,
 };
 use crate::store::Table;
 use crate::workspace::command::Context;
@@ -70,7 +71,29 @@ pub struct Conversation {
     /// When it was made.
     pub created_at: Timestamp,
     /// When something was last written, as the order of the list has it.
-    pub(super) active_at: Timestamp,
+    pub(in crate::workspace) active_at: Timestamp,
+    /// What a conversation by e-mail needs; nothing in one over the chat-app channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::workspace) mail: Option<MailThread>,
+}
+
+/// What the next mail of a conversation is made with.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::workspace) struct MailThread {
+    /// Where the contact last wrote from.
+    pub(in crate::workspace) address: Email,
+    /// What about.
+    pub(in crate::workspace) subject: String,
+    /// The `Message-ID`s of the thread, oldest first; the last is answered.
+    pub(in crate::workspace) references: Vec<String>,
+}
+
+impl Conversation {
+    /// `messaging` or `email`.
+    #[must_use]
+    pub const fn channel(&self) -> &'static str {
+        if self.mail.is_some() { "email" } else { "messaging" }
+    }
 }
 
 impl std::fmt::Debug for Conversation {
@@ -82,11 +105,11 @@ impl std::fmt::Debug for Conversation {
 
 /// What was written. What became of a message of the workspace's is in the message's own record.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Written {
-    pub(super) direction: Direction,
-    pub(super) kind: String,
-    pub(super) text: String,
-    pub(super) at: Timestamp,
+pub(in crate::workspace) struct Written {
+    pub(in crate::workspace) direction: Direction,
+    pub(in crate::workspace) kind: String,
+    pub(in crate::workspace) text: String,
+    pub(in crate::workspace) at: Timestamp,
 }
 
 /// What the keys of a kind start with.
@@ -98,9 +121,18 @@ pub(super) fn conversation_key(workspace: &WorkspaceId, id: ConversationId) -> V
     [prefix(workspace, b'c').as_slice(), id.as_bytes()].concat()
 }
 
-pub(super) fn contact_key(workspace: &WorkspaceId, place: u64) -> Vec<u8> {
-    [prefix(workspace, b'o').as_slice(), &place.to_be_bytes()].concat()
+/// The key of the conversation with a contact over one channel.
+fn contact_key(workspace: &WorkspaceId, kind: u8, place: u64) -> Vec<u8> {
+    [prefix(workspace, kind).as_slice(), &place.to_be_bytes()].concat()
 }
+
+/// The kind of the key of the conversation with a contact.
+const fn kind_of(conversation: &Conversation) -> u8 {
+    if conversation.mail.is_some() { BY_MAIL } else { BY_MESSAGE }
+}
+
+const BY_MESSAGE: u8 = b'o';
+const BY_MAIL: u8 = b'e';
 
 pub(super) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
     [prefix(workspace, b'm').as_slice(), id.as_bytes()].concat()
@@ -120,7 +152,7 @@ fn active_key(workspace: &WorkspaceId, conversation: &Conversation) -> Vec<u8> {
 }
 
 /// The conversation of that id.
-pub(super) fn find(
+pub(in crate::workspace) fn find(
     context: &Context<'_>,
     id: ConversationId,
 ) -> Result<Option<Conversation>, Unavailable> {
@@ -132,14 +164,34 @@ pub(in crate::workspace) fn of_place(
     context: &Context<'_>,
     place: u64,
 ) -> Result<Option<Conversation>, Unavailable> {
-    let key = contact_key(&context.core.id, place);
+    of_kind(context, BY_MESSAGE, place)
+}
+
+/// The conversation by e-mail with the contact at a place.
+pub(in crate::workspace) fn by_mail(
+    context: &Context<'_>,
+    place: u64,
+) -> Result<Option<Conversation>, Unavailable> {
+    of_kind(context, BY_MAIL, place)
+}
+
+fn of_kind(
+    context: &Context<'_>,
+    kind: u8,
+    place: u64,
+) -> Result<Option<Conversation>, Unavailable> {
+    let key = contact_key(&context.core.id, kind, place);
     let id = context.get(Table::Conversations, &key)?;
     let id = id.and_then(|id| id.try_into().ok()).map(ConversationId::from_bytes);
     id.map_or(Ok(None), |id| find(context, id))
 }
 
 /// Writes a conversation in place of what it was.
-pub(super) fn put(context: &mut Context<'_>, old: Option<&Conversation>, new: &Conversation) {
+pub(in crate::workspace) fn put(
+    context: &mut Context<'_>,
+    old: Option<&Conversation>,
+    new: &Conversation,
+) {
     let workspace = context.core.id.clone();
     match old {
         Some(old) if old.active_at != new.active_at => {
@@ -147,7 +199,7 @@ pub(super) fn put(context: &mut Context<'_>, old: Option<&Conversation>, new: &C
         }
         Some(_) => {}
         None => {
-            let key = contact_key(&workspace, place_of(new.contact_id));
+            let key = contact_key(&workspace, kind_of(new), place_of(new.contact_id));
             context.put(Table::Conversations, key, new.id.as_bytes().to_vec());
         }
     }
@@ -161,7 +213,7 @@ pub(super) fn put(context: &mut Context<'_>, old: Option<&Conversation>, new: &C
 pub(in crate::workspace) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
     let workspace = context.core.id.clone();
     for key in [
-        contact_key(&workspace, place_of(conversation.contact_id)),
+        contact_key(&workspace, kind_of(conversation), place_of(conversation.contact_id)),
         active_key(&workspace, conversation),
         conversation_key(&workspace, conversation.id),
     ] {
@@ -170,7 +222,7 @@ pub(in crate::workspace) fn forget(context: &mut Context<'_>, conversation: &Con
 }
 
 /// Tells what happened to a conversation with the contact of this phone.
-pub(super) fn tell(
+pub(in crate::workspace) fn tell(
     context: &mut Context<'_>,
     kind: EventKind,
     conversation: &Conversation,
@@ -181,7 +233,7 @@ pub(super) fn tell(
         "contact_id": conversation.contact_id.to_string(),
         "phone": phone.map(|phone| phone.to_string()),
         "status": conversation.status.as_str(),
-        "channel": "messaging",
+        "channel": conversation.channel(),
         "assigned_to": conversation.assigned_to,
         "last_message": conversation.last_message,
         "last_message_at": conversation.last_message_at.to_string(),
