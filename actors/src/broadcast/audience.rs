@@ -16,8 +16,6 @@ pub struct Audience {
     pub(crate) phones: Vec<u64>,
     /// Of each recipient, once one has any.
     pub(crate) variables: Option<Vec<Variables>>,
-    /// Of those that were added, which were there already; in order.
-    doubled: Vec<u32>,
 }
 
 impl Audience {
@@ -71,18 +69,6 @@ impl Audience {
             let mut at = again.iter();
             variables.retain(|_| at.next() == Some(&false));
         }
-    }
-
-    /// As the how many-th, from 0, the recipient at this place was added.
-    pub(crate) fn added_as(&self, place: usize) -> usize {
-        let mut added = place;
-        for doubled in &self.doubled {
-            if *doubled as usize > added {
-                break;
-            }
-            added += 1;
-        }
-        added
     }
 
     /// Puts those that have opted out behind the others. Returns how many the others are.

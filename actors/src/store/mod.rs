@@ -94,12 +94,12 @@ pub enum Table {
     BroadcastReports,
     /// Who has opted out.
     Suppressions,
+    /// What is counted by day: of broadcasts and of advertisements.
+    Analytics,
     /// Mails of the workspaces', and the secret that signs those that come in.
     Mails,
     /// Mails that have not left yet.
     MailQueue,
-    /// What is counted by day: of broadcasts and of advertisements.
-    Analytics,
 }
 
 impl Table {
@@ -127,9 +127,9 @@ impl Table {
         Self::BroadcastOutcomes,
         Self::BroadcastReports,
         Self::Suppressions,
+        Self::Analytics,
         Self::Mails,
         Self::MailQueue,
-        Self::Analytics,
     ];
 
     /// The table's name on disk.
@@ -158,9 +158,9 @@ impl Table {
             Self::BroadcastPhones => "broadcast_phones",
             Self::BroadcastOutcomes => "broadcast_outcomes",
             Self::Suppressions => "suppressions",
+            Self::Analytics => "analytics",
             Self::Mails => "mails",
             Self::MailQueue => "mail_queue",
-            Self::Analytics => "analytics",
         }
     }
 }

@@ -227,13 +227,12 @@ impl Workspace {
         }
         let id = random::broadcast_id(self.shared.clock.now());
         let prepared = self.read(move |store, workspace| {
+            // While each is in the place that it was given.
+            let mut fits = check_variables(store, workspace, &new)?;
             new.audience.leave_each_once();
             if new.audience.len() > recipients_max {
-                let error = CreateBroadcastError::TooManyRecipients(recipients_max);
-                return Ok((new, 0, ByPhone::of(&[]), Err(error)));
+                fits = Err(CreateBroadcastError::TooManyRecipients(recipients_max));
             }
-            // Before anybody is set aside, so that the recipients are counted as they were given.
-            let fits = check_variables(store, workspace, &new)?;
             let opted_out = opted_out(store, workspace)?;
             let sendable = new.audience.set_aside(&opted_out);
             let by_phone = ByPhone::of(&new.audience.phones[..sendable]);
@@ -370,7 +369,7 @@ fn check_variables(
         match parameters::fill(&template.components, &given) {
             Ok(_) => {}
             Err(misfit) if misfits.len() < MISFITS_MAX => {
-                misfits.push((new.audience.added_as(place), misfit));
+                misfits.push((place, misfit));
             }
             Err(_) => more += 1,
         }
