@@ -61,8 +61,6 @@ impl Audience {
             let [one, next] = [pair[0], pair[1]].map(|at| at as usize);
             again[next] = self.phones[one] == self.phones[next];
         }
-        let doubled = (0..).zip(&again).filter(|(_, again)| **again);
-        self.doubled = doubled.map(|(at, _)| at).collect();
         let mut at = again.iter();
         self.phones.retain(|_| at.next() == Some(&false));
         if let Some(variables) = &mut self.variables {
@@ -180,7 +178,6 @@ mod tests {
         audience.add(phone(1_000_001), Box::new(["c".into()]));
         audience.leave_each_once();
         assert_eq!(audience.phones, [1_000_003, 1_000_001, 1_000_002, 1_000_004]);
-        assert_eq!([0, 1, 2, 3].map(|place| audience.added_as(place)), [0, 1, 3, 4]);
         let opted_out = [1_000_001, 1_000_009].into_iter().collect();
         assert_eq!(audience.set_aside(&opted_out), 3);
         assert_eq!(audience.phones, [1_000_003, 1_000_002, 1_000_004, 1_000_001]);
