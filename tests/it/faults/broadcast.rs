@@ -181,7 +181,7 @@ async fn broadcasts_go_on_after_kill_9_and_a_standstill() {
         let unknown = sender.places(path, "unknown").await;
         assert_eq!(unknown.len(), of("unknown"), "{policy}");
         for place in 0..half {
-            let id = format!("{}:{place}", path.rsplit('/').next().unwrap());
+            let id = format!("{}:{place}:1555{place:07}", path.rsplit('/').next().unwrap());
             let taken = sender.fake.accepted_of(&id);
             assert!(taken > 0 || unknown.contains(&place), "{policy}: {id} is lost ({moments:?})");
             assert!(taken <= 1 || policy == "at_least_once", "{id} twice ({moments:?})");

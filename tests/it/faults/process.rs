@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::client::Client;
@@ -25,6 +26,8 @@ pub struct Process {
     address: SocketAddr,
     data: PathBuf,
     log: Log,
+    /// Ends when all of the log has been read.
+    reading: Option<JoinHandle<()>>,
 }
 
 /// How a start ended that was no start.
@@ -51,7 +54,7 @@ impl Process {
     pub fn try_start(data: &Path, settings: &[(&str, &str)]) -> Result<Self, NotStarted> {
         let mut child = spawn(data, settings);
         let log = Log::default();
-        log.follow(child.stderr.take().unwrap());
+        let reading = log.follow(child.stderr.take().unwrap());
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (tell, told) = mpsc::channel();
         // Reads to the end, so that the server can always write.
@@ -65,11 +68,12 @@ impl Process {
         match told.recv_timeout(PATIENCE) {
             Ok(address) => {
                 let address = address.split('/').next().unwrap().parse().unwrap();
-                Ok(Self { child, address, data: data.to_owned(), log })
+                Ok(Self { child, address, data: data.to_owned(), log, reading: Some(reading) })
             }
             // It has closed its standard output, so it has ended.
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let status = child.wait().unwrap();
+                reading.join().unwrap();
                 Err(NotStarted { status, log: log.text() })
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -135,6 +139,7 @@ impl Process {
     /// Waits for its end.
     pub fn ended(mut self) -> NotStarted {
         let status = wait_for("its end", || self.child.try_wait().unwrap());
+        self.reading.take().unwrap().join().unwrap();
         NotStarted { status, log: self.log() }
     }
 }
@@ -151,7 +156,7 @@ impl Drop for Process {
 }
 
 impl Log {
-    fn follow(&self, stderr: impl Read + Send + 'static) {
+    fn follow(&self, stderr: impl Read + Send + 'static) -> JoinHandle<()> {
         let log = self.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -159,7 +164,7 @@ impl Log {
                 text.push_str(&line);
                 text.push('\n');
             }
-        });
+        })
     }
 
     fn text(&self) -> String {

@@ -245,10 +245,15 @@ async fn a_refusal_waits_for_what_it_tells_of() {
         tokio::spawn(async move { engine.admin().disconnect_number(&id("acme"), number).await })
     };
     let (first, second) = (disconnect(), disconnect());
+    let turns = async || {
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    };
+    // The workspace is told of the first before the send.
+    turns().await;
     let send = tokio::spawn(async move { acme.send_otp(SendOtp::to(phone(1))).await });
-    for _ in 0..50 {
-        tokio::task::yield_now().await;
-    }
+    turns().await;
     assert!(!second.is_finished() && !send.is_finished(), "the disconnection is not durable");
     store.open();
     first.await.unwrap().unwrap();
