@@ -150,6 +150,8 @@ impl Outbound {
 pub enum Outcome {
     /// The provider took it.
     Sent,
+    /// The provider took it, and knows whoever has that phone by this other number.
+    SentAs(Phone),
     /// The provider refused it.
     Failed(Failure),
     /// The provider asks to be sent less; it surely was not taken, and that is no fault of its own.
