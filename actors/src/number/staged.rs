@@ -142,7 +142,7 @@ mod tests {
                 }
                 _ => {}
             }
-            lanes.push(message);
+            lanes.push(message, false);
             lanes.pop().unwrap()
         };
         numbers.iter().map(take).collect()
