@@ -209,7 +209,9 @@ impl Loaded {
             // Nobody waits for it; a crash before it is durable hands the message over again.
             self.effects.patient = true;
             match origin {
-                Origin::Otp(id) => self.core.settle(id, &settled, &mut self.effects),
+                Origin::Otp { request_id, number } => {
+                    self.core.settle(request_id, number, &settled, &mut self.effects);
+                }
                 Origin::Message(id) => {
                     let mut context = self.context(store);
                     if message::settle(&mut context, id, &settled).is_err() {
