@@ -44,6 +44,7 @@ mod operation;
 mod otp;
 mod otp_limits;
 mod sandbox;
+mod second_number;
 mod segments;
 mod start;
 mod suppressions;

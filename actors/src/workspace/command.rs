@@ -1,10 +1,13 @@
 //! Commands beside the hot path: each is a type that says what it does, carried to the actor in a
 //! box and answered through the gate like every other one.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::Timestamp;
+use crate::domain::{NumberId, Timestamp};
 use crate::number::NumberSlot;
 use crate::store::{Direction, Store, Table, Visit};
 
@@ -40,8 +43,8 @@ pub(crate) struct Context<'a> {
     pub(super) records: Records<'a>,
     /// What is to be done.
     pub(crate) effects: &'a mut Effects,
-    /// The number that messages leave through.
-    pub(crate) number: Option<&'a NumberSlot>,
+    /// The connected numbers, oldest first.
+    pub(super) numbers: &'a [(NumberId, Arc<NumberSlot>)],
     /// Who waits for the channel's answers.
     pub(super) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
@@ -52,6 +55,12 @@ impl Context<'_> {
     /// The command's moment.
     pub(crate) const fn now(&self) -> Timestamp {
         self.core.now()
+    }
+
+    /// How long a number is still left alone because it keeps failing.
+    pub(crate) fn down_for(&self, number: NumberId) -> Option<Duration> {
+        let (_, slot) = self.numbers.iter().find(|(id, _)| *id == number)?;
+        slot.down_for(self.now())
     }
 
     /// A record's value, with what this and earlier commands have made of it.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::channel::Origin;
+use crate::domain::NumberId;
 use crate::number::info::NumberInfo;
-use crate::number::{Answers, NumberSlot};
+use crate::number::{Answers, NumberSlot, Numbers};
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
@@ -33,10 +34,11 @@ pub(crate) struct Loaded {
     pub(super) core: Core,
     /// The workspace's own record, for changes of it.
     pub(super) profile: Profile,
-    /// Connected numbers, oldest first; messages leave through the first.
+    /// Connected numbers, oldest first; messages leave through the first, unless they answer what
+    /// was written to another one.
     pub(super) numbers: Vec<NumberInfo>,
-    /// The entry of the number that messages leave through: it knows whether the number is down.
-    pub(super) number: Option<Arc<NumberSlot>>,
+    /// The entries of the same numbers: they know which are down.
+    slots: Vec<(NumberId, Arc<NumberSlot>)>,
     /// The sequence of the next entry of the event log.
     log_next: u64,
     /// Entries of the log that nobody was told of.
@@ -77,7 +79,7 @@ impl Loaded {
             core,
             profile: records.profile,
             numbers: records.numbers,
-            number: None,
+            slots: Vec::new(),
             log_next,
             untold: Untold::default(),
             subscriber,
@@ -251,13 +253,25 @@ impl Loaded {
         more
     }
 
+    /// Takes up which numbers are connected.
+    pub(super) fn connect(&mut self, all: &Numbers) {
+        self.core.number = self.numbers.first().map(|number| number.id);
+        self.core.needs_template = records::need_template(&self.numbers);
+        self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
+    }
+
+    /// How long the number that messages leave through is still left alone.
+    pub(super) fn down_for(&self) -> Option<Duration> {
+        self.slots.first().and_then(|(_, slot)| slot.down_for(self.core.now()))
+    }
+
     /// What a command sees and changes.
     pub(super) fn context<'a>(&'a mut self, store: &'a dyn Store) -> Context<'a> {
         Context {
             core: &mut self.core,
             records: Records { store, pending: &self.pending },
             effects: &mut self.effects,
-            number: self.number.as_deref(),
+            numbers: &self.slots,
             waiters: &mut self.waiters,
             log_next: self.log_next,
         }

@@ -131,7 +131,8 @@ impl Command for Reply {
             return email::reply(context, of, contact.phone, &content, unique, mail_from.as_ref());
         }
         let to = contact.phone.ok_or(ReplyError::NoPhone)?;
-        let send = Send { message: SendMessage { to, content }, unique, waiter: None };
+        let (message, through) = (SendMessage { to, content }, conversation.number);
+        let send = Send { message, through, unique, waiter: None };
         let sent = send.carry_out(context)?;
         // Sending has added the message to the conversation.
         if let Some(old) = find(context, id)?

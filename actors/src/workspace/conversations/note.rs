@@ -1,12 +1,11 @@
 //! Keeping conversations current: what contacts write, and what is written to them.
 
 use crate::channel::callback::Inbound;
-use crate::domain::{
-    ContactName, ConversationId, CustomFields, EventKind, MessageId, Phone, Tags, Timestamp,
-};
+use crate::domain::{ContactName, ConversationId, CustomFields, EventKind, MessageId, Phone, Tags};
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::contacts::{NewContact, create, holder, place_of};
+use crate::workspace::inbound::Received;
 use crate::workspace::messages::Unavailable;
 
 use super::record::{
@@ -30,10 +29,9 @@ const PREVIEW_CHARS_MAX: usize = 200;
 /// conversation, which it gives.
 pub(in crate::workspace) fn received(
     context: &mut Context<'_>,
-    id: MessageId,
-    inbound: &Inbound,
-    at: Timestamp,
+    received: &Received<'_>,
 ) -> Result<Conversation, Unavailable> {
+    let Received { id, number, at, inbound } = *received;
     let unique = u128::from_be_bytes(*id.as_bytes());
     let contact = match holder(context, inbound.from)? {
         Some(contact) => contact,
@@ -50,10 +48,12 @@ pub(in crate::workspace) fn received(
         last_message_at: at,
         created_at: now,
         active_at: now,
+        number: None,
         mail: None,
     });
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
+    new.number = Some(number);
     let (kind, text) = (inbound.kind.to_string(), inbound.text.to_string());
     let written = Written { direction: Direction::In, kind, text, at };
     let new = note(context, old.as_ref(), new, id, &written);

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::domain::{
-    ContactId, ConversationId, Email, EventKind, MessageId, Phone, PublicEvent, Timestamp,
-    WorkspaceId,
+    ContactId, ConversationId, Email, EventKind, MessageId, NumberId, Phone, PublicEvent,
+    Timestamp, WorkspaceId,
 };
 use crate::store::Table;
 use crate::workspace::command::Context;
@@ -72,6 +72,9 @@ pub struct Conversation {
     pub created_at: Timestamp,
     /// When something was last written, as the order of the list has it.
     pub(in crate::workspace) active_at: Timestamp,
+    /// The number that the contact last wrote to; nothing in one by e-mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::workspace) number: Option<NumberId>,
     /// What a conversation by e-mail needs; nothing in one over the chat-app channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::workspace) mail: Option<MailThread>,

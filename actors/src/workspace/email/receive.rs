@@ -190,6 +190,7 @@ fn written(
         last_message_at: mail.at,
         created_at: now,
         active_at: now,
+        number: None,
         mail: None,
     });
     let opens = new.status != ConversationStatus::Open;
