@@ -45,6 +45,8 @@ pub(crate) struct Context<'a> {
     pub(crate) effects: &'a mut Effects,
     /// The connected numbers, oldest first.
     pub(super) numbers: &'a [(NumberId, Arc<NumberSlot>)],
+    /// Whether something may be left of conversations whose contact was deleted.
+    pub(super) conversations_gone: &'a mut bool,
     /// Who waits for the channel's answers.
     pub(super) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
@@ -110,6 +112,11 @@ impl Context<'_> {
     /// Whether an earlier command's change of the record is on its way and not durable yet.
     pub(crate) fn is_pending(&self, table: Table, key: &[u8]) -> bool {
         self.records.pending.get(table, key).is_some()
+    }
+
+    /// Whether any change is on its way and not known to be durable yet.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.records.pending.is_empty()
     }
 
     /// Writes a record.

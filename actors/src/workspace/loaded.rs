@@ -20,7 +20,7 @@ use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{broadcasts, idempotency, inbound, message};
+use super::{broadcasts, conversations, idempotency, inbound, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -52,6 +52,8 @@ pub(crate) struct Loaded {
     answers_sweep: idempotency::Sweep,
     received_sweep: inbound::Sweep,
     broadcasts_sweep: broadcasts::Sweep,
+    /// Something may be left of conversations whose contact was deleted.
+    conversations_gone: bool,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -89,6 +91,7 @@ impl Loaded {
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
             broadcasts_sweep: broadcasts::Sweep::default(),
+            conversations_gone: true,
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
@@ -247,6 +250,7 @@ impl Loaded {
         // What cannot be read now is forgotten later.
         let more = answers.run(&mut context).unwrap_or(false)
             || received.run(&mut context).unwrap_or(false)
+            || conversations::sweep(&mut context).unwrap_or(false)
             || broadcasts.run(broadcasts_kept_for, &mut context).unwrap_or(false);
         self.broadcasts_sweep = broadcasts;
         (self.answers_sweep, self.received_sweep) = (answers, received);
@@ -272,6 +276,7 @@ impl Loaded {
             records: Records { store, pending: &self.pending },
             effects: &mut self.effects,
             numbers: &self.slots,
+            conversations_gone: &mut self.conversations_gone,
             waiters: &mut self.waiters,
             log_next: self.log_next,
         }

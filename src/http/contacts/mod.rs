@@ -196,6 +196,8 @@ pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     delete,
     path = "/v1/contacts/{contact_id}",
     operation_id = "deleteContact",
+    description = "With it go its conversations and all that was written in them, whether the phone \
+                   may be sent free text, and other names of the phone. An opt-out stays.",
     tag = "Contacts",
     summary = "Delete a contact",
     description = "Its phone is free again.",
