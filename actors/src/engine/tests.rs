@@ -28,6 +28,7 @@ mod opt_outs;
 mod pace;
 mod panics;
 mod passivation;
+mod scripted;
 mod second_number;
 mod snapshots;
 mod supervision;

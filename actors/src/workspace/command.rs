@@ -59,10 +59,15 @@ impl Context<'_> {
         self.core.now()
     }
 
+    /// The entry of a number, if it is connected.
+    pub(crate) fn number(&self, number: NumberId) -> Option<&NumberSlot> {
+        let found = self.numbers.iter().find(|(id, _)| *id == number);
+        found.map(|(_, slot)| &**slot)
+    }
+
     /// How long a number is still left alone because it keeps failing.
     pub(crate) fn down_for(&self, number: NumberId) -> Option<Duration> {
-        let (_, slot) = self.numbers.iter().find(|(id, _)| *id == number)?;
-        slot.down_for(self.now())
+        self.number(number)?.down_for(self.now())
     }
 
     /// A record's value, with what this and earlier commands have made of it.

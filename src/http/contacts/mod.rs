@@ -196,11 +196,11 @@ pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     delete,
     path = "/v1/contacts/{contact_id}",
     operation_id = "deleteContact",
-    description = "With it go its conversations and all that was written in them, whether the phone \
-                   may be sent free text, and other names of the phone. An opt-out stays.",
     tag = "Contacts",
     summary = "Delete a contact",
-    description = "Its phone is free again.",
+    description = "Its phone is free again. Its conversations are gone, what was written in them is \
+                   deleted soon after, and free text to the phone needs a new message of it. An \
+                   opt-out stays.",
     params(("contact_id" = String, Path, description = "The contact's id")),
     responses((status = 204, description = "Deleted"))
 )]

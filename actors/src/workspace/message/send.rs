@@ -8,6 +8,7 @@ use crate::channel::{Content, TemplateName};
 use crate::domain::template::TemplateCategory;
 use crate::domain::text::MessageText;
 use crate::domain::{Event, MessageId, NumberId, Phone};
+use crate::number::NumberSlot;
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations::{self, Wrote};
@@ -151,6 +152,10 @@ impl Command for Send {
         };
         let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
         context.core.perform(event, context.effects);
+        if context.number(number).is_some_and(NumberSlot::take_room) {
+            // It goes out as soon as this is durable, with no commit between the two.
+            context.core.perform(Event::MessageClaimed { id: message_id }, context.effects);
+        }
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {
             context.effects.tell(now, event);
@@ -223,7 +228,7 @@ fn check_template(
 /// The number that a message leaves through: the one that was written to, if it is still connected,
 /// or the workspace's.
 fn through(context: &Context<'_>, written_to: Option<NumberId>) -> Option<NumberId> {
-    let connected = |id: &NumberId| context.numbers.iter().any(|(known, _)| known == id);
+    let connected = |id: &NumberId| context.number(*id).is_some();
     written_to.filter(connected).or(context.core.number)
 }
 
