@@ -45,6 +45,7 @@ mod otp;
 mod otp_limits;
 mod recipients;
 mod sandbox;
+mod second_number;
 mod segments;
 mod start;
 mod suppressions;
