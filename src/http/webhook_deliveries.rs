@@ -55,6 +55,9 @@ pub(crate) struct DeliveryRow {
     /// What `webhook-id` said: the event's id, or that of a batch.
     #[schema(example = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     event_id: String,
+    /// The events that it carried, a hundred at the most: one, unless it was a batch.
+    #[schema(example = json!(["evt_01jd3v0x5n8m7k2q4r6s8t0w2y"]), max_items = 100)]
+    event_ids: Vec<String>,
     /// The event's type, or `batch`.
     #[serde(rename = "type")]
     #[schema(example = "otp.verified")]
@@ -95,7 +98,12 @@ pub(crate) struct DeliveriesAnswer {
 
 impl From<WebhookDelivery> for DeliveryRow {
     fn from(delivery: WebhookDelivery) -> Self {
+        let ids = match delivery.batch_event_ids.as_slice() {
+            [] => std::slice::from_ref(&delivery.event_id),
+            batch => batch,
+        };
         Self {
+            event_ids: ids.iter().map(ToString::to_string).collect(),
             event_id: delivery.event_id.to_string(),
             kind: delivery.kind,
             attempt: delivery.attempt,

@@ -206,6 +206,7 @@ async fn events_arrive_signed_and_as_the_log_shows_them() {
         assert_eq!((&row["status"], &row["attempt"]), (&json!(200), &json!(1)));
         assert!(row["error"].is_null() && row["next_retry_at"].is_null());
         assert_eq!(row["response"], "taken, thank you");
+        assert_eq!(row["event_ids"], json!([row["event_id"]]));
     }
     let log = server.log();
     assert!(!log.contains(&secret) && !log.contains(&other));
@@ -326,4 +327,41 @@ async fn a_batch_is_an_array() {
     }
     all.sort();
     assert_eq!(all, sent);
+    // The list says what each try carried, and each of them can be had again.
+    let rows = deliveries(&api, &id, 3).await;
+    for it in &received {
+        let batch: Vec<_> =
+            it.json().as_array().unwrap().iter().map(|event| event["id"].clone()).collect();
+        let row = rows.iter().find(|row| row["event_id"] == it.id()).unwrap();
+        assert_eq!((&row["type"], &row["event_ids"]), (&json!("batch"), &json!(batch)));
+    }
+    let one = rows[0]["event_ids"][0].clone();
+    let again = api.post(&format!("{path}/replay"), json!({ "event_id": one })).await.ok();
+    assert_eq!(again["queued"], 1);
+    let fourth = sink.wait("/", 4).await.remove(3);
+    assert_eq!(fourth.json()[0]["id"], one, "an array of one");
+}
+
+#[tokio::test]
+async fn a_batch_that_was_tried_stays_what_it_is() {
+    let mut server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    sink.next("/", [Answer::Status(500, "")]);
+    let types = json!({"batch": true, "events": ["otp.sent", "webhook.disabled"]});
+    let (id, _) = register(&api, &sink.url("/"), types).await;
+    let path = format!("{WEBHOOKS}/{id}");
+    events(&api, 1).await;
+    deliveries(&api, &id, 1).await;
+    for change in [json!({"events": ["otp.failed"]}), json!({"batch": false, "events": []})] {
+        api.send_json("PATCH", &path, &change).await.ok();
+    }
+    let single = events(&api, 1).await;
+    server.restart().await;
+    server.advance(7).await;
+    let received = sink.wait("/", 3).await;
+    let first = &received[0];
+    let again = received[1..].iter().find(|it| it.id() == first.id()).unwrap();
+    assert_eq!(again.body, first.body);
+    let new = received[1..].iter().find(|it| it.id() != first.id()).unwrap();
+    assert_eq!(new.json()["data"]["request_id"], single[0], "what is new is as it is asked for");
 }

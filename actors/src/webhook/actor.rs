@@ -284,7 +284,7 @@ impl EndpointActor {
             return;
         }
         let Some(attempt) = state.line.start(self.hub.clock.now()) else { return };
-        if !attempt.stored && self.slot.endpoint.load().settings.batch {
+        if !attempt.stored && attempt.parcel.batch.is_some() {
             state.held.push((attempt, permit));
             state.dirty = true;
         } else {

@@ -6,7 +6,7 @@ use crate::domain::{EventId, Timestamp, WorkspaceId};
 use crate::store::{Store, StoreError};
 use crate::workspace::{EventEntry, log};
 
-use super::delivery::Parcel;
+use super::delivery::{Batch, Parcel};
 use super::endpoint::Endpoint;
 use super::lanes::Lane;
 
@@ -55,23 +55,26 @@ pub(super) fn read(
             let keyed = endpoint.settings.ordered && !endpoint.settings.batch;
             let lane = keyed.then(|| Lane::of(&first.event));
             let (first, last) = (first.sequence, last.sequence);
-            parcels.push(Parcel { first, last, events: Some(events), lane });
+            let sequences = || events.iter().map(|event| event.sequence);
+            let batch = endpoint.settings.batch.then(|| Batch::of(sequences()));
+            parcels.push(Parcel { first, last, events: Some(events), lane, batch });
         }
     }
     Ok(Fed { after, parcels, scanned, more })
 }
 
 /// Reads the events of a parcel again; none are left when the log has been cut off behind them.
+/// They are what they were, whatever types the endpoint takes by now.
 pub(super) fn read_again(
     store: &dyn Store,
     workspace: &WorkspaceId,
-    endpoint: &Endpoint,
-    (first, last): (u64, u64),
+    parcel: &Parcel,
 ) -> Result<Arc<[EventEntry]>, StoreError> {
+    let Parcel { first, last, ref batch, .. } = *parcel;
     let mut events: Vec<EventEntry> = Vec::new();
     log::read(store, workspace, first - 1, &mut |sequence, entry| {
-        // One that was asked for by its id is delivered whatever its type.
-        if sequence <= last && (first == last || endpoint.takes(&entry.event)) {
+        let is_one = batch.as_ref().map_or(sequence == first, |batch| batch.has(sequence));
+        if sequence <= last && is_one {
             events.push(EventEntry::of(workspace, sequence, entry));
         }
         sequence < last && events.len() < BATCH_MAX

@@ -69,12 +69,13 @@ impl Line {
             waiting,
             ..Self::default()
         };
-        for Open { first, last, failures, lane } in &cursor.open {
-            let again = Waiting { last: *last, failures: *failures, at: Some(now), lane: *lane };
+        for Open { first, last, failures, lane, batch } in cursor.open.clone() {
+            let again = Waiting { last, failures, at: Some(now), lane, batch };
             // A record of the same one may tell of less than a batch.
-            let waiting = line.waiting.entry(*first).or_insert(again);
-            waiting.last = waiting.last.max(*last);
-            line.changed.insert(*first, Some(*waiting));
+            let before = line.waiting.get(&first).filter(|it| it.last >= last);
+            let waiting = before.cloned().unwrap_or(again);
+            line.waiting.insert(first, waiting.clone());
+            line.changed.insert(first, Some(waiting));
         }
         line.arrange(false);
         line
@@ -160,9 +161,10 @@ impl Line {
         }
         let (parcel, failures, stored) = match self.next_up(now)?.1 {
             Next::Waiting(first) => {
-                let Waiting { last, failures, at, lane } = self.waiting.remove(&first)?;
-                at.inspect(|at| self.lanes.leave(first, lane, *at));
-                (Parcel { first, last, events: None, lane }, failures, true)
+                let waiting = self.waiting.remove(&first)?;
+                waiting.at.inspect(|at| self.lanes.leave(first, waiting.lane, *at));
+                let failures = waiting.failures;
+                (waiting.parcel(first), failures, true)
             }
             Next::Fresh(place) => (self.fresh.remove(place)?, 0, false),
         };
@@ -309,23 +311,24 @@ impl Line {
 
     /// Has what was tried wait for its next try, or gives it up.
     fn wait_again(&mut self, attempt: &Attempt, failures: u32, at: Option<Timestamp>) {
-        let Parcel { first, last, lane, .. } = attempt.parcel;
+        let first = attempt.parcel.first;
         if first > self.scanned {
             // It comes when everything from there on is read again.
             return self.forget(attempt);
         }
-        self.wait(first, Waiting { last, failures, at, lane });
+        self.wait(first, attempt.parcel.waiting(failures, at));
     }
 
     fn wait(&mut self, first: u64, mut waiting: Waiting) {
         // One event of a batch must not take the place of all.
         if let Some(before) = self.drop_waiting(first).filter(|it| it.last > waiting.last) {
-            (waiting.last, waiting.lane) = (before.last, before.lane);
+            waiting = Waiting { failures: waiting.failures, at: waiting.at, ..before };
         }
-        self.waiting.insert(first, waiting);
+        let (at, lane) = (waiting.at, waiting.lane);
+        self.waiting.insert(first, waiting.clone());
         self.changed.insert(first, Some(waiting));
-        match waiting.at {
-            Some(at) => self.lanes.wait(first, waiting.lane, at),
+        match at {
+            Some(at) => self.lanes.wait(first, lane, at),
             None if self.waiting.len() - self.lanes.waiting() > GIVEN_UP_MAX => {
                 let oldest = self.waiting.iter().find(|(_, it)| it.at.is_none());
                 if let Some(oldest) = oldest.map(|(first, _)| *first) {

@@ -16,7 +16,7 @@ use crate::domain::{EventId, Timestamp, WebhookId, WorkspaceId};
 use crate::store::{Change, Direction, Store, StoreError, Table};
 use crate::workspace::records::{decode, encode};
 
-use super::delivery::DisabledReason;
+use super::delivery::{Batch, DisabledReason, Parcel};
 use super::endpoint::Endpoint;
 use super::lanes::Lane;
 
@@ -41,17 +41,19 @@ pub(crate) struct Cursor {
 }
 
 /// A delivery that was under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Open {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) failures: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<Lane>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<Batch>,
 }
 
 /// A delivery that failed, or waits for one that did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     /// Sequence of its last event.
     pub(crate) last: u64,
@@ -62,6 +64,17 @@ pub(crate) struct Waiting {
     /// Whom it is about, if order was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<Lane>,
+    /// Which events these are, if they are delivered as an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<Batch>,
+}
+
+impl Waiting {
+    /// What waits, from the event of sequence `first` on.
+    pub(super) fn parcel(self, first: u64) -> Parcel {
+        let Self { last, lane, batch, .. } = self;
+        Parcel { first, last, events: None, lane, batch }
+    }
 }
 
 /// One try of a delivery.
@@ -69,6 +82,9 @@ pub(crate) struct Waiting {
 pub struct Delivery {
     /// What `webhook-id` said: the event's id, or the batch's.
     pub event_id: EventId,
+    /// The events of a batch, a hundred at the most; none for a single event.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub batch_event_ids: Vec<EventId>,
     /// The event's type, or `batch`.
     pub kind: String,
     /// Which try this was, from 1.

@@ -94,6 +94,7 @@ pub(super) fn row(
 ) -> Delivery {
     Delivery {
         event_id: tried.id,
+        batch_event_ids: tried.batch_ids,
         kind: tried.kind.to_owned(),
         attempt: attempt.failures + 1,
         status: tried.status,

@@ -114,7 +114,8 @@ impl World {
     fn read(&mut self) {
         let Some(after) = self.line.wants_more(64) else { return };
         let lane = |first| if self.rules.ordered { Self::lane(first) } else { None };
-        let parcel = |first| Parcel { first, last: first, events: None, lane: lane(first) };
+        let parcel =
+            |first| Parcel { first, last: first, events: None, lane: lane(first), batch: None };
         self.line.feed(after, (after + 1..=self.log).map(parcel).collect(), self.log);
     }
 
@@ -197,7 +198,7 @@ impl World {
             Step::Replay(after) => self.line.rewind(after),
             Step::ReplayOne(sequence) if sequence <= self.log => {
                 let lane = self.rules.ordered.then_some(()).and(Self::lane(sequence));
-                self.line.deliver_again(sequence, lane, self.now);
+                self.line.deliver_again(sequence, lane, None, self.now);
             }
             Step::ReplayOne(_) => {}
             Step::RetryFailed => drop(self.line.retry_failed(self.now)),

@@ -1,6 +1,7 @@
 //! Delivering again.
 
 use crate::domain::Timestamp;
+use crate::webhook::delivery::Batch;
 use crate::webhook::lanes::Lane;
 
 use super::{Line, Waiting};
@@ -25,20 +26,23 @@ impl Line {
         &mut self,
         sequence: u64,
         lane: Option<Lane>,
+        batch: Option<Batch>,
         now: Timestamp,
     ) {
-        self.wait(sequence, Waiting { last: sequence, failures: 0, at: Some(now), lane });
+        let waiting = Waiting { last: sequence, failures: 0, at: Some(now), lane, batch };
+        self.wait(sequence, waiting);
         self.forgive();
     }
 
     /// Tries everything that failed again, from the start of its schedule; says how many there are.
     pub(in crate::webhook) fn retry_failed(&mut self, now: Timestamp) -> u64 {
         let failed = self.waiting.iter().filter(|(_, it)| it.failures > 0);
-        let failed: Vec<_> = failed.map(|(first, it)| (*first, *it)).collect();
-        for (first, waiting) in &failed {
-            self.wait(*first, Waiting { failures: 0, at: Some(now), ..*waiting });
+        let failed: Vec<_> = failed.map(|(first, it)| (*first, it.clone())).collect();
+        let count = failed.len() as u64;
+        for (first, waiting) in failed {
+            self.wait(first, Waiting { failures: 0, at: Some(now), ..waiting });
         }
         self.forgive();
-        failed.len() as u64
+        count
     }
 }

@@ -23,7 +23,7 @@ fn line(count: u64) -> Line {
 
 fn feed(line: &mut Line, count: u64) {
     let after = line.scanned;
-    let parcel = |first| Parcel { first, last: first, events: None, lane: None };
+    let parcel = |first| Parcel { first, last: first, events: None, lane: None, batch: None };
     line.feed(after, (after + 1..=after + count).map(parcel).collect(), after + count);
 }
 
@@ -91,7 +91,7 @@ fn what_fails_goes_again_on_schedule_and_is_given_up() {
     assert_eq!(begin(&mut line, now), [1]);
     assert_eq!(fail(&mut line, 1, REFUSED, now), Aftermath { next_at: None, disable: None });
     assert!(line.is_idle());
-    assert_eq!(line.take_changed()[&1].unwrap().at, None, "it is remembered");
+    assert_eq!(line.take_changed()[&1].as_ref().unwrap().at, None, "it is remembered");
     assert_eq!(line.retry_failed(now), 1);
     assert_eq!(begin(&mut line, now), [1]);
     succeed(&mut line, 1);
@@ -233,7 +233,7 @@ fn going_back_delivers_everything_from_there() {
     assert_eq!(line.wants_more(10), Some(1));
     assert!(line.waiting.is_empty(), "what failed comes with the rest");
     // What was being read when it went back does not count.
-    line.feed(6, vec![Parcel { first: 7, last: 7, events: None, lane: None }], 7);
+    line.feed(6, vec![Parcel { first: 7, last: 7, events: None, lane: None, batch: None }], 7);
     assert_eq!(line.wants_more(10), Some(1));
     feed(&mut line, 5);
     let mut seen = Vec::new();
@@ -254,7 +254,7 @@ fn feed_lanes(line: &mut Line, lanes: &[u64]) {
     let after = line.scanned;
     let parcels = (after + 1..).zip(lanes).map(|(first, lane)| {
         let lane = Some(Lane::numbered(*lane));
-        Parcel { first, last: first, events: None, lane }
+        Parcel { first, last: first, events: None, lane, batch: None }
     });
     line.feed(after, parcels.collect(), after + lanes.len() as u64);
 }
@@ -354,15 +354,15 @@ fn a_replay_never_skips_what_was_not_delivered() {
 #[test]
 fn one_event_of_a_batch_that_waits_brings_all_of_it() {
     let mut line = line(0);
-    let batch = Parcel { first: 1, last: 16, events: None, lane: None };
+    let batch = Parcel { first: 1, last: 16, events: None, lane: None, batch: None };
     line.feed(0, vec![batch], 16);
     begin(&mut line, at(0));
     fail(&mut line, 1, REFUSED, at(0));
-    line.deliver_again(1, None, at(1));
+    line.deliver_again(1, None, None, at(1));
     let again = line.start(at(1)).unwrap();
     assert_eq!((again.parcel.first, again.parcel.last), (1, 16));
     // While the batch is under way the event is one more delivery, which replaces nothing.
-    line.deliver_again(1, None, at(1));
+    line.deliver_again(1, None, None, at(1));
     line.failed(again.serial, REFUSED, at(1), 0.5);
     assert_eq!(line.waiting[&1].last, 16);
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::Timestamp;
 
-use super::{LOOK_AHEAD, Line, Parcel, WAITING_MAX, Waiting};
+use super::{LOOK_AHEAD, Line, Parcel, WAITING_MAX};
 
 /// What goes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +55,9 @@ impl Line {
 
     /// Has one that was not begun wait for its turn.
     fn set_aside(&mut self, place: usize) {
-        if let Some(Parcel { first, last, lane, .. }) = self.fresh.remove(place) {
-            self.begun = self.begun.max(last);
-            let at = Some(Timestamp::default());
-            self.wait(first, Waiting { last, failures: 0, at, lane });
+        if let Some(parcel) = self.fresh.remove(place) {
+            self.begun = self.begun.max(parcel.last);
+            self.wait(parcel.first, parcel.waiting(0, Some(Timestamp::default())));
         }
     }
 
