@@ -17,7 +17,7 @@ use super::webhooks::NO_SUCH_WEBHOOK;
 /// What is delivered again: exactly one of these.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct ReplayBody {
-    /// Every event from this moment on.
+    /// Every event from this moment on, at a low priority.
     #[schema(value_type = Option<String>, format = DateTime, example = "2026-01-31T09:25:00Z")]
     since: Option<String>,
     /// This event.
@@ -173,7 +173,14 @@ pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "replayWebhook",
     tag = "Webhooks",
     summary = "Deliver events again",
-    description = "Each under the `webhook-id` that it had, with all of its tries before it.",
+    description = "Each under the `webhook-id` that it had, with all of its tries before it; an \
+    endpoint with `batch` may get them in other batches, which have ids of their own. What is new \
+    goes first, whatever is delivered again: that has up to a quarter of the endpoint's requests \
+    while nothing new waits, and one in ten otherwise. With `ordered` the events of one contact \
+    that are delivered again keep their order too. A new event of that contact waits for one of \
+    them that is under way or has failed, but not for those that have not begun: it may come \
+    before them, and its `sequence` tells. A replay that is asked for while another one goes on \
+    becomes one with it.",
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     request_body = ReplayBody,
     responses((status = 202, description = "Durable, and on their way", body = ReplayAnswer))

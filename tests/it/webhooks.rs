@@ -300,6 +300,39 @@ async fn what_was_delivered_can_be_had_again() {
 }
 
 #[tokio::test]
+async fn what_is_had_again_lets_new_events_go_first() {
+    let mut server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let mut old = events(&api, 30).await;
+    sink.wait("/", 30).await;
+    let path = format!("{WEBHOOKS}/{id}");
+    api.send_json("PATCH", &path, &json!({"rate_limit_per_second": 4})).await.ok();
+    let since = json!({"since": "2020-01-01T00:00:00Z"});
+    let queued = api.post(&format!("{path}/replay"), since).await.ok();
+    assert_eq!(queued["queued"], 30);
+    let new = events(&api, 1).await.remove(0);
+    let came = async || {
+        let ids = request_ids(&sink.received("/")[30..]);
+        ids.contains(&new).then_some(ids)
+    };
+    let came = eventually("the new event", came).await;
+    assert!(came.len() < 20, "{} of 30 went before it", came.len() - 1);
+    // What is left of it is there after a crash.
+    server.crash().await;
+    api.send_json("PATCH", &path, &json!({"rate_limit_per_second": null})).await.ok();
+    old.sort();
+    let all = async || {
+        let mut again = request_ids(&sink.received("/")[30..]);
+        again.retain(|id| *id != new);
+        again.sort();
+        again.dedup();
+        (again == old).then_some(())
+    };
+    eventually("all of the old ones once more", all).await;
+}
+
+#[tokio::test]
 async fn a_batch_is_an_array() {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());

@@ -22,13 +22,15 @@ pub(super) struct Parcel {
     pub(super) lane: Option<Lane>,
     /// Which events these are, if they are delivered as an array.
     pub(super) batch: Option<Batch>,
+    /// Somebody asked for it again: what is new goes first.
+    pub(super) again: bool,
 }
 
 impl Parcel {
     /// The record of it waiting for another try or its turn.
     pub(super) fn waiting(&self, failures: u32, at: Option<Timestamp>) -> Waiting {
-        let Self { last, lane, ref batch, .. } = *self;
-        Waiting { last, failures, at, lane, batch: batch.clone() }
+        let Self { last, lane, ref batch, again, .. } = *self;
+        Waiting { last, failures, at, lane, batch: batch.clone(), again }
     }
 }
 
@@ -134,8 +136,8 @@ impl From<&Attempt> for Open {
 
 impl From<&Parcel> for Open {
     fn from(parcel: &Parcel) -> Self {
-        let Parcel { first, last, lane, ref batch, .. } = *parcel;
-        Self { first, last, failures: 0, lane, batch: batch.clone() }
+        let Parcel { first, last, lane, ref batch, again, .. } = *parcel;
+        Self { first, last, failures: 0, lane, batch: batch.clone(), again }
     }
 }
 

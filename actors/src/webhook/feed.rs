@@ -20,8 +20,8 @@ const BATCH_MAX: usize = 100;
 /// What one reading gave.
 #[derive(Debug)]
 pub(crate) struct Fed {
-    /// After this it began.
-    pub(super) after: u64,
+    /// What was asked for.
+    pub(super) part: Part,
     pub(super) parcels: Vec<Parcel>,
     /// The last sequence that was looked at.
     pub(super) scanned: u64,
@@ -29,16 +29,31 @@ pub(crate) struct Fed {
     pub(super) more: bool,
 }
 
-/// Reads on after `after`.
+/// What is read of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// What comes after this,
+    pub(super) after: u64,
+    /// up to this.
+    pub(super) until: u64,
+    /// Whether somebody asked for it again.
+    pub(super) again: bool,
+}
+
+/// Reads on.
 pub(super) fn read(
     store: &dyn Store,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
-    after: u64,
+    part: Part,
 ) -> Result<Fed, StoreError> {
+    let Part { after, until, again } = part;
     let mut events: Vec<EventEntry> = Vec::new();
     let (mut scanned, mut more) = (after, false);
     log::read(store, workspace, after, &mut |sequence, entry| {
+        if sequence > until {
+            return false;
+        }
         scanned = sequence;
         if endpoint.takes(&entry.event) {
             events.push(EventEntry::of(workspace, sequence, entry));
@@ -46,6 +61,10 @@ pub(super) fn read(
         more = events.len() >= EVENTS_MAX || sequence - after >= LOOKED_AT_MAX;
         !more
     })?;
+    if again && !more {
+        // Nothing is left up to there, whatever was cut off.
+        scanned = until;
+    }
     let size = if endpoint.settings.batch { BATCH_MAX } else { 1 };
     let mut parcels = Vec::with_capacity(events.len().div_ceil(size));
     let mut events = events.into_iter().peekable();
@@ -57,10 +76,10 @@ pub(super) fn read(
             let (first, last) = (first.sequence, last.sequence);
             let sequences = || events.iter().map(|event| event.sequence);
             let batch = endpoint.settings.batch.then(|| Batch::of(sequences()));
-            parcels.push(Parcel { first, last, events: Some(events), lane, batch });
+            parcels.push(Parcel { first, last, events: Some(events), lane, batch, again });
         }
     }
-    Ok(Fed { after, parcels, scanned, more })
+    Ok(Fed { part, parcels, scanned, more })
 }
 
 /// Reads the events of a parcel again; none are left when the log has been cut off behind them.

@@ -14,6 +14,7 @@ mod lanes;
 mod limiter;
 mod line;
 mod pool;
+mod reading;
 pub(crate) mod records;
 pub(crate) mod replay;
 mod schedule;

@@ -38,6 +38,9 @@ pub(crate) struct Cursor {
     /// Since when nothing but failures.
     #[serde(default)]
     pub(crate) failing_since: Option<Timestamp>,
+    /// After which sequence, and up to which, the log is delivered again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) again: Option<(u64, u64)>,
 }
 
 /// A delivery that was under way.
@@ -50,6 +53,8 @@ pub(crate) struct Open {
     pub(crate) lane: Option<Lane>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<Batch>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) again: bool,
 }
 
 /// A delivery that failed, or waits for one that did.
@@ -67,13 +72,15 @@ pub(crate) struct Waiting {
     /// Which events these are, if they are delivered as an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<Batch>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) again: bool,
 }
 
 impl Waiting {
     /// What waits, from the event of sequence `first` on.
     pub(super) fn parcel(self, first: u64) -> Parcel {
-        let Self { last, lane, batch, .. } = self;
-        Parcel { first, last, events: None, lane, batch }
+        let Self { last, lane, batch, again, .. } = self;
+        Parcel { first, last, events: None, lane, batch, again }
     }
 }
 

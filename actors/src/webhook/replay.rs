@@ -64,7 +64,7 @@ impl EndpointActor {
                 };
                 let counted = tokio::task::spawn_blocking(count).await.map_err(|_| storage())?;
                 let (before, count) = counted.map_err(unreadable)?;
-                state.line.rewind(before);
+                state.line.replay(before);
                 Ok(count)
             }
             Replay::Event(id) => {

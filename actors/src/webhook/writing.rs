@@ -39,6 +39,7 @@ impl EndpointActor {
             tasks: JoinSet::new(),
             grown: true,
             reading: false,
+            read_again: false,
             dirty: false,
             writing: false,
             written: stored.cursor,
