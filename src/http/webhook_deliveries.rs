@@ -198,7 +198,7 @@ pub(crate) async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "listWebhookDeliveries",
     tag = "Webhooks",
     summary = "List the tries of an endpoint",
-    description = "The last thousand of the last seven days.",
+    description = "The last thousand of the last seven days, unless the server is set up otherwise.",
     params(
         ("webhook_id" = String, Path, description = "The endpoint's id"),
         ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),

@@ -376,6 +376,29 @@ async fn a_batch_is_an_array() {
 }
 
 #[tokio::test]
+async fn the_list_of_tries_is_as_long_as_it_is_set_up() {
+    let settings =
+        [("WEBHOOKS__DELIVERIES_KEPT_MAX", "2"), ("WEBHOOKS__DELIVERIES_KEPT_DAYS", "1")];
+    let server = TestServer::with(&settings).await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let path = format!("{WEBHOOKS}/{id}/deliveries");
+    let mut rows = Value::Null;
+    for sent in 1..=4 {
+        events(&api, 1).await;
+        let newest = sink.wait("/", sent).await.remove(sent - 1).id().to_owned();
+        let listed = async || {
+            let rows = api.get(&path).await.ok();
+            (rows["data"][0]["event_id"] == newest.as_str()).then_some(rows)
+        };
+        rows = eventually("the newest row", listed).await;
+    }
+    assert_eq!((&rows["total"], rows["data"].as_array().unwrap().len()), (&json!(2), 2));
+    server.advance(24 * 3600 + 1).await;
+    assert_eq!(api.get(&path).await.ok()["total"], 0);
+}
+
+#[tokio::test]
 async fn a_batch_that_was_tried_stays_what_it_is() {
     let mut server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,14 +15,11 @@ use crate::domain::{EventId, Timestamp, WebhookId, WorkspaceId};
 use crate::store::{Change, Direction, Store, StoreError, Table};
 use crate::workspace::records::{decode, encode};
 
+use super::DeliveriesKept;
 use super::delivery::{Batch, DisabledReason, Parcel};
 use super::endpoint::Endpoint;
 use super::lanes::Lane;
 
-/// Tries of an endpoint that are remembered.
-pub(crate) const TRIES_KEPT: usize = 1_000;
-/// For how long.
-pub(crate) const TRIES_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Records that one commit deletes at the most.
 const DELETE_MAX: usize = 1_000;
 
@@ -169,16 +165,17 @@ impl Tries {
         workspace: &WorkspaceId,
         id: WebhookId,
         tries: &[Delivery],
+        kept: DeliveriesKept,
         changes: &mut Vec<Change>,
     ) {
         let Some(newest) = tries.last().map(|newest| newest.at) else { return };
         let key = tries_key(workspace, id, self.next);
         changes.push(Change::put(Table::Webhooks, key, encode(&tries)));
         self.note(self.next, tries.len(), newest);
-        let too_old = |at: Timestamp| at.plus(TRIES_KEPT_FOR) < newest;
+        let too_old = |at: Timestamp| at.plus(kept.kept_for) < newest;
         while let Some((number, count, _)) = self
             .chunks
-            .pop_front_if(|(_, count, at)| self.total - *count >= TRIES_KEPT || too_old(*at))
+            .pop_front_if(|(_, count, at)| self.total - *count >= kept.kept_max || too_old(*at))
         {
             self.total -= count;
             changes.push(Change::delete(Table::Webhooks, tries_key(workspace, id, number)));
@@ -230,6 +227,7 @@ pub(crate) fn deliveries(
     store: &dyn Store,
     workspace: &WorkspaceId,
     id: WebhookId,
+    kept: DeliveriesKept,
     now: Timestamp,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut all: Vec<Delivery> = Vec::new();
@@ -240,12 +238,12 @@ pub(crate) fn deliveries(
             Ok(tries) => all.extend(tries.into_iter().rev()),
             Err(error) => outcome = Err(error),
         }
-        let enough = all.len() >= TRIES_KEPT || outcome.is_err();
+        let enough = all.len() >= kept.kept_max || outcome.is_err();
         if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     outcome?;
-    all.truncate(TRIES_KEPT);
-    all.retain(|delivery| delivery.at.plus(TRIES_KEPT_FOR) >= now);
+    all.truncate(kept.kept_max);
+    all.retain(|delivery| delivery.at.plus(kept.kept_for) >= now);
     Ok(all)
 }
 

@@ -72,7 +72,8 @@ impl EndpointActor {
                 None => Change::delete(Table::Webhooks, key),
             });
         }
-        state.tries.add(workspace, id, &state.new_tries, &mut changes);
+        let kept = self.hub.options.deliveries;
+        state.tries.add(workspace, id, &state.new_tries, kept, &mut changes);
         state.tries_being_written = state.new_tries.len();
         state.new_tries.clear();
         state.replies_under_way.append(&mut state.replies);
