@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::channel::Failure;
 use crate::domain::{BroadcastId, Day, NumberId};
 use crate::engine::Shared;
+use crate::number::HandedOver;
 use crate::store::{Change, StoreError, Table};
 use crate::workspace::Workspace;
 use crate::workspace::broadcasts::BroadcastError;
@@ -317,7 +318,8 @@ impl Fanout {
         let claimed = std::mem::take(&mut state.claimed);
         let store = self.shared.store.as_ref();
         let messages = state.messages.of(store, &claimed, give_up_at)?;
-        self.shared.numbers.dispatch(messages);
+        let handed = |message| HandedOver { message, claimed: false };
+        self.shared.numbers.dispatch(messages.into_iter().map(handed).collect());
         Ok(())
     }
 

@@ -26,6 +26,7 @@ mod opt_outs;
 mod pace;
 mod panics;
 mod passivation;
+mod scripted;
 mod snapshots;
 mod supervision;
 mod told_messages;

@@ -22,13 +22,13 @@ use super::recipients::Recipients;
 use super::staged::Staged;
 use super::unnoted::Unnoted;
 use super::window::Window;
-use super::{Answers, Granted, NumberSlot, Numbers};
+use super::{Answers, Granted, HandedOver, NumberSlot, Numbers};
 
 /// What a number's actor is told.
 #[derive(Debug)]
 pub(crate) enum NumberMessage {
     /// Send these. Each gets one final answer, through [`super::Settle`], unless the actor dies.
-    Dispatch(Vec<Outbound>),
+    Dispatch(Vec<HandedOver>),
     /// The same, except for what it already has a message of.
     Recover(Vec<Outbound>),
     /// These were claimed: what it does not have may have been sent by a predecessor, or was
@@ -135,9 +135,9 @@ impl State {
         }
     }
 
-    fn push(&mut self, message: Outbound) {
-        self.expect_end(message.give_up_at);
-        self.lanes.push(message);
+    fn push(&mut self, handed: HandedOver) {
+        self.expect_end(handed.message.give_up_at);
+        self.lanes.push(handed.message, handed.claimed);
     }
 
     /// Has it looked at what waits when it may be over.
@@ -191,7 +191,7 @@ impl Actor for NumberActor {
             NumberMessage::Recover(messages) => {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
-                missing.for_each(|message| state.push(message));
+                missing.for_each(|message| state.push(HandedOver { message, claimed: false }));
                 self.workspace_is_new(state);
             }
             NumberMessage::Doubt(messages) => {

@@ -21,6 +21,16 @@ impl State {
         }
     }
 
+    /// What waits after all is not claimed: a crash while it waits leaves it to be sent.
+    pub(super) fn release_waiting(&mut self) {
+        for attempt in self.lanes.claimed() {
+            attempt.claimed = false;
+            if let Origin::Message(id) = attempt.message.origin {
+                self.released.push(id);
+            }
+        }
+    }
+
     /// Puts everything back that was about to be handed over.
     pub(super) fn unstage(&mut self) {
         for mut attempt in self.staged.drain().collect::<Vec<_>>() {
@@ -74,10 +84,7 @@ impl NumberActor {
                 self.put_back(attempt, state);
                 continue;
             }
-            if state.recipients.must_wait(&attempt) {
-                state.release(&mut attempt);
-            }
-            if let Some(attempt) = state.recipients.hold(attempt) {
+            if let Some(attempt) = self.hold(attempt, state) {
                 self.send(myself, attempt, state);
             }
         }

@@ -13,9 +13,10 @@ impl Numbers {
     pub(super) fn refuse(&self, message: NumberMessage) {
         let failed = Settled::Failed(Failure::permanent(None));
         let (messages, settled) = match message {
-            NumberMessage::Dispatch(messages) | NumberMessage::Recover(messages) => {
-                (messages, failed)
+            NumberMessage::Dispatch(messages) => {
+                (messages.into_iter().map(|handed| handed.message).collect(), failed)
             }
+            NumberMessage::Recover(messages) => (messages, failed),
             NumberMessage::Doubt(messages) => (messages, Settled::Unknown),
             _ => return,
         };

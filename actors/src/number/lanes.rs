@@ -25,8 +25,8 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    fn new(message: Outbound, sequence: u64) -> Self {
-        Self { message, sequence, refusals: 0, trial: false, claimed: false, era: 0, watch: None }
+    fn new(message: Outbound, sequence: u64, claimed: bool) -> Self {
+        Self { message, sequence, refusals: 0, trial: false, claimed, era: 0, watch: None }
     }
 
     /// The message that must be claimed before it is handed over. A code may go out twice, since it
@@ -46,15 +46,18 @@ pub(super) struct Lanes {
     bulk: VecDeque<Attempt>,
     /// Messages that came, ever.
     count: u64,
+    /// Some may be claimed.
+    claimed: bool,
 }
 
 impl Lanes {
     /// Takes a new message in, behind those of its lane.
-    pub(super) fn push(&mut self, message: Outbound) {
+    pub(super) fn push(&mut self, message: Outbound, claimed: bool) {
         self.count += 1;
         let sequence = self.count;
         let lane = self.of(message.origin.lane());
-        lane.push_back(Attempt::new(message, sequence));
+        lane.push_back(Attempt::new(message, sequence, claimed));
+        self.claimed |= claimed;
     }
 
     /// Takes a message back to the place that it had.
@@ -84,6 +87,12 @@ impl Lanes {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.first.iter().chain(&self.bulk)
+    }
+
+    /// Those that are claimed: they were to be handed over at once, and wait after all.
+    pub(super) fn claimed(&mut self) -> impl Iterator<Item = &mut Attempt> {
+        let waiting = if std::mem::take(&mut self.claimed) { self.first.len() } else { 0 };
+        self.first.iter_mut().take(waiting).filter(|attempt| attempt.claimed)
     }
 
     /// Takes those of the bulk lane out that are so.
@@ -154,9 +163,9 @@ pub(super) mod tests {
     #[test]
     fn what_is_put_back_has_its_old_place() {
         let mut lanes = Lanes::default();
-        (0..5).for_each(|phone| lanes.push(message(phone, 9)));
+        (0..5).for_each(|phone| lanes.push(message(phone, 9), false));
         let taken: Vec<_> = (0..3).filter_map(|_| lanes.pop()).collect();
-        lanes.push(message(5, 9));
+        lanes.push(message(5, 9), false);
         let [one, two, three] = <[Attempt; 3]>::try_from(taken).unwrap();
         lanes.put_back(two);
         lanes.put_back(three);
@@ -169,14 +178,14 @@ pub(super) mod tests {
     fn what_is_over_is_taken_out_and_the_order_stays() {
         let mut lanes = Lanes::default();
         for (phone, until) in [(1, 30), (2, 10), (3, 20), (4, 10), (5, 40)] {
-            lanes.push(message(phone, until));
+            lanes.push(message(phone, until), false);
         }
         let mut out = Vec::new();
         assert_eq!(lanes.expire(at(9), &mut out), Some(at(10)));
         assert_eq!((out.len(), lanes.iter().count()), (0, 5));
         assert_eq!(lanes.expire(at(10), &mut out), Some(at(20)));
         assert_eq!(out.iter().map(|it| it.sequence).collect::<Vec<_>>(), [2, 4]);
-        lanes.push(message(6, 50));
+        lanes.push(message(6, 50), false);
         assert_eq!(popped(&mut lanes), [1, 3, 5, 6]);
         assert_eq!(lanes.expire(at(99), &mut out), None);
     }

@@ -72,6 +72,14 @@ pub(crate) struct Answers {
     pub(crate) noted_to: Option<(NumberId, u64)>,
 }
 
+/// A message for its number.
+#[derive(Debug)]
+pub(crate) struct HandedOver {
+    pub(crate) message: Outbound,
+    /// It was claimed when it was accepted, because its number could hand it over at once.
+    pub(crate) claimed: bool,
+}
+
 /// What a number claims of its workspace's single messages: none is handed over before its claim
 /// is durable.
 #[derive(Debug)]
@@ -118,6 +126,8 @@ pub(crate) struct NumberSlot {
     down_until_ms: AtomicU64,
     /// Messages that are not answered for.
     queue: AtomicUsize,
+    /// How many single messages could go to the channel at once.
+    room: AtomicUsize,
     /// What came while no actor ran; it is given to the next one.
     waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
@@ -182,19 +192,19 @@ impl Numbers {
 
     /// Hands new messages to their numbers. They are durable, so one that gets lost on the way
     /// goes out again when its workspace or the engine starts anew.
-    pub(crate) fn dispatch(&self, messages: Vec<Outbound>) {
-        self.hand_over(messages, NumberMessage::Dispatch);
+    pub(crate) fn dispatch(&self, messages: Vec<HandedOver>) {
+        self.hand_over(messages, |handed| handed.message.number, NumberMessage::Dispatch);
     }
 
     /// Hands messages over that a predecessor may have handed over already: those that the number
     /// still has are left out.
     pub(crate) fn recover(&self, messages: Vec<Outbound>) {
-        self.hand_over(messages, NumberMessage::Recover);
+        self.hand_over(messages, |message| message.number, NumberMessage::Recover);
     }
 
     /// Tells of messages that were claimed: what a number does not have any more is unknown.
     pub(crate) fn doubt(&self, messages: Vec<Outbound>) {
-        self.hand_over(messages, NumberMessage::Doubt);
+        self.hand_over(messages, |message| message.number, NumberMessage::Doubt);
     }
 
     /// Lets a number hand over what it has claimed.
@@ -231,13 +241,18 @@ impl Numbers {
         }
     }
 
-    fn hand_over(&self, messages: Vec<Outbound>, message: fn(Vec<Outbound>) -> NumberMessage) {
+    fn hand_over<T>(
+        &self,
+        messages: Vec<T>,
+        number_of: fn(&T) -> NumberId,
+        message: fn(Vec<T>) -> NumberMessage,
+    ) {
         let mut messages = messages.into_iter().peekable();
         while let Some(first) = messages.next() {
-            let number = first.number;
+            let number = number_of(&first);
             let mut same = vec![first];
             same.reserve(messages.len());
-            while let Some(next) = messages.next_if(|next| next.number == number) {
+            while let Some(next) = messages.next_if(|next| number_of(next) == number) {
                 same.push(next);
             }
             self.hand_over_to(number, message(same));
@@ -290,6 +305,7 @@ impl Numbers {
                 residence: RwLock::new(Residence::Idle),
                 down_until_ms: AtomicU64::new(0),
                 queue: AtomicUsize::new(0),
+                room: AtomicUsize::new(0),
                 waiting: parking_lot::Mutex::default(),
             })
         };
@@ -303,6 +319,13 @@ impl NumberSlot {
         let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));
         let left = until.since(now);
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Takes the place of a single message that the number could hand over at once, if there is
+    /// one. It may not be there any more when the message comes.
+    pub(crate) fn take_room(&self) -> bool {
+        let less = |room: usize| room.checked_sub(1);
+        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 
@@ -354,6 +377,7 @@ impl Family for NumberFamily {
             // That may have changed while it was on its way.
             drop(actor.cast(NumberMessage::Reconnected));
         }
+        slot.room.store(0, Ordering::Relaxed);
         *place = residence;
     }
 

@@ -145,7 +145,7 @@ mod tests {
     /// Messages to these phones, in this order.
     fn attempts(phones: &[u64]) -> Vec<Attempt> {
         let mut lanes = Lanes::default();
-        phones.iter().for_each(|phone| lanes.push(message(*phone, 100_000)));
+        phones.iter().for_each(|phone| lanes.push(message(*phone, 100_000), false));
         std::iter::from_fn(|| lanes.pop()).collect()
     }
 

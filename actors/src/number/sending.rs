@@ -30,19 +30,25 @@ impl NumberActor {
     /// Hands over what may go now, and has the actor woken when more may.
     pub(super) fn send_what_may_go(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
         if state.draining.is_some() {
-            return;
+            state.release_waiting();
+            return self.slot.room.store(0, Ordering::Relaxed);
         }
         let now = self.clock.now();
         self.take_in_what_is_due(now, state);
         self.send_staged(myself, now, state);
+        let mut room = 0;
         let blocked_until = loop {
-            if state.under_way() >= state.window.limit() {
+            let left = state.window.limit().saturating_sub(state.under_way());
+            if left == 0 {
                 break None;
             }
             match self.blocked(now, state) {
                 Some(until) => break until,
                 None => {
-                    let Some(attempt) = state.lanes.pop() else { break None };
+                    let Some(attempt) = state.lanes.pop() else {
+                        room = left;
+                        break None;
+                    };
                     self.send_or_keep(myself, attempt, now, state);
                 }
             }
@@ -53,6 +59,9 @@ impl NumberActor {
         let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
         self.slot.down_until_ms.store(until_ms, Ordering::Release);
         self.slot.queue.store(state.queue(), Ordering::Relaxed);
+        state.release_waiting();
+        let is_open = state.breaker.passage(now) == Passage::Open;
+        self.slot.room.store(if is_open { room } else { 0 }, Ordering::Relaxed);
         self.tell_failing(state);
         self.tell_claims(state);
         self.wait_for_next(myself, blocked_until, now, state);
@@ -114,7 +123,7 @@ impl NumberActor {
         if attempt.message.give_up_at <= now {
             return self.conclude(&attempt, Settled::NotSentInTime, state);
         }
-        let Some(mut attempt) = state.recipients.hold(attempt) else { return };
+        let Some(mut attempt) = self.hold(attempt, state) else { return };
         if state.breaker.passage(now) == Passage::Trial {
             state.breaker.begin_trial();
             attempt.trial = true;
@@ -125,6 +134,14 @@ impl NumberActor {
         if let Some(attempt) = state.staged.admit(attempt) {
             self.send(myself, attempt, state);
         }
+    }
+
+    /// Keeps a message whose recipient waits, unclaimed; gives it back if it may go.
+    pub(super) fn hold(&self, mut attempt: Attempt, state: &mut State) -> Option<Attempt> {
+        if state.recipients.must_wait(&attempt) {
+            state.release(&mut attempt);
+        }
+        state.recipients.hold(attempt)
     }
 
     /// Hands one message over. A channel that answers at once costs no task.

@@ -139,7 +139,7 @@ mod tests {
                 }
                 _ => {}
             }
-            lanes.push(message);
+            lanes.push(message, false);
             lanes.pop().unwrap()
         };
         numbers.iter().map(take).collect()

@@ -222,7 +222,8 @@ impl WorkspaceActor {
         if state.untold.committed(group) {
             self.slot.audience.log_has_grown(&self.shared.webhooks);
         }
-        self.shared.numbers.dispatch(state.gate.open(group));
+        self.shared.numbers.dispatch(state.gate.due(group));
+        state.gate.open(group);
     }
 
     /// Sees to what time has brought, a slice for each commit, so that commands get their turn and

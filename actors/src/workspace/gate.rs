@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 
 use crate::channel::Outbound;
 use crate::domain::{MessageId, NumberId};
-use crate::number::{Granted, Numbers};
+use crate::number::{Granted, HandedOver, Numbers};
 use crate::store::writer::Group;
 
 use super::command::Answering;
@@ -87,7 +87,7 @@ impl Held {
 #[derive(Default)]
 pub(super) struct Gate {
     held: VecDeque<(Group, Held)>,
-    outbound: VecDeque<(Group, Outbound)>,
+    outbound: VecDeque<(Group, HandedOver)>,
     /// The last group that something was put into.
     submitted: Group,
     /// All groups up to this one are durable.
@@ -107,7 +107,11 @@ impl Gate {
     }
 
     /// Holds messages until `group` is durable.
-    pub(super) fn hold_outbound(&mut self, group: Group, messages: impl Iterator<Item = Outbound>) {
+    pub(super) fn hold_outbound(
+        &mut self,
+        group: Group,
+        messages: impl Iterator<Item = HandedOver>,
+    ) {
         self.submitted = self.submitted.max(group);
         self.outbound.extend(messages.map(|message| (group, message)));
     }
@@ -127,14 +131,19 @@ impl Gate {
         }
     }
 
-    /// Opens for what `group` made durable: answers go out; the messages are returned.
-    pub(super) fn open(&mut self, group: Group) -> Vec<Outbound> {
+    /// Takes out the messages that `group` made durable. They go before its answers: who hears that
+    /// a message was accepted and stops the engine then finds it with its number.
+    pub(super) fn due(&mut self, group: Group) -> Vec<HandedOver> {
+        let due = self.outbound.partition_point(|(of, _)| *of <= group);
+        self.outbound.drain(..due).map(|(_, message)| message).collect()
+    }
+
+    /// Opens for what `group` made durable: answers go out.
+    pub(super) fn open(&mut self, group: Group) {
         self.durable = self.durable.max(group);
         while let Some((_, held)) = self.held.pop_front_if(|(of, _)| *of <= group) {
             held.release();
         }
-        let due = self.outbound.partition_point(|(of, _)| *of <= group);
-        self.outbound.drain(..due).map(|(_, message)| message).collect()
     }
 
     /// Leaves of `messages` those of requests that have none waiting here.
@@ -142,13 +151,14 @@ impl Gate {
         if self.outbound.is_empty() || messages.is_empty() {
             return;
         }
-        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.origin).collect();
+        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.message.origin).collect();
         messages.retain(|message| !here.contains(&message.origin));
     }
 
     /// Those of `ids` that do not wait here.
     pub(super) fn absent(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
-        let here: HashSet<_> = self.outbound.iter().map(|(_, here)| here.message_id).collect();
+        let here: HashSet<_> =
+            self.outbound.iter().map(|(_, here)| here.message.message_id).collect();
         ids.filter(|id| !here.contains(id)).collect()
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::channel::Origin;
 use crate::number::info::NumberInfo;
-use crate::number::{Answers, NumberSlot};
+use crate::number::{Answers, HandedOver, NumberSlot};
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
@@ -124,7 +124,12 @@ impl Loaded {
                 return Err(lost);
             }
         };
-        self.gate.hold_outbound(group, self.effects.outbound.drain(..));
+        let unsent = &self.core.hot.messages;
+        let outbound = self.effects.outbound.drain(..).map(|message| {
+            let claimed = unsent.is_claimed(message.message_id);
+            HandedOver { message, claimed }
+        });
+        self.gate.hold_outbound(group, outbound);
         self.hold_answers(group);
         self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();

@@ -4,7 +4,7 @@ use crate::channel::{Failure, Outcome};
 use crate::store::Outcome as CommitOutcome;
 use crate::{Delivery, MessageStatus};
 
-use super::claims::Rig;
+use super::scripted::Rig;
 use super::*;
 
 fn refused() -> Outcome {

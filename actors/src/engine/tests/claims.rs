@@ -1,130 +1,15 @@
 //! Single messages over crashes: what may have been handed over is not handed over again, and what
 //! surely was not is.
 
-use std::collections::VecDeque;
-
-use parking_lot::Mutex;
-
-use crate::channel::callback::{Callback, Progress, StatusUpdate};
-use crate::channel::{
-    Channel, Failure, FailureClass, Origin, Outbound, Outcome, Sending, Throttle,
-};
-use crate::domain::MessageId;
-use crate::store::{Keep, Outcome as CommitOutcome};
-use crate::{CustomChannel, MessageState, MessageStatus, NewNumber, NewProvider};
+use crate::MessageStatus;
+use crate::channel::callback::Progress;
+use crate::channel::{Failure, FailureClass, Outcome, Throttle};
+use crate::store::Outcome as CommitOutcome;
 
 use super::gated::Gated;
-use super::message_commands::{send_message, welcome};
+use super::message_commands::send_message;
+use super::scripted::Rig;
 use super::*;
-
-/// A channel that notes what it is handed, and then answers what is scripted, or never.
-#[derive(Default)]
-pub(super) struct Script {
-    pub(super) handed: Mutex<Vec<MessageId>>,
-    pub(super) answers: Mutex<VecDeque<Outcome>>,
-    is_mute: Mutex<bool>,
-}
-
-struct Scripted(Arc<Script>);
-
-impl Channel for Scripted {
-    fn send(&self, message: Outbound) -> Sending {
-        self.0.handed.lock().push(message.message_id);
-        if *self.0.is_mute.lock() {
-            return Box::pin(std::future::pending());
-        }
-        let answer = self.0.answers.lock().pop_front().unwrap_or(Outcome::Sent);
-        Box::pin(std::future::ready(answer))
-    }
-}
-
-pub(super) struct Rig {
-    pub(super) engine: Engine,
-    pub(super) acme: Workspace,
-    pub(super) script: Arc<Script>,
-}
-
-impl Rig {
-    pub(super) async fn start(store: impl Store, script: Arc<Script>, now: Timestamp) -> Self {
-        let options = EngineOptions {
-            channel: Some(CustomChannel(Arc::new(Scripted(Arc::clone(&script))))),
-            ..options(store, now)
-        };
-        let engine = Engine::start(options).await.unwrap();
-        let admin = engine.admin();
-        if engine.workspace(&id("acme")).is_none() {
-            admin.create_workspace(id("acme"), "acme".to_owned()).await.unwrap();
-            admin.set_credits(&id("acme"), 100).await.unwrap();
-            let number = NewNumber { provider: NewProvider::Custom, messages_per_second: Some(0) };
-            admin.connect_number(&id("acme"), number).await.unwrap();
-            let acme = engine.workspace(&id("acme")).unwrap();
-            acme.create_template(welcome()).await.unwrap();
-        }
-        let acme = engine.workspace(&id("acme")).unwrap();
-        Self { engine, acme, script }
-    }
-
-    /// On what is durable, after the power was cut.
-    async fn after_a_crash(self, store: &CrashingStore) -> (Self, CrashingStore) {
-        let now = self.engine.clock().now();
-        let store = store.crash(Keep::Nothing);
-        self.engine.inner.root.kill();
-        (Self::start(store.clone(), self.script, now).await, store)
-    }
-
-    pub(super) async fn send(&self, number: u32) -> MessageId {
-        send_message(&self.acme, phone(number)).await.unwrap().message_id
-    }
-
-    async fn state(&self, message: MessageId) -> MessageState {
-        self.acme.message(message).await.unwrap().unwrap()
-    }
-
-    pub(super) async fn becomes(&self, message: MessageId, status: MessageStatus) {
-        // While the store fails nothing can be read.
-        let is = async || {
-            let state = self.acme.message(message).await;
-            state.is_ok_and(|state| state.unwrap().status == status)
-        };
-        until(status.as_str(), is).await;
-    }
-
-    async fn handed(&self, count: usize) {
-        until("it is handed over", async || self.script.handed.lock().len() == count).await;
-    }
-
-    /// How often each was handed over.
-    pub(super) fn count(&self, message: MessageId) -> usize {
-        self.script.handed.lock().iter().filter(|handed| **handed == message).count()
-    }
-
-    pub(super) async fn settle(&self) {
-        for _ in 0..30 {
-            tokio::task::yield_now().await;
-        }
-        self.engine.shared().writer.barrier().await.ok();
-        self.engine.beat().await;
-    }
-
-    pub(super) async fn credits(&self) -> u64 {
-        credits(&self.engine, "acme").await
-    }
-
-    async fn report(&self, message: MessageId, status: Progress) {
-        let number = self.engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
-        let origin = Origin::Message(message);
-        let report = StatusUpdate {
-            origin,
-            provider_id: "wamid".into(),
-            status,
-            at: START,
-            to: None,
-            known_as: None,
-        };
-        let callback = Callback { statuses: vec![report], ..Callback::default() };
-        self.acme.receive(number, callback).await.unwrap();
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn what_was_handed_over_before_a_crash_is_unknown_and_a_report_settles_it() {
@@ -173,6 +58,40 @@ async fn what_was_not_claimed_before_a_crash_is_sent_after_it() {
     }
     rig.settle().await;
     assert_eq!(*rig.script.handed.lock(), messages, "each once, in order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_go_at_once_is_claimed_in_the_commit_that_accepts_it() {
+    let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
+    let mut commits = Vec::new();
+    for number in 0..2 {
+        let before = rig.engine.shared().writer.stats().groups;
+        let message = rig.send(number).await;
+        rig.becomes(message, MessageStatus::Sent).await;
+        commits.push(rig.engine.shared().writer.stats().groups - before);
+    }
+    // The first one had to start its number.
+    assert_eq!(commits, [3, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_to_go_at_once_and_waits_after_all_is_sent_after_a_crash() {
+    let store = CrashingStore::new();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    let first = rig.send(0).await;
+    rig.becomes(first, MessageStatus::Sent).await;
+    let (scope, after) = (Throttle::Number, None);
+    rig.script.answers.lock().push_back(Outcome::Throttled { scope, after });
+    // One commit accepts all of them, and its number could take them when it began.
+    let messages = tokio::join!(rig.send(1), rig.send(2), rig.send(3));
+    let messages: [_; 3] = messages.into();
+    rig.settle().await;
+    assert_eq!(messages.map(|message| rig.count(message)), [1, 0, 0]);
+    let (rig, _) = rig.after_a_crash(&store).await;
+    for message in messages {
+        rig.becomes(message, MessageStatus::Sent).await;
+    }
+    assert_eq!(messages.map(|message| rig.count(message)), [2, 1, 1]);
 }
 
 /// The commit of a claim fails: nothing may have been handed over for it.

@@ -8,6 +8,7 @@ use crate::channel::{Content, TemplateName};
 use crate::domain::template::TemplateCategory;
 use crate::domain::text::MessageText;
 use crate::domain::{Event, MessageId, NumberId, Phone};
+use crate::number::NumberSlot;
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations::{self, Wrote};
@@ -145,6 +146,10 @@ impl Command for Send {
         };
         let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
         context.core.perform(event, context.effects);
+        if context.number.is_some_and(NumberSlot::take_room) {
+            // It goes out as soon as this is durable, with no commit between the two.
+            context.core.perform(Event::MessageClaimed { id: message_id }, context.effects);
+        }
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {
             context.effects.tell(now, event);
