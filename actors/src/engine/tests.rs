@@ -151,3 +151,9 @@ fn kinds(log: &[EventEntry]) -> Vec<&'static str> {
 async fn credits(engine: &Engine, name: &str) -> u64 {
     engine.admin().workspace(&id(name)).await.unwrap().credits
 }
+
+/// Cases of a property test: `PROPTEST_CASES`, or as many as run well with the others.
+fn cases(otherwise: u32) -> u32 {
+    let given = std::env::var("PROPTEST_CASES").ok();
+    given.and_then(|cases| cases.parse().ok()).unwrap_or(otherwise)
+}

@@ -248,15 +248,9 @@ fn id_of_acme() -> WorkspaceId {
     id(ACME)
 }
 
-/// `PROPTEST_CASES`, or enough to run with the others.
-fn cases() -> u32 {
-    let given = std::env::var("PROPTEST_CASES").ok();
-    given.and_then(|cases| cases.parse().ok()).unwrap_or(48)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(),
+        cases: cases(48),
         max_shrink_iters: 500,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -308,15 +308,9 @@ async fn answer(engine: Engine, command: Command, request: Option<(RequestId, Ph
     }
 }
 
-/// `PROPTEST_CASES`, or enough to run with the others.
-fn cases() -> u32 {
-    let given = std::env::var("PROPTEST_CASES").ok();
-    given.and_then(|cases| cases.parse().ok()).unwrap_or(64)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(),
+        cases: cases(64),
         max_shrink_iters: 2_000,
         failure_persistence: None,
         ..ProptestConfig::default()

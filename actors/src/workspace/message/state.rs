@@ -138,7 +138,7 @@ impl std::fmt::Debug for MessageState {
 #[derive(Serialize)]
 struct Told<'a> {
     message_id: MessageId,
-    to: Phone,
+    to: String,
     #[serde(rename = "type")]
     kind: MessageKind,
     status: MessageStatus,
@@ -214,7 +214,7 @@ impl MessageState {
         };
         let told = Told {
             message_id: self.message_id,
-            to: self.to,
+            to: self.to.to_string(),
             kind: self.kind,
             status: self.status,
             template: self.template.as_ref(),
@@ -281,6 +281,29 @@ mod tests {
                 assert_eq!(told, usize::from(news));
             }
         }
+    }
+
+    #[test]
+    fn events_tell_where_it_stands() {
+        let mut state = state(MessageStatus::Queued);
+        let told = |state: &MessageState| {
+            let event = state.event()?;
+            Some((event.kind(), event.data()))
+        };
+        let mut expected = serde_json::json!({
+            "message_id": state.message_id.to_string(),
+            "to": "+15550123456",
+            "type": "text",
+            "status": "queued",
+        });
+        assert_eq!(told(&state), Some(("message.queued", expected.clone())));
+        state.template = Some(TemplateName { name: "t".into(), language: "en".into() });
+        expected["template"] = serde_json::json!({"name": "t", "language": "en"});
+        expected["status"] = "sent".into();
+        state.status = MessageStatus::Sent;
+        assert_eq!(told(&state), Some(("message.sent", expected)));
+        state.status = MessageStatus::Unknown;
+        assert_eq!(told(&state), None);
     }
 
     #[test]
