@@ -4,8 +4,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::Timestamp;
+use crate::domain::{NumberId, Timestamp};
 use crate::number::NumberSlot;
+use crate::number::info::NumberInfo;
 use crate::store::{Direction, Store, Table, Visit};
 
 use super::core::Core;
@@ -42,6 +43,8 @@ pub(crate) struct Context<'a> {
     pub(crate) effects: &'a mut Effects,
     /// The number that messages leave through.
     pub(crate) number: Option<&'a NumberSlot>,
+    /// The connected numbers, oldest first.
+    pub(super) numbers: &'a [NumberInfo],
     /// Who waits for the channel's answers.
     pub(super) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
@@ -52,6 +55,12 @@ impl Context<'_> {
     /// The command's moment.
     pub(crate) const fn now(&self) -> Timestamp {
         self.core.now()
+    }
+
+    /// What a number's windows are known by, which outlives its connection.
+    pub(super) fn line(&self, number: NumberId) -> NumberId {
+        let known = self.numbers.iter().find(|known| known.id == number);
+        known.map_or(number, NumberInfo::line)
     }
 
     /// A record's value, with what this and earlier commands have made of it.

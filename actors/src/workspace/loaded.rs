@@ -266,6 +266,7 @@ impl Loaded {
             effects: &mut self.effects,
             number: self.number.as_deref(),
             waiters: &mut self.waiters,
+            numbers: &self.numbers,
             log_next: self.log_next,
         }
     }
