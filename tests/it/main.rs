@@ -46,6 +46,7 @@ mod otp_limits;
 mod overload;
 mod recipients;
 mod sandbox;
+mod second_number;
 mod segments;
 mod start;
 mod suppressions;

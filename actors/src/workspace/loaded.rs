@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::channel::Origin;
+use crate::domain::NumberId;
 use crate::number::info::NumberInfo;
-use crate::number::{Answers, HandedOver, NumberSlot};
+use crate::number::{Answers, HandedOver, NumberSlot, Numbers};
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
@@ -19,7 +20,7 @@ use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{broadcasts, idempotency, inbound, message};
+use super::{broadcasts, conversations, idempotency, inbound, log, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -33,12 +34,13 @@ pub(crate) struct Loaded {
     pub(super) core: Core,
     /// The workspace's own record, for changes of it.
     pub(super) profile: Profile,
-    /// Connected numbers, oldest first; messages leave through the first.
+    /// Connected numbers, oldest first; messages leave through the first, unless they answer what
+    /// was written to another one.
     pub(super) numbers: Vec<NumberInfo>,
-    /// The entry of the number that messages leave through: it knows whether the number is down.
-    pub(super) number: Option<Arc<NumberSlot>>,
-    /// The sequence of the next entry of the event log.
-    log_next: u64,
+    /// The entries of the same numbers: they know which are down.
+    slots: Vec<(NumberId, Arc<NumberSlot>)>,
+    /// Where the event log ends, with what is not durable yet.
+    log_end: log::End,
     /// Entries of the log that nobody was told of.
     pub(super) untold: Untold,
     pub(super) subscriber: Subscriber,
@@ -50,6 +52,8 @@ pub(crate) struct Loaded {
     answers_sweep: idempotency::Sweep,
     received_sweep: inbound::Sweep,
     broadcasts_sweep: broadcasts::Sweep,
+    /// Something may be left of conversations whose contact was deleted.
+    conversations_gone: bool,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -69,7 +73,7 @@ pub(super) struct StateLost(#[from] CommitError);
 
 impl Loaded {
     pub(super) fn new(
-        (core, records, log_next): (Core, records::WorkspaceRecords, u64),
+        (core, records, log_end): (Core, records::WorkspaceRecords, log::End),
         subscriber: Subscriber,
         id: &crate::domain::WorkspaceId,
     ) -> Self {
@@ -77,8 +81,8 @@ impl Loaded {
             core,
             profile: records.profile,
             numbers: records.numbers,
-            number: None,
-            log_next,
+            slots: Vec::new(),
+            log_end,
             untold: Untold::default(),
             subscriber,
             gate: Gate::default(),
@@ -87,6 +91,7 @@ impl Loaded {
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
             broadcasts_sweep: broadcasts::Sweep::default(),
+            conversations_gone: true,
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
@@ -181,14 +186,16 @@ impl Loaded {
         let batch = Batch {
             events: &self.effects.events,
             log: &self.effects.log,
-            log_first: self.log_next,
+            log_first: self.log_end.last + 1,
+            log_before: self.log_end.bytes,
             log_count: self.effects.log_count,
             changes,
             patient: self.effects.patient,
         };
         let group = self.subscriber.submit(batch)?;
         if self.effects.log_count > 0 {
-            self.log_next += u64::from(self.effects.log_count);
+            self.log_end.last += u64::from(self.effects.log_count);
+            self.log_end.bytes += self.effects.log.len() as u64;
             self.untold.submitted(group);
         }
         Ok(group)
@@ -252,10 +259,23 @@ impl Loaded {
         // What cannot be read now is forgotten later.
         let more = answers.run(&mut context).unwrap_or(false)
             || received.run(&mut context).unwrap_or(false)
+            || conversations::sweep(&mut context).unwrap_or(false)
             || broadcasts.run(broadcasts_kept_for, &mut context).unwrap_or(false);
         self.broadcasts_sweep = broadcasts;
         (self.answers_sweep, self.received_sweep) = (answers, received);
         more
+    }
+
+    /// Takes up which numbers are connected.
+    pub(super) fn connect(&mut self, all: &Numbers) {
+        self.core.number = self.numbers.first().map(|number| number.id);
+        self.core.needs_template = records::need_template(&self.numbers);
+        self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
+    }
+
+    /// How long the number that messages leave through is still left alone.
+    pub(super) fn down_for(&self) -> Option<Duration> {
+        self.slots.first().and_then(|(_, slot)| slot.down_for(self.core.now()))
     }
 
     /// What a command sees and changes.
@@ -264,10 +284,11 @@ impl Loaded {
             core: &mut self.core,
             records: Records { store, pending: &self.pending },
             effects: &mut self.effects,
-            number: self.number.as_deref(),
+            numbers: &self.slots,
+            conversations_gone: &mut self.conversations_gone,
             waiters: &mut self.waiters,
-            numbers: &self.numbers,
-            log_next: self.log_next,
+            connected: &self.numbers,
+            log_next: self.log_end.last + 1,
         }
     }
 }

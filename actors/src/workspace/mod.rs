@@ -39,7 +39,7 @@ mod reported;
 pub(crate) mod retention;
 mod sends;
 pub(crate) mod slot;
-mod suppressions;
+pub(crate) mod suppressions;
 pub(crate) mod template_sync;
 pub(crate) mod templates;
 mod unsent;

@@ -35,6 +35,16 @@ pub(super) fn forget(context: &mut Context<'_>, own_key: &[u8]) -> Result<(), Un
     Ok(())
 }
 
+/// Forgets the windows of a contact with the connected numbers.
+pub(super) fn forget_all(context: &mut Context<'_>, contact: Phone) {
+    for number in context.connected {
+        for id in [number.line(), number.id] {
+            let key = key(&context.core.id, id, contact);
+            context.delete(Table::Windows, key);
+        }
+    }
+}
+
 /// When the contact last wrote to the number.
 pub(super) fn last(
     context: &Context<'_>,
