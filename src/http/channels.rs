@@ -22,7 +22,7 @@ pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
 impl From<CallbackError> for ApiError {
     fn from(error: CallbackError) -> Self {
         match error {
-            CallbackError::BadSignature => Self::unauthorized("the signature is missing or wrong"),
+            CallbackError::BadSignature => Self::unsigned("the signature is missing or wrong"),
             CallbackError::Unreadable => Self::invalid("the body is not JSON"),
             CallbackError::Unavailable(error) => error.into(),
         }

@@ -148,7 +148,7 @@ impl From<ReceiveMailError> for ApiError {
         match error {
             ReceiveMailError::NotFound => Self::not_found(NO_SUCH_CHANNEL),
             ReceiveMailError::BadSignature => {
-                Self::unauthorized("the signature is missing, wrong or older than five minutes")
+                Self::unsigned("the signature is missing, wrong or older than five minutes")
             }
             ReceiveMailError::Unavailable(error) => error.into(),
         }

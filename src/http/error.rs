@@ -143,6 +143,8 @@ pub(crate) struct ApiError {
     reason: Option<&'static str>,
     /// Seconds; given exactly when the code is one that may be tried again.
     retry_after: Option<u64>,
+    /// A 401 asks for a key.
+    asks_for_key: bool,
 }
 
 /// The body of a refusal.
@@ -161,7 +163,8 @@ struct ErrorBody<'a> {
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         let retry_after = code.is_retryable().then_some(1);
-        Self { code, message: message.into(), reason: None, retry_after }
+        let asks_for_key = code == Code::Unauthorized;
+        Self { code, message: message.into(), reason: None, retry_after, asks_for_key }
     }
 
     /// Says which of the causes of its code it is.
@@ -189,6 +192,11 @@ impl ApiError {
 
     pub(crate) fn unauthorized(message: &'static str) -> Self {
         Self::new(Code::Unauthorized, message)
+    }
+
+    /// What was sent is not signed as it must be, which no scheme of HTTP's asks for.
+    pub(crate) fn unsigned(message: &'static str) -> Self {
+        Self { asks_for_key: false, ..Self::new(Code::Unauthorized, message) }
     }
 
     pub(crate) fn scope_missing(scope: Scope) -> Self {
@@ -232,7 +240,7 @@ impl ApiError {
         }
         match self.code {
             // RFC 9110, section 11.6.1: a 401 says how to authenticate.
-            Code::Unauthorized => {
+            Code::Unauthorized if self.asks_for_key => {
                 reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             // What is left of the body may never come, so the connection is of no more use.

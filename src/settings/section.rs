@@ -153,7 +153,7 @@ section! {
 }
 
 section! {
-    /// How long single messages are worked at.
+    /// How long messages are worked at.
     Messages = "messages"
     /// How long a message may wait for the channel.
     give_up_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";

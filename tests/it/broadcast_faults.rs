@@ -10,9 +10,13 @@ const PATH: &str = "/v1/messaging/broadcasts";
 const TEMPLATES: &str = "/admin/v1/workspaces/acme/templates";
 
 async fn rig() -> Rig {
+    rig_with(&[]).await
+}
+
+async fn rig_with(settings: &[(&str, &str)]) -> Rig {
     let mut number = number();
     number["messages_per_second"] = 0.into();
-    let rig = Rig::with(&[], number).await;
+    let rig = Rig::with(settings, number).await;
     let template = json!({
         "name": "sale", "language": "en", "category": "marketing", "status": "approved",
         "components": [{"type": "BODY", "text": "Sale"}],
@@ -104,4 +108,19 @@ async fn a_lost_answer_is_not_asked_again() {
     let done = becomes(&rig, &path, "completed").await;
     assert_eq!((&done["counts"]["sent"], &done["counts"]["unknown"]), (&json!(9), &json!(1)));
     assert_eq!((rig.fake.accepted_count(), rig.fake.most_of_one()), (10, 1));
+}
+
+#[tokio::test]
+async fn what_waits_too_long_is_given_up() {
+    let rig = rig_with(&[("MESSAGES__GIVE_UP_SECONDS", "600")]).await;
+    rig.fake.script(None, Scripted::Error { status: 400, code: 131_016 }, None);
+    let path = create(&rig, 3).await;
+    let tried = async || (rig.fake.requests().len() >= 3).then_some(());
+    eventually("the first tries", tried).await;
+    rig.server.advance(590).await;
+    assert_eq!(rig.api.get(&path).await.ok()["counts"]["pending"], 3);
+    rig.server.advance(20).await;
+    let done = becomes(&rig, &path, "completed").await;
+    assert_eq!(done["counts"]["failed"], 3);
+    eventually("the credits", || async { (rig.credits().await == 1000).then_some(()) }).await;
 }

@@ -66,7 +66,9 @@ async fn what_is_not_signed_changes_nothing() {
     let body = report(&id, "failed").to_string();
     let good = sign(APP_SECRET, body.as_bytes());
     for bad in ["", "sha256=", &good[7..], &good.replace("sha256", "sha1"), &sign("x", b"y")] {
-        post_signed(&rig, bad, body.as_bytes()).await.check(401, "UNAUTHORIZED");
+        let refused = post_signed(&rig, bad, body.as_bytes()).await;
+        assert_eq!(refused.header("www-authenticate"), None, "no key is asked for");
+        refused.check(401, "UNAUTHORIZED");
     }
     // The very bytes are signed, not what they mean.
     let spaced = format!("{body} ");

@@ -105,7 +105,10 @@ async fn a_key_has_its_bounds() {
     send(&api, &"k".repeat(255), &body).await.ok();
 }
 
-async fn futures_join<F: Future<Output = Reply>>(futures: impl Iterator<Item = F>) -> Vec<Reply> {
+/// The answers to calls that are all under way at once.
+pub async fn futures_join<F: Future<Output = Reply>>(
+    futures: impl Iterator<Item = F>,
+) -> Vec<Reply> {
     let mut futures: Vec<_> = futures.map(Box::pin).collect();
     let mut replies = Vec::new();
     // Each is polled in turn, so that all are under way at once.

@@ -43,6 +43,7 @@ mod number_watch;
 mod operation;
 mod otp;
 mod otp_limits;
+mod overload;
 mod recipients;
 mod sandbox;
 mod second_number;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::cloud_api::Rig;
+use crate::cloud_api::{Rig, number};
 use crate::cloud_api_callbacks::post;
 use crate::fake::{Scripted, callback};
-use crate::world::{Api, eventually};
+use crate::world::{Api, eventually, millis};
 
 /// A key for the list of those who have opted out.
 async fn reader(rig: &Rig) -> Api {
@@ -91,4 +91,40 @@ async fn who_is_called_otherwise_in_an_answer_is_known_when_they_write() {
         phones.contains(&json!(phone)).then_some(phones)
     };
     eventually("the opt-out of the phone", known).await;
+}
+
+#[tokio::test]
+async fn a_number_that_is_connected_anew_keeps_what_was_written_to_it() {
+    let mut rig = Rig::new().await;
+    let reader = reader(&rig).await;
+    let text = json!({"to": "+16505551234", "type": "text", "text": "Hello"});
+    let now = rig.server.demo().get("/v1/sandbox/clock").await.ok()["now"].clone();
+    let seconds = (millis(now.as_str().unwrap()) / 1000).to_string();
+    let written = callback(
+        "106",
+        json!({"messages": [{
+            "from": "16505551234", "id": "wamid.in", "timestamp": seconds, "type": "text",
+            "text": {"body": "Hi"},
+        }]}),
+    );
+    assert_eq!(post(&rig, &written).await.status, 200);
+    rig.api.post("/v1/messaging/send", &text).await.ok();
+    let admin = rig.server.admin();
+    let numbers = "/admin/v1/workspaces/acme/numbers";
+    let old = format!("{numbers}/{}", rig.number["id"].as_str().unwrap());
+    assert_eq!(admin.delete(&old).await.status, 204);
+    let mut another = number();
+    another["phone_number_id"] = json!("777");
+    for (new, status) in [(another, 422), (number(), 200)] {
+        rig.number = admin.post(numbers, new).await.ok();
+        assert_eq!(rig.api.post("/v1/messaging/send", &text).await.status, status);
+        if status == 422 {
+            let path = format!("{numbers}/{}", rig.number["id"].as_str().unwrap());
+            assert_eq!(admin.delete(&path).await.status, 204);
+        }
+    }
+    assert_eq!(post(&rig, &written).await.status, 200);
+    let received = rig.api.get("/v1/events?type=message.received").await.ok();
+    assert_eq!(received["data"].as_array().unwrap().len(), 1, "it is known already");
+    assert_eq!(reader.get("/v1/conversations").await.ok()["total"], 1);
 }

@@ -72,3 +72,31 @@ async fn what_fails_is_tried_again_and_a_new_token_helps() {
     rig.server.advance(300).await;
     are(&rig, &["one"]).await;
 }
+
+#[tokio::test]
+async fn what_a_crash_cut_short_comes_with_the_next_start_and_only_that() {
+    let mut wrong = number();
+    wrong["token"] = json!("expired");
+    let fake = FakeCloudApi::start();
+    fake.set_templates(vec![utility("one")]);
+    let mut rig = Rig::before(fake, &[], wrong).await;
+    rig.server.crash().await;
+    // The channel has come to its senses meanwhile.
+    rig.fake.set_token("expired");
+    rig.server.advance(60).await;
+    are(&rig, &["one"]).await;
+    // Its time is over, and so is what was noted of it.
+    rig.server.advance(40).await;
+    let calls = rig.fake.template_calls();
+    rig.fake.set_templates(vec![utility("one"), utility("two")]);
+    rig.server.restart().await;
+    rig.server.advance(60).await;
+    assert_eq!((rig.fake.template_calls(), names(&rig).await), (calls, vec!["one".to_owned()]));
+    // One that is told of is noted with the callback.
+    rig.fake.set_token("another");
+    approved(&rig, "two").await;
+    rig.server.crash().await;
+    rig.fake.set_token("expired");
+    rig.server.advance(60).await;
+    are(&rig, &["one", "two"]).await;
+}

@@ -7,7 +7,6 @@ mod messages;
 mod verdict;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
@@ -32,8 +31,6 @@ use verdict::{Verdict, verdict};
 
 /// With no more than this many messages in flight the next window is claimed.
 const LOW_WATER: u32 = WINDOW;
-/// After this it is not worth sending a message any more.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// What a fan-out is told.
 #[derive(Debug)]
@@ -314,7 +311,7 @@ impl Fanout {
 
     /// Hands what is claimed to the number.
     fn hand_over(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
-        let give_up_at = self.shared.clock.now().plus(GIVE_UP_AFTER);
+        let give_up_at = self.shared.clock.now().plus(self.shared.messages.give_up);
         let claimed = std::mem::take(&mut state.claimed);
         let store = self.shared.store.as_ref();
         let messages = state.messages.of(store, &claimed, give_up_at)?;

@@ -27,8 +27,8 @@ use crate::workspace::email::Mailer;
 use crate::workspace::guard::Guard;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
-use crate::workspace::records;
 use crate::workspace::slot::Admission;
+use crate::workspace::{records, template_sync};
 
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
@@ -113,6 +113,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     }
     follow_webhooks(&shared).await?;
     opened.broadcasts.resume(&shared).await;
+    template_sync::resume(&shared);
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
 }
 

@@ -1,6 +1,7 @@
 //! What is known of a connected number, and how it is stored.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::access::Secret;
 use crate::channel::cloud_api::{CloudApiAccount, CloudApiSecrets};
@@ -24,6 +25,17 @@ pub struct NumberInfo {
     /// What the provider calls it, for a number of [`NumberKind::CloudApi`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<CloudApiAccount>,
+}
+
+impl NumberInfo {
+    /// What its windows, and what is written to it, are known by: worked out from what the provider
+    /// calls it, so that it stays the same when the number is connected anew; else its own id.
+    pub(crate) fn line(&self) -> NumberId {
+        let Some(account) = &self.account else { return self.id };
+        let digest = Sha256::new().chain_update(self.kind.as_str()).chain_update([0]);
+        let digest = digest.chain_update(account.phone_number_id.as_str()).finalize();
+        NumberId::from_bytes(std::array::from_fn(|at| digest[at]))
+    }
 }
 
 /// What is behind a messaging number.

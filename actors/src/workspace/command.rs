@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::domain::{NumberId, Timestamp};
 use crate::number::NumberSlot;
+use crate::number::info::NumberInfo;
 use crate::store::{Direction, Store, Table, Visit};
 
 use super::core::Core;
@@ -43,8 +44,10 @@ pub(crate) struct Context<'a> {
     pub(super) records: Records<'a>,
     /// What is to be done.
     pub(crate) effects: &'a mut Effects,
-    /// The connected numbers, oldest first.
+    /// The connected numbers, oldest first, with what they do.
     pub(super) numbers: &'a [(NumberId, Arc<NumberSlot>)],
+    /// What is known of them.
+    pub(super) connected: &'a [NumberInfo],
     /// Whether something may be left of conversations whose contact was deleted.
     pub(super) conversations_gone: &'a mut bool,
     /// Who waits for the channel's answers.
@@ -57,6 +60,12 @@ impl Context<'_> {
     /// The command's moment.
     pub(crate) const fn now(&self) -> Timestamp {
         self.core.now()
+    }
+
+    /// What a number's windows are known by, which outlives its connection.
+    pub(super) fn line(&self, number: NumberId) -> NumberId {
+        let known = self.connected.iter().find(|known| known.id == number);
+        known.map_or(number, NumberInfo::line)
     }
 
     /// The entry of a number, if it is connected.

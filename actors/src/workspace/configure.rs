@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::number::info::{NumberInfo, NumberKind};
 use crate::store::Table;
 
 use super::actor::{Configure, WorkspaceActor};
@@ -10,7 +11,7 @@ use super::loaded::{Loaded, StateLost};
 use super::messages::ChangeError;
 use super::slot::ReplyTo;
 use super::templates::find_template;
-use super::{WorkspaceSettings, records};
+use super::{WorkspaceSettings, records, template_sync};
 
 /// A record to be written, or deleted without a value.
 type RecordChange = (Vec<u8>, Option<Vec<u8>>);
@@ -75,12 +76,14 @@ impl WorkspaceActor {
                 None
             }
             Configure::Connect(number) => {
+                self.want_templates(&number.info, state)?;
                 let record = records::encode(&number);
                 let key = records::number_key(id, number.info.id);
                 state.numbers.push(number.info);
                 Some((key, Some(record)))
             }
             Configure::Replace(number) => {
+                self.want_templates(&number.info, state)?;
                 let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
                 let record = records::encode(&number);
                 let key = records::number_key(id, number.info.id);
@@ -93,6 +96,14 @@ impl WorkspaceActor {
                 Some((records::number_key(id, number), None))
             }
         })
+    }
+
+    /// The templates of a number that has a provider are brought up to date once it is durable.
+    fn want_templates(&self, number: &NumberInfo, state: &mut Loaded) -> Result<(), ChangeError> {
+        if number.kind == NumberKind::CloudApi {
+            template_sync::want(&mut state.context(self.shared.store.as_ref()))?;
+        }
+        Ok(())
     }
 }
 

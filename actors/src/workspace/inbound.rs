@@ -43,15 +43,20 @@ pub(super) fn take(
     number: NumberId,
     inbound: &Inbound,
 ) -> Result<(), Unavailable> {
-    let id = inbound.message_id(number);
+    let line = context.line(number);
+    let id = inbound.message_id(line);
     let key = received_key(&context.core.id, Some(id));
-    if context.get(Table::Received, &key)?.is_some() {
+    // Earlier versions knew it by the number's own id.
+    let as_before = received_key(&context.core.id, Some(inbound.message_id(number)));
+    if context.get(Table::Received, &key)?.is_some()
+        || (line != number && context.get(Table::Received, &as_before)?.is_some())
+    {
         return Ok(());
     }
     let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
     received_first(context, &received)?;
     // Last, so that one that could not be taken is not known when it comes again.
-    context.put(Table::Received, key, window::own_key(number, inbound.from));
+    context.put(Table::Received, key, window::own_key(line, inbound.from));
     Ok(())
 }
 

@@ -287,6 +287,7 @@ impl Loaded {
             numbers: &self.slots,
             conversations_gone: &mut self.conversations_gone,
             waiters: &mut self.waiters,
+            connected: &self.numbers,
             log_next: self.log_end.last + 1,
         }
     }

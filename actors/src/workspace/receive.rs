@@ -10,7 +10,7 @@ use crate::domain::NumberId;
 use super::command::{Command, Context};
 use super::messages::Unavailable;
 use super::templates::apply_template_update;
-use super::{Workspace, aliases, broadcasts, inbound, message};
+use super::{Workspace, aliases, broadcasts, inbound, message, template_sync};
 
 /// Most items that one command takes up: others want their turn too.
 const ITEMS_MAX: usize = 100;
@@ -93,6 +93,9 @@ impl Command for Take {
                 }
                 None => break,
             }
+        }
+        if unknown_template {
+            template_sync::want(context)?;
         }
         Ok(Taken { rest: items, fault, unknown_template })
     }

@@ -76,6 +76,11 @@ pub(crate) fn number_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
     [key(workspace, NUMBER).as_slice(), number.as_bytes()].concat()
 }
 
+/// The key of how often a workspace's templates were to be brought up to date since they were.
+pub(super) fn templates_wanted_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, b"templates/wanted")
+}
+
 /// Whether the number that messages leave through, the oldest, takes no code without a template.
 pub(super) fn need_template(numbers: &[NumberInfo]) -> bool {
     numbers.first().is_some_and(|number| number.kind == NumberKind::CloudApi)

@@ -1,5 +1,6 @@
 //! Bringing a workspace's templates up to date with its provider's: when it is asked for, and in the
-//! background when a number is connected or a template is told of that is not known.
+//! background when a number is connected or a template is told of that is not known. That it is wanted
+//! is written with what it is wanted for, so that a start goes on with what was cut short.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,12 +12,16 @@ use crate::channel::cloud_api::{CloudApiNumber, ListedTemplate};
 use crate::clock::Clock;
 use crate::domain::{WorkspaceId, template};
 use crate::engine::Shared;
+use crate::number::info::NumberKind;
+use crate::store::{StoreError, Table};
 
 use super::actor::Configure;
 use super::command::{Command, Context};
 use super::handle::Workspace;
 use super::messages::{ChangeError, Unavailable, UnavailableReason};
+use super::records;
 use super::templates::{NewTemplate, Template, TemplateError, put_listed};
+use super::view::unreadable;
 
 /// Templates that one command takes, so that its changes fit in a commit.
 const TAKEN_AT_ONCE: usize = 50;
@@ -26,6 +31,8 @@ const PAUSE_FOR_EACH_CALL: Duration = Duration::from_secs(36);
 /// How long a failed try in the background waits for the next one, the first time and at the most;
 /// doubles each time.
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
+/// A start goes on with those of one workspace after the other, so far apart.
+const PAUSE_AT_START: Duration = Duration::from_millis(200);
 /// Tries in the background.
 const TRIES_MAX: usize = 20;
 
@@ -51,6 +58,12 @@ impl Workspace {
             let (shared, clock) = (Arc::downgrade(&self.shared), self.shared.clock.clone());
             drop(tokio::spawn(Background { shared, clock, id }.run()));
         }
+    }
+
+    /// How often it was wanted since it was done; 0 for not at all.
+    async fn templates_wanted(&self) -> Result<u64, Unavailable> {
+        let key = records::templates_wanted_key(&self.slot.id);
+        self.read(move |store, _| count(store.get(Table::Workspaces, &key)?)).await
     }
 
     async fn template_provider(&self) -> Result<Option<Arc<CloudApiNumber>>, Unavailable> {
@@ -150,10 +163,14 @@ impl Background {
     }
 
     async fn sync(&self) -> Result<u32, TemplateError> {
-        let Some(provider) = self.workspace()?.template_provider().await? else { return Ok(0) };
-        let listed = provider.list_templates().await?;
-        let calls = listed.len() / LISTED_AT_ONCE + 1;
-        self.workspace()?.take_listed(listed).await?;
+        let wanted = self.workspace()?.templates_wanted().await?;
+        let mut calls = 0;
+        if let Some(provider) = self.workspace()?.template_provider().await? {
+            let listed = provider.list_templates().await?;
+            calls = listed.len() / LISTED_AT_ONCE + 1;
+            self.workspace()?.take_listed(listed).await?;
+        }
+        self.workspace()?.perform(Done { wanted }).await?;
         Ok(u32::try_from(calls).unwrap_or(u32::MAX))
     }
 
@@ -191,6 +208,61 @@ impl Command for TakeListed {
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         self.0.into_iter().try_for_each(|listed| put_listed(context, listed))
     }
+}
+
+/// Notes that the templates are to be brought up to date.
+pub(super) fn want(context: &mut Context<'_>) -> Result<(), Unavailable> {
+    let key = records::templates_wanted_key(&context.core.id);
+    let wanted = count(context.get(Table::Workspaces, &key)?).map_err(unreadable)?;
+    context.put(Table::Workspaces, key, (wanted + 1).to_be_bytes().to_vec());
+    Ok(())
+}
+
+fn count(value: Option<Vec<u8>>) -> Result<u64, StoreError> {
+    let Some(bytes) = value else { return Ok(0) };
+    let damaged = |_| StoreError::Damaged("the note on templates to be brought over".into());
+    bytes.try_into().map(u64::from_be_bytes).map_err(damaged)
+}
+
+/// The templates are up to date with what was wanted when it was read how often.
+struct Done {
+    wanted: u64,
+}
+
+impl Command for Done {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let key = records::templates_wanted_key(&context.core.id);
+        let value = context.get(Table::Workspaces, &key)?;
+        if value.is_some() && count(value).map_err(unreadable)? == self.wanted {
+            context.delete(Table::Workspaces, key);
+        }
+        Ok(())
+    }
+}
+
+/// Goes on with what the process before this one has not done, one workspace after the other.
+pub(crate) fn resume(shared: &Arc<Shared>) {
+    let ids = shared.numbers.workspaces_with(NumberKind::CloudApi);
+    let (shared, clock) = (Arc::downgrade(shared), shared.clock.clone());
+    drop(tokio::spawn(async move {
+        for id in ids {
+            let background = Background { shared: Weak::clone(&shared), clock: clock.clone(), id };
+            let Ok(workspace) = background.workspace() else { continue };
+            match workspace.templates_wanted().await {
+                Ok(0) => continue,
+                Ok(_) => workspace.sync_templates_soon(),
+                Err(error) => {
+                    let workspace = &background.id;
+                    tracing::warn!(%workspace, %error, "templates are not brought up to date");
+                }
+            }
+            drop(workspace);
+            background.wait(PAUSE_AT_START).await;
+        }
+    }));
 }
 
 #[cfg(test)]

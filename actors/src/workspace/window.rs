@@ -1,8 +1,9 @@
 //! The conversation window: for 24 hours after a contact has written to a number, the number may
 //! answer with free text.
 //!
-//! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ number ‖ phone`. One that
-//! has passed is forgotten with the message that opened it.
+//! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ line ‖ phone`: a number
+//! that is connected anew has its windows still. One that has passed is forgotten with the message
+//! that opened it.
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use super::view::unreadable;
 /// How long it stays open.
 const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
 
-fn key(workspace: &WorkspaceId, number: NumberId, contact: Phone) -> Vec<u8> {
-    [workspace.as_str().as_bytes(), &[0], &own_key(number, contact)].concat()
+fn key(workspace: &WorkspaceId, line: NumberId, contact: Phone) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0], &own_key(line, contact)].concat()
 }
 
 /// What names a window within its workspace.
-pub(super) fn own_key(number: NumberId, contact: Phone) -> Vec<u8> {
-    [number.as_bytes(), &contact.as_u64().to_be_bytes()[..]].concat()
+pub(super) fn own_key(line: NumberId, contact: Phone) -> Vec<u8> {
+    [line.as_bytes(), &contact.as_u64().to_be_bytes()[..]].concat()
 }
 
 /// Forgets the window of this name, if it has passed.
@@ -36,9 +37,11 @@ pub(super) fn forget(context: &mut Context<'_>, own_key: &[u8]) -> Result<(), Un
 
 /// Forgets the windows of a contact with the connected numbers.
 pub(super) fn forget_all(context: &mut Context<'_>, contact: Phone) {
-    for (number, _) in context.numbers {
-        let key = key(&context.core.id, *number, contact);
-        context.delete(Table::Windows, key);
+    for number in context.connected {
+        for id in [number.line(), number.id] {
+            let key = key(&context.core.id, id, contact);
+            context.delete(Table::Windows, key);
+        }
     }
 }
 
@@ -48,7 +51,13 @@ pub(super) fn last(
     number: NumberId,
     contact: Phone,
 ) -> Result<Option<Timestamp>, Unavailable> {
-    read(context, &key(&context.core.id, number, contact))
+    let line = context.line(number);
+    let last = read(context, &key(&context.core.id, line, contact))?;
+    if line == number {
+        return Ok(last);
+    }
+    // Earlier versions knew it by the number's own id.
+    Ok(last.max(read(context, &key(&context.core.id, number, contact))?))
 }
 
 fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
@@ -76,7 +85,7 @@ pub(super) fn open(
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     if last(context, number, contact)?.is_none_or(|last| last < at) {
-        let key = key(&context.core.id, number, contact);
+        let key = key(&context.core.id, context.line(number), contact);
         context.put(Table::Windows, key, at.as_millis().to_be_bytes().to_vec());
     }
     Ok(())

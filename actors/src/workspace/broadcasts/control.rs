@@ -33,7 +33,7 @@ pub enum BroadcastError {
     #[error(transparent)]
     Template(UseTemplateError),
     /// No number is connected that could go on with it.
-    #[error("no messaging number is connected")]
+    #[error("the workspace has no active messaging number")]
     NotConnected,
     /// It cannot be done now.
     #[error(transparent)]
@@ -148,7 +148,7 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
         }
     }
     let Some(number) = context.core.number else {
-        let reason = Some("no messaging number is connected".into());
+        let reason = Some("the workspace has no active messaging number".into());
         let record = Record { status: BroadcastStatus::Paused, reason, ..record };
         return Ok(changed(context, EventKind::BroadcastPaused, record));
     };

@@ -16,10 +16,11 @@ pub(super) use content::unsent;
 pub(super) use learn::{report, settle};
 pub(super) use send::Send;
 
-/// How long single messages are worked at.
+/// How long messages are worked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageOptions {
-    /// A message that the channel has not taken for this long fails.
+    /// A message that the channel has not taken for this long fails; one of a broadcast, since it was
+    /// its turn.
     pub give_up: Duration,
     /// A message whose answer got lost this long ago stays `unknown`, whatever is reported later.
     pub unknown_after: Duration,
