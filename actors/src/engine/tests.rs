@@ -14,6 +14,7 @@ mod callbacks;
 mod channels;
 mod claims;
 mod clock;
+mod contact_index;
 mod contacts;
 mod conversations;
 mod crashes;
