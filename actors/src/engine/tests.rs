@@ -7,6 +7,7 @@ mod access;
 mod admin;
 mod answers;
 mod broadcast_control;
+mod broadcast_counts;
 mod broadcast_pace;
 mod broadcast_records;
 mod broadcasts;
