@@ -7,9 +7,9 @@ use postrider_actors::MailOptions;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
-    AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, Engine, EngineOptions,
-    EventOptions, GuardOptions, MessageOptions, Prices, SandboxOptions, ShutdownError, StartError,
-    WebhookOptions,
+    AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, DeliveriesKept, Engine,
+    EngineOptions, EventOptions, GuardOptions, MessageOptions, Prices, SandboxOptions,
+    ShutdownError, StartError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -221,10 +221,7 @@ fn engine_options(
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
-        events: EventOptions {
-            kept_for: settings.events.kept_days,
-            kept_max: settings.events.kept_events_max,
-        },
+        events: event_options(settings),
         webhooks: webhook_options(settings),
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
@@ -259,6 +256,14 @@ fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
     }))
 }
 
+fn event_options(settings: &Settings) -> EventOptions {
+    EventOptions {
+        kept_for: settings.events.kept_days,
+        kept_max: settings.events.kept_events_max,
+        kept_bytes_max: settings.events.kept_bytes_max,
+    }
+}
+
 fn webhook_options(settings: &Settings) -> WebhookOptions {
     WebhookOptions {
         addresses: AddressRules {
@@ -267,5 +272,9 @@ fn webhook_options(settings: &Settings) -> WebhookOptions {
         },
         requests_max: settings.webhooks.requests_max,
         timeout: settings.webhooks.timeout_seconds,
+        deliveries: DeliveriesKept {
+            kept_max: settings.webhooks.deliveries_kept_max,
+            kept_for: settings.webhooks.deliveries_kept_days,
+        },
     }
 }

@@ -103,13 +103,13 @@ pub use number::info::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
 };
 pub use number::providers::CustomChannel;
-pub use webhook::WebhookOptions;
 pub use webhook::delivery::DisabledReason;
 pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
 pub use webhook::guard::{AddressRules, WebhookUrlError};
 pub use webhook::records::Delivery as WebhookDelivery;
 pub use webhook::replay::{Replay, ReplayError};
 pub use webhook::signature::WebhookSecret;
+pub use webhook::{DeliveriesKept, WebhookOptions};
 pub use workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,

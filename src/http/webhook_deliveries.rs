@@ -17,7 +17,7 @@ use super::webhooks::NO_SUCH_WEBHOOK;
 /// What is delivered again: exactly one of these.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct ReplayBody {
-    /// Every event from this moment on.
+    /// Every event from this moment on, at a low priority.
     #[schema(value_type = Option<String>, format = DateTime, example = "2026-01-31T09:25:00Z")]
     since: Option<String>,
     /// This event.
@@ -55,6 +55,9 @@ pub(crate) struct DeliveryRow {
     /// What `webhook-id` said: the event's id, or that of a batch.
     #[schema(example = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     event_id: String,
+    /// The events that it carried, a hundred at the most: one, unless it was a batch.
+    #[schema(example = json!(["evt_01jd3v0x5n8m7k2q4r6s8t0w2y"]), max_items = 100)]
+    event_ids: Vec<String>,
     /// The event's type, or `batch`.
     #[serde(rename = "type")]
     #[schema(example = "otp.verified")]
@@ -95,7 +98,12 @@ pub(crate) struct DeliveriesAnswer {
 
 impl From<WebhookDelivery> for DeliveryRow {
     fn from(delivery: WebhookDelivery) -> Self {
+        let ids = match delivery.batch_event_ids.as_slice() {
+            [] => std::slice::from_ref(&delivery.event_id),
+            batch => batch,
+        };
         Self {
+            event_ids: ids.iter().map(ToString::to_string).collect(),
             event_id: delivery.event_id.to_string(),
             kind: delivery.kind,
             attempt: delivery.attempt,
@@ -165,7 +173,14 @@ pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "replayWebhook",
     tag = "Webhooks",
     summary = "Deliver events again",
-    description = "Each under the `webhook-id` that it had, with all of its tries before it.",
+    description = "Each under the `webhook-id` that it had, with all of its tries before it; an \
+    endpoint with `batch` may get them in other batches, which have ids of their own. What is new \
+    goes first, whatever is delivered again: that has up to a quarter of the endpoint's requests \
+    while nothing new waits, and one in ten otherwise. With `ordered` the events of one contact \
+    that are delivered again keep their order too. A new event of that contact waits for one of \
+    them that is under way or has failed, but not for those that have not begun: it may come \
+    before them, and its `sequence` tells. A replay that is asked for while another one goes on \
+    becomes one with it.",
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     request_body = ReplayBody,
     responses((status = 202, description = "Durable, and on their way", body = ReplayAnswer))
@@ -183,7 +198,7 @@ pub(crate) async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "listWebhookDeliveries",
     tag = "Webhooks",
     summary = "List the tries of an endpoint",
-    description = "The last thousand of the last seven days.",
+    description = "The last thousand of the last seven days, unless the server is set up otherwise.",
     params(
         ("webhook_id" = String, Path, description = "The endpoint's id"),
         ("page" = Option<i64>, Query, minimum = 1, description = "Which page, 1 unless told"),

@@ -230,6 +230,8 @@ section! {
     kept_days: Duration = value::days, "a whole number from 1 to 3650";
     /// Events of a workspace, at the most.
     kept_events_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
+    /// Bytes of a workspace's events, at the most.
+    kept_bytes_max: u64 = value::whole((1 << 16)..=(1 << 40)), "a whole number from 65536 to 1099511627776";
 }
 
 section! {
@@ -244,6 +246,10 @@ section! {
     requests_max: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
     /// Longest that a request may take.
     timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Tries of an endpoint that are listed.
+    deliveries_kept_max: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
+    /// For how long.
+    deliveries_kept_days: Duration = value::days, "a whole number from 1 to 3650";
 }
 
 section! {

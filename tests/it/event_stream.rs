@@ -182,6 +182,31 @@ async fn a_workspace_that_rests_forgets_too_and_is_not_woken() {
 }
 
 #[tokio::test]
+async fn too_large_a_log_loses_its_oldest() {
+    let mut server = TestServer::with(&[("EVENTS__KEPT_BYTES_MAX", "65536")]).await;
+    let api = server.workspace("acme").await;
+    let make = async |count: usize| {
+        for _ in 0..count {
+            let fields = json!({"notes": "x".repeat(10_000)});
+            api.post("/v1/contacts", json!({"name": "Ana", "custom_fields": fields})).await.ok();
+        }
+    };
+    make(4).await;
+    // What there is of it is known after a crash too.
+    server.crash().await;
+    make(8).await;
+    let before = log(&api).await;
+    assert_eq!(before.len(), 12);
+    server.advance(61).await;
+    let cut = async || {
+        let log = log(&api).await;
+        (log.len() < 12).then_some(log)
+    };
+    let kept = eventually("the end of what is too large", cut).await;
+    assert_eq!(kept, before[6..], "six of ten thousand bytes fit");
+}
+
+#[tokio::test]
 async fn too_many_events_go_oldest_first() {
     let settings = [
         ("EVENTS__KEPT_EVENTS_MAX", "1000"),

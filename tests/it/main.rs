@@ -44,6 +44,7 @@ mod number_watch;
 mod operation;
 mod otp;
 mod otp_limits;
+mod recipients;
 mod sandbox;
 mod second_number;
 mod segments;

@@ -206,6 +206,7 @@ async fn events_arrive_signed_and_as_the_log_shows_them() {
         assert_eq!((&row["status"], &row["attempt"]), (&json!(200), &json!(1)));
         assert!(row["error"].is_null() && row["next_retry_at"].is_null());
         assert_eq!(row["response"], "taken, thank you");
+        assert_eq!(row["event_ids"], json!([row["event_id"]]));
     }
     let log = server.log();
     assert!(!log.contains(&secret) && !log.contains(&other));
@@ -299,6 +300,39 @@ async fn what_was_delivered_can_be_had_again() {
 }
 
 #[tokio::test]
+async fn what_is_had_again_lets_new_events_go_first() {
+    let mut server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let mut old = events(&api, 30).await;
+    sink.wait("/", 30).await;
+    let path = format!("{WEBHOOKS}/{id}");
+    api.send_json("PATCH", &path, &json!({"rate_limit_per_second": 4})).await.ok();
+    let since = json!({"since": "2020-01-01T00:00:00Z"});
+    let queued = api.post(&format!("{path}/replay"), since).await.ok();
+    assert_eq!(queued["queued"], 30);
+    let new = events(&api, 1).await.remove(0);
+    let came = async || {
+        let ids = request_ids(&sink.received("/")[30..]);
+        ids.contains(&new).then_some(ids)
+    };
+    let came = eventually("the new event", came).await;
+    assert!(came.len() < 20, "{} of 30 went before it", came.len() - 1);
+    // What is left of it is there after a crash.
+    server.crash().await;
+    api.send_json("PATCH", &path, &json!({"rate_limit_per_second": null})).await.ok();
+    old.sort();
+    let all = async || {
+        let mut again = request_ids(&sink.received("/")[30..]);
+        again.retain(|id| *id != new);
+        again.sort();
+        again.dedup();
+        (again == old).then_some(())
+    };
+    eventually("all of the old ones once more", all).await;
+}
+
+#[tokio::test]
 async fn a_batch_is_an_array() {
     let server = server().await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());
@@ -326,4 +360,64 @@ async fn a_batch_is_an_array() {
     }
     all.sort();
     assert_eq!(all, sent);
+    // The list says what each try carried, and each of them can be had again.
+    let rows = deliveries(&api, &id, 3).await;
+    for it in &received {
+        let batch: Vec<_> =
+            it.json().as_array().unwrap().iter().map(|event| event["id"].clone()).collect();
+        let row = rows.iter().find(|row| row["event_id"] == it.id()).unwrap();
+        assert_eq!((&row["type"], &row["event_ids"]), (&json!("batch"), &json!(batch)));
+    }
+    let one = rows[0]["event_ids"][0].clone();
+    let again = api.post(&format!("{path}/replay"), json!({ "event_id": one })).await.ok();
+    assert_eq!(again["queued"], 1);
+    let fourth = sink.wait("/", 4).await.remove(3);
+    assert_eq!(fourth.json()[0]["id"], one, "an array of one");
+}
+
+#[tokio::test]
+async fn the_list_of_tries_is_as_long_as_it_is_set_up() {
+    let settings =
+        [("WEBHOOKS__DELIVERIES_KEPT_MAX", "2"), ("WEBHOOKS__DELIVERIES_KEPT_DAYS", "1")];
+    let server = TestServer::with(&settings).await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let path = format!("{WEBHOOKS}/{id}/deliveries");
+    let mut rows = Value::Null;
+    for sent in 1..=4 {
+        events(&api, 1).await;
+        let newest = sink.wait("/", sent).await.remove(sent - 1).id().to_owned();
+        let listed = async || {
+            let rows = api.get(&path).await.ok();
+            (rows["data"][0]["event_id"] == newest.as_str()).then_some(rows)
+        };
+        rows = eventually("the newest row", listed).await;
+    }
+    assert_eq!((&rows["total"], rows["data"].as_array().unwrap().len()), (&json!(2), 2));
+    server.advance(24 * 3600 + 1).await;
+    assert_eq!(api.get(&path).await.ok()["total"], 0);
+}
+
+#[tokio::test]
+async fn a_batch_that_was_tried_stays_what_it_is() {
+    let mut server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    sink.next("/", [Answer::Status(500, "")]);
+    let types = json!({"batch": true, "events": ["otp.sent", "webhook.disabled"]});
+    let (id, _) = register(&api, &sink.url("/"), types).await;
+    let path = format!("{WEBHOOKS}/{id}");
+    events(&api, 1).await;
+    deliveries(&api, &id, 1).await;
+    for change in [json!({"events": ["otp.failed"]}), json!({"batch": false, "events": []})] {
+        api.send_json("PATCH", &path, &change).await.ok();
+    }
+    let single = events(&api, 1).await;
+    server.restart().await;
+    server.advance(7).await;
+    let received = sink.wait("/", 3).await;
+    let first = &received[0];
+    let again = received[1..].iter().find(|it| it.id() == first.id()).unwrap();
+    assert_eq!(again.body, first.body);
+    let new = received[1..].iter().find(|it| it.id() != first.id()).unwrap();
+    assert_eq!(new.json()["data"]["request_id"], single[0], "what is new is as it is asked for");
 }

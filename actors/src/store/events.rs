@@ -2,7 +2,8 @@
 //!
 //! One record holds the entries that one workspace appended in one group commit, a chunk. Its key
 //! is the workspace's id, a zero byte and the sequence of the first entry (u64, big endian); its
-//! value the count of entries (u32, big endian) and their bytes.
+//! value a [`Head`] and the bytes of the entries. The head tells how many bytes of entries came
+//! before in this log, so that the size of what is kept is known from its two ends.
 
 use std::ops::ControlFlow;
 
@@ -83,14 +84,47 @@ pub fn scan_event_log(
     outcome
 }
 
+/// What stands before the entries of a chunk: the count of entries (u32, big endian), with its
+/// highest bit set, and the bytes of entries before them (u64, big endian). Without that bit, as an
+/// earlier version wrote it, there is no second number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// How many entries there are.
+    pub(crate) count: u32,
+    /// Bytes of all entries that were ever appended to the log before these.
+    pub(crate) before: u64,
+}
+
+impl Head {
+    /// Bytes that it takes.
+    pub(super) const BYTES: usize = 12;
+    const TELLS_BYTES: u32 = 1 << 31;
+
+    pub(super) fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&(self.count | Self::TELLS_BYTES).to_be_bytes());
+        bytes[4..].copy_from_slice(&self.before.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a chunk's head, and the entries behind it.
+    pub(crate) fn decode(value: &[u8]) -> Option<(Self, &[u8])> {
+        let (count, rest) = value.split_first_chunk()?;
+        let count = u32::from_be_bytes(*count);
+        if count & Self::TELLS_BYTES == 0 {
+            return Some((Self { count, before: 0 }, rest));
+        }
+        let (before, entries) = rest.split_first_chunk()?;
+        let before = u64::from_be_bytes(*before);
+        Some((Self { count: count & !Self::TELLS_BYTES, before }, entries))
+    }
+}
+
 fn chunk(prefix: &[u8], key: &[u8], value: &[u8]) -> Result<LogChunk, StoreError> {
     let damaged = || StoreError::Damaged("a chunk of an event log is not what was written".into());
     let first =
         key.get(prefix.len()..).and_then(|rest| rest.try_into().ok()).ok_or_else(damaged)?;
-    let (count, entries) = value.split_first_chunk().ok_or_else(damaged)?;
-    Ok(LogChunk {
-        first: u64::from_be_bytes(first),
-        count: u32::from_be_bytes(*count),
-        entries: entries.to_vec(),
-    })
+    let (head, entries) = Head::decode(value).ok_or_else(damaged)?;
+    let first = u64::from_be_bytes(first);
+    Ok(LogChunk { first, count: head.count, entries: entries.to_vec() })
 }

@@ -63,6 +63,8 @@ pub struct Batch<'a> {
     pub log: &'a [u8],
     /// The sequence of the first entry in `log`; meaningless when `log` is empty.
     pub log_first: u64,
+    /// Bytes of all entries that were ever appended to the log before these.
+    pub log_before: u64,
     /// How many entries `log` holds.
     pub log_count: u32,
     /// Changes of records. Where two name the same record in one group, the later one holds.

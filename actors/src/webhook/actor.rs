@@ -17,7 +17,7 @@ use crate::workspace::disable_webhook;
 
 use super::attempt::{self, Finished, Outcome};
 use super::delivery::{Aftermath, Attempt, DisabledReason};
-use super::feed::{self, Fed};
+use super::feed::Fed;
 use super::line::Line;
 use super::pool::Permit;
 use super::records::{Cursor, Delivery, Tries};
@@ -26,7 +26,7 @@ use super::writing::row;
 use super::{EndpointSlot, Webhooks};
 
 /// Deliveries that are read ahead.
-const READ_AHEAD: usize = 128;
+pub(super) const READ_AHEAD: usize = 128;
 /// Tries that may have ended and not be written: with those under way what a crash may repeat.
 const UNWRITTEN_MAX: usize = 256;
 /// An actor that has had nothing to do for this long goes.
@@ -86,6 +86,8 @@ pub(super) struct Loaded {
     /// The log may have more than was read.
     pub(super) grown: bool,
     pub(super) reading: bool,
+    /// What was read last is delivered again.
+    pub(super) read_again: bool,
     /// Something came to an end since the last writing began.
     pub(super) dirty: bool,
     pub(super) writing: bool,
@@ -152,9 +154,13 @@ impl Actor for EndpointActor {
             EndpointMessage::Permit(permit) => self.begin(&myself, permit, state),
             EndpointMessage::Fed(fed) => {
                 state.reading = false;
-                let Fed { after, parcels, scanned, more } = fed?;
-                state.grown |= more;
-                state.line.feed(after, parcels, scanned);
+                let Fed { part, parcels, scanned, more } = fed?;
+                if part.again {
+                    state.line.feed_again(part.after, parcels, scanned);
+                } else {
+                    state.grown |= more;
+                    state.line.feed(part.after, parcels, scanned);
+                }
             }
             EndpointMessage::Done(finished) => self.finished(&myself, *finished, state),
             EndpointMessage::Flushed(result) => {
@@ -250,21 +256,6 @@ impl EndpointActor {
         }
     }
 
-    fn read_on(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
-        if state.reading || !state.grown {
-            return;
-        }
-        let Some(after) = state.line.wants_more(READ_AHEAD) else { return };
-        (state.grown, state.reading) = (false, true);
-        let (myself, hub, slot) = (myself.clone(), Arc::clone(&self.hub), Arc::clone(&self.slot));
-        let endpoint = slot.endpoint.load_full();
-        drop(tokio::task::spawn_blocking(move || {
-            let fed = feed::read(hub.store.as_ref(), &slot.workspace, &endpoint, after);
-            // An actor that is gone reads again when it is back.
-            drop(myself.cast(EndpointMessage::Fed(fed)));
-        }));
-    }
-
     /// What was being written is durable: whoever waited for it goes on.
     fn flushed(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
         state.writing = false;
@@ -284,7 +275,7 @@ impl EndpointActor {
             return;
         }
         let Some(attempt) = state.line.start(self.hub.clock.now()) else { return };
-        if !attempt.stored && self.slot.endpoint.load().settings.batch {
+        if !attempt.stored && attempt.parcel.batch.is_some() {
             state.held.push((attempt, permit));
             state.dirty = true;
         } else {

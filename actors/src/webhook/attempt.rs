@@ -40,6 +40,8 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) id: EventId,
+    /// The events of a batch.
+    pub(super) batch_ids: Vec<EventId>,
     pub(super) kind: &'static str,
     pub(super) status: Option<u16>,
     pub(super) error: Option<&'static str>,
@@ -57,9 +59,9 @@ pub(super) async fn make(
     attempt: Attempt,
     permit: Permit,
 ) -> Finished {
-    let outcome = match events(&hub, &workspace, &endpoint, &attempt).await {
+    let outcome = match events(&hub, &workspace, &attempt).await {
         Some(events) if events.is_empty() => Outcome::Vanished,
-        Some(events) => post(&hub, &endpoint, &attempt, &events).await,
+        Some(events) => post(&hub, &endpoint, attempt.parcel.batch.is_some(), &events).await,
         None => Outcome::NotTried,
     };
     drop(permit);
@@ -69,15 +71,14 @@ pub(super) async fn make(
 async fn events(
     hub: &Arc<Webhooks>,
     workspace: &WorkspaceId,
-    endpoint: &Arc<Endpoint>,
     attempt: &Attempt,
 ) -> Option<Arc<[EventEntry]>> {
     if let Some(events) = &attempt.parcel.events {
         return Some(Arc::clone(events));
     }
     let (store, workspace) = (Arc::clone(&hub.store), workspace.clone());
-    let (endpoint, range) = (Arc::clone(endpoint), (attempt.parcel.first, attempt.parcel.last));
-    let read = move || feed::read_again(store.as_ref(), &workspace, &endpoint, range);
+    let parcel = attempt.parcel.clone();
+    let read = move || feed::read_again(store.as_ref(), &workspace, &parcel);
     let read = tokio::task::spawn_blocking(read).await.ok()?;
     read.inspect_err(|error| tracing::error!(%error, "an event log cannot be read")).ok()
 }
@@ -85,10 +86,9 @@ async fn events(
 async fn post(
     hub: &Webhooks,
     endpoint: &Endpoint,
-    attempt: &Attempt,
+    is_batch: bool,
     events: &[EventEntry],
 ) -> Outcome {
-    let is_batch = endpoint.settings.batch || attempt.parcel.first != attempt.parcel.last;
     let (id, kind, body) = match events {
         [event] if !is_batch => (Some(event.id), event.event.kind(), body::single(event)),
         events => (body::batch_id(events), body::BATCH, body::batch(events)),
@@ -110,7 +110,10 @@ async fn post(
     headers.insert(TIMESTAMP, HeaderValue::from(timestamp));
     let watch = Stopwatch::start();
     let answer = client.post(&endpoint.settings.url, headers, body, real_now).await;
-    let tried = judged(id, kind, answer, watch.elapsed());
+    let mut tried = judged(id, kind, answer, watch.elapsed());
+    if is_batch {
+        tried.batch_ids = events.iter().map(|event| event.id).collect();
+    }
     let counted = match (&tried.failure, tried.status) {
         (None, _) => Counted::Delivered,
         (Some(_), Some(_)) => Counted::Refused,
@@ -123,6 +126,7 @@ async fn post(
 fn judged(id: EventId, kind: &'static str, answer: Answer, latency: Duration) -> Tried {
     let tried = Tried {
         id,
+        batch_ids: Vec::new(),
         kind,
         status: None,
         error: None,

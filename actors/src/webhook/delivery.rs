@@ -7,7 +7,7 @@ use crate::domain::Timestamp;
 use crate::workspace::EventEntry;
 
 use super::lanes::Lane;
-use super::records::Open;
+use super::records::{Open, Waiting};
 
 /// One delivery: an event, or several in an array. It is named by the first's sequence.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +20,42 @@ pub(super) struct Parcel {
     pub(super) events: Option<Arc<[EventEntry]>>,
     /// Whom the event is about, if the endpoint asks for order and this is no batch.
     pub(super) lane: Option<Lane>,
+    /// Which events these are, if they are delivered as an array.
+    pub(super) batch: Option<Batch>,
+    /// Somebody asked for it again: what is new goes first.
+    pub(super) again: bool,
+}
+
+impl Parcel {
+    /// The record of it waiting for another try or its turn.
+    pub(super) fn waiting(&self, failures: u32, at: Option<Timestamp>) -> Waiting {
+        let Self { last, lane, ref batch, again, .. } = *self;
+        Waiting { last, failures, at, lane, batch: batch.clone(), again }
+    }
+}
+
+/// The sequences of a batch's events, as runs: the first of each, and how many there are. Whatever
+/// types the endpoint is given after it was tried, it is the same batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Batch(Vec<(u64, u64)>);
+
+impl Batch {
+    /// The batch of these sequences, which ascend.
+    pub(super) fn of(sequences: impl IntoIterator<Item = u64>) -> Self {
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        for sequence in sequences {
+            match runs.last_mut() {
+                Some((first, count)) if *first + *count == sequence => *count += 1,
+                _ => runs.push((sequence, 1)),
+            }
+        }
+        Self(runs)
+    }
+
+    /// Whether the event of this sequence is one of it.
+    pub(super) fn has(&self, sequence: u64) -> bool {
+        self.0.iter().any(|(first, count)| (*first..first + count).contains(&sequence))
+    }
 }
 
 /// A try of a delivery.
@@ -100,7 +136,22 @@ impl From<&Attempt> for Open {
 
 impl From<&Parcel> for Open {
     fn from(parcel: &Parcel) -> Self {
-        let Parcel { first, last, lane, .. } = *parcel;
-        Self { first, last, failures: 0, lane }
+        let Parcel { first, last, lane, ref batch, again, .. } = *parcel;
+        Self { first, last, failures: 0, lane, batch: batch.clone(), again }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_knows_its_events() {
+        let sequences = [3, 4, 5, 9, 11, 12];
+        let batch = Batch::of(sequences);
+        assert_eq!(batch.0, [(3, 3), (9, 1), (11, 2)]);
+        for sequence in 0..20 {
+            assert_eq!(batch.has(sequence), sequences.contains(&sequence), "{sequence}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::{EventId, Timestamp, WorkspaceId};
 use crate::store::{Store, StoreError};
 use crate::workspace::{EventEntry, log};
 
-use super::delivery::Parcel;
+use super::delivery::{Batch, Parcel};
 use super::endpoint::Endpoint;
 use super::lanes::Lane;
 
@@ -20,8 +20,8 @@ const BATCH_MAX: usize = 100;
 /// What one reading gave.
 #[derive(Debug)]
 pub(crate) struct Fed {
-    /// After this it began.
-    pub(super) after: u64,
+    /// What was asked for.
+    pub(super) part: Part,
     pub(super) parcels: Vec<Parcel>,
     /// The last sequence that was looked at.
     pub(super) scanned: u64,
@@ -29,16 +29,31 @@ pub(crate) struct Fed {
     pub(super) more: bool,
 }
 
-/// Reads on after `after`.
+/// What is read of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// What comes after this,
+    pub(super) after: u64,
+    /// up to this.
+    pub(super) until: u64,
+    /// Whether somebody asked for it again.
+    pub(super) again: bool,
+}
+
+/// Reads on.
 pub(super) fn read(
     store: &dyn Store,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
-    after: u64,
+    part: Part,
 ) -> Result<Fed, StoreError> {
+    let Part { after, until, again } = part;
     let mut events: Vec<EventEntry> = Vec::new();
     let (mut scanned, mut more) = (after, false);
     log::read(store, workspace, after, &mut |sequence, entry| {
+        if sequence > until {
+            return false;
+        }
         scanned = sequence;
         if endpoint.takes(&entry.event) {
             events.push(EventEntry::of(workspace, sequence, entry));
@@ -46,6 +61,10 @@ pub(super) fn read(
         more = events.len() >= EVENTS_MAX || sequence - after >= LOOKED_AT_MAX;
         !more
     })?;
+    if again && !more {
+        // Nothing is left up to there, whatever was cut off.
+        scanned = until;
+    }
     let size = if endpoint.settings.batch { BATCH_MAX } else { 1 };
     let mut parcels = Vec::with_capacity(events.len().div_ceil(size));
     let mut events = events.into_iter().peekable();
@@ -55,23 +74,26 @@ pub(super) fn read(
             let keyed = endpoint.settings.ordered && !endpoint.settings.batch;
             let lane = keyed.then(|| Lane::of(&first.event));
             let (first, last) = (first.sequence, last.sequence);
-            parcels.push(Parcel { first, last, events: Some(events), lane });
+            let sequences = || events.iter().map(|event| event.sequence);
+            let batch = endpoint.settings.batch.then(|| Batch::of(sequences()));
+            parcels.push(Parcel { first, last, events: Some(events), lane, batch, again });
         }
     }
-    Ok(Fed { after, parcels, scanned, more })
+    Ok(Fed { part, parcels, scanned, more })
 }
 
 /// Reads the events of a parcel again; none are left when the log has been cut off behind them.
+/// They are what they were, whatever types the endpoint takes by now.
 pub(super) fn read_again(
     store: &dyn Store,
     workspace: &WorkspaceId,
-    endpoint: &Endpoint,
-    (first, last): (u64, u64),
+    parcel: &Parcel,
 ) -> Result<Arc<[EventEntry]>, StoreError> {
+    let Parcel { first, last, ref batch, .. } = *parcel;
     let mut events: Vec<EventEntry> = Vec::new();
     log::read(store, workspace, first - 1, &mut |sequence, entry| {
-        // One that was asked for by its id is delivered whatever its type.
-        if sequence <= last && (first == last || endpoint.takes(&entry.event)) {
+        let is_one = batch.as_ref().map_or(sequence == first, |batch| batch.has(sequence));
+        if sequence <= last && is_one {
             events.push(EventEntry::of(workspace, sequence, entry));
         }
         sequence < last && events.len() < BATCH_MAX

@@ -38,21 +38,24 @@ pub(super) struct Lanes {
     in_order: bool,
     /// In order: what waits or is under way.
     lanes: HashMap<Option<Lane>, Taken>,
-    /// What may go at its time: everything that waits; in order the first of each lane.
-    due: BTreeSet<(Timestamp, u64)>,
+    /// What may go at its time: everything that waits; in order the first of each lane. Apart from
+    /// it, what somebody asked for again.
+    due: [BTreeSet<(Timestamp, u64)>; 2],
     waiting: usize,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
-    waiting: BTreeMap<u64, Timestamp>,
+    /// When it may go, and whether it goes again.
+    waiting: BTreeMap<u64, (Timestamp, bool)>,
     under_way: usize,
 }
 
 impl Taken {
     /// The one of the lane that may go at its time.
-    fn next(&self) -> Option<(Timestamp, u64)> {
-        let first = self.waiting.first_key_value().map(|(first, at)| (*at, *first));
+    fn next(&self) -> Option<(Timestamp, u64, bool)> {
+        let first = self.waiting.first_key_value();
+        let first = first.map(|(first, (at, again))| (*at, *first, *again));
         first.filter(|_| self.under_way == 0)
     }
 }
@@ -71,32 +74,32 @@ impl Lanes {
         self.waiting
     }
 
-    /// The one that may go next, and when.
-    pub(super) fn next(&self) -> Option<(Timestamp, u64)> {
-        self.due.first().copied()
+    /// The one that may go next, and when, of those that go `again` or of the others.
+    pub(super) fn next(&self, again: bool) -> Option<(Timestamp, u64)> {
+        self.due[usize::from(again)].first().copied()
     }
 
     /// This one, which does not wait yet, waits from now on.
-    pub(super) fn wait(&mut self, first: u64, lane: Option<Lane>, at: Timestamp) {
+    pub(super) fn wait(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
         self.waiting += 1;
         if self.in_order {
             self.change(lane, |taken| {
-                taken.waiting.insert(first, at);
+                taken.waiting.insert(first, (at, again));
             });
         } else {
-            self.due.insert((at, first));
+            self.due[usize::from(again)].insert((at, first));
         }
     }
 
     /// This one waits no more.
-    pub(super) fn leave(&mut self, first: u64, lane: Option<Lane>, at: Timestamp) {
+    pub(super) fn leave(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
         self.waiting -= 1;
         if self.in_order {
             self.change(lane, |taken| {
                 taken.waiting.remove(&first);
             });
         } else {
-            self.due.remove(&(at, first));
+            self.due[usize::from(again)].remove(&(at, first));
         }
     }
 
@@ -138,8 +141,8 @@ impl Lanes {
             self.lanes.remove(&lane);
         }
         if before != after {
-            before.map(|before| self.due.remove(&before));
-            after.map(|after| self.due.insert(after));
+            before.map(|(at, first, again)| self.due[usize::from(again)].remove(&(at, first)));
+            after.map(|(at, first, again)| self.due[usize::from(again)].insert((at, first)));
         }
     }
 }
@@ -177,18 +180,19 @@ mod tests {
         let at = Timestamp::from_millis;
         let (a, b) = (Some(Lane(1)), Some(Lane(2)));
         let mut lanes = Lanes::new(true);
-        lanes.wait(5, a, at(50));
-        lanes.wait(7, a, at(1));
-        lanes.wait(6, b, at(60));
-        assert_eq!((lanes.next(), lanes.waiting()), (Some((at(50), 5)), 3));
+        lanes.wait(5, a, at(50), false);
+        lanes.wait(7, a, at(1), true);
+        lanes.wait(6, b, at(60), false);
+        assert_eq!((lanes.next(false), lanes.waiting()), (Some((at(50), 5)), 3));
+        assert_eq!(lanes.next(true), None, "not before the first of its lane");
         lanes.begin(a);
-        assert_eq!(lanes.next(), Some((at(60), 6)), "one of the lane is under way");
-        lanes.leave(5, a, at(50));
+        assert_eq!(lanes.next(false), Some((at(60), 6)), "one of the lane is under way");
+        lanes.leave(5, a, at(50), false);
         lanes.end(a);
-        assert_eq!(lanes.next(), Some((at(1), 7)));
-        lanes.leave(7, a, at(1));
+        assert_eq!(lanes.next(true), Some((at(1), 7)));
+        lanes.leave(7, a, at(1), true);
         assert!(!lanes.is_taken(a) && lanes.is_taken(b) && lanes.has_waiting(b));
-        lanes.leave(6, b, at(60));
-        assert!(lanes.is_empty() && lanes.next().is_none() && lanes.waiting() == 0);
+        lanes.leave(6, b, at(60), false);
+        assert!(lanes.is_empty() && lanes.next(false).is_none() && lanes.waiting() == 0);
     }
 }

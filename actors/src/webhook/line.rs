@@ -4,13 +4,17 @@
 //! have not come to an end: those under way, those that wait for another try or for their turn, and
 //! those given up.
 //!
+//! What somebody asks for again is a second, shorter stretch of the log, and of what waits what was
+//! asked for again: both go when nothing new may, with a part of the room.
+//!
 //! In order, what is about one contact goes one after the other, and what fails holds back what
 //! comes later of the same contact, nothing else: it is set aside and waits with it.
 
 mod replays;
+mod stretch;
 mod turns;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::domain::Timestamp;
@@ -21,6 +25,7 @@ use super::lanes::Lanes;
 use super::limiter::{Limiter, Pace};
 use super::records::{Cursor, Open, Waiting};
 use super::schedule::{self, FAILING_MAX};
+use stretch::Stretch;
 use turns::Next;
 
 /// Deliveries that may wait for another try or their turn; while there are more, nothing new is
@@ -37,13 +42,16 @@ const GIVEN_UP_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Line {
     rules: LineRules,
-    /// The log was read up to here.
-    scanned: u64,
-    /// Something up to here was begun, and nothing after it.
-    begun: u64,
-    /// Not begun, or begun and not held against it; by sequence.
-    fresh: VecDeque<Parcel>,
+    /// What comes for the first time.
+    new: Stretch,
+    /// What comes again, and up to where.
+    again: Stretch,
+    again_until: u64,
     under_way: BTreeMap<u64, Attempt>,
+    /// How many of them come again.
+    again_under_way: usize,
+    /// How many have begun since one came again.
+    new_in_a_row: u32,
     serials: u64,
     /// Failed before, or set aside, by sequence.
     waiting: BTreeMap<u64, Waiting>,
@@ -63,18 +71,20 @@ impl Line {
     /// out again, under the same id.
     pub(super) fn new(cursor: &Cursor, waiting: BTreeMap<u64, Waiting>, now: Timestamp) -> Self {
         let mut line = Self {
-            scanned: cursor.after,
-            begun: cursor.after,
+            new: Stretch::after(cursor.after),
+            again: Stretch::after(cursor.again.map_or(0, |(after, _)| after)),
+            again_until: cursor.again.map_or(0, |(_, until)| until),
             failing_since: cursor.failing_since,
             waiting,
             ..Self::default()
         };
-        for Open { first, last, failures, lane } in &cursor.open {
-            let again = Waiting { last: *last, failures: *failures, at: Some(now), lane: *lane };
+        for Open { first, last, failures, lane, batch, again } in cursor.open.clone() {
+            let told = Waiting { last, failures, at: Some(now), lane, batch, again };
             // A record of the same one may tell of less than a batch.
-            let waiting = line.waiting.entry(*first).or_insert(again);
-            waiting.last = waiting.last.max(*last);
-            line.changed.insert(*first, Some(*waiting));
+            let before = line.waiting.get(&first).filter(|it| it.last >= last);
+            let waiting = before.cloned().unwrap_or(told);
+            line.waiting.insert(first, waiting.clone());
+            line.changed.insert(first, Some(waiting));
         }
         line.arrange(false);
         line
@@ -85,11 +95,8 @@ impl Line {
         if rules.ordered != self.lanes.in_order() {
             self.arrange(rules.ordered);
             // What was not begun is read again: its lanes were not asked for.
-            let begun = self.fresh.partition_point(|parcel| parcel.first <= self.begun);
-            if let Some(parcel) = self.fresh.get(begun) {
-                self.scanned = parcel.first - 1;
-                self.fresh.truncate(begun);
-            }
+            self.new.unread();
+            self.again.unread();
         }
         if rules.enabled_at != self.rules.enabled_at {
             // What failed before it was enabled is not held against it.
@@ -105,7 +112,7 @@ impl Line {
         self.lanes = Lanes::new(in_order);
         for (first, it) in &self.waiting {
             if let Some(at) = it.at {
-                self.lanes.wait(*first, it.lane, at);
+                self.lanes.wait(*first, it.lane, at, it.again);
             }
         }
         self.under_way.values().for_each(|attempt| self.lanes.begin(attempt.parcel.lane));
@@ -123,16 +130,12 @@ impl Line {
 
     /// Where the log is to be read on, if there is room for more.
     pub(super) fn wants_more(&self, room: usize) -> Option<u64> {
-        (self.rules.enabled && self.fresh.len() < room).then_some(self.scanned)
+        (self.rules.enabled && self.new.fresh.len() < room).then_some(self.new.scanned)
     }
 
     /// Takes what was read after `after`, up to `scanned`.
     pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) {
-        // A replay may have moved it meanwhile.
-        if self.scanned == after {
-            self.fresh.extend(parcels);
-            self.scanned = scanned;
-        }
+        self.new.feed(after, parcels, scanned);
     }
 
     /// Whether a delivery may go now.
@@ -160,13 +163,17 @@ impl Line {
         }
         let (parcel, failures, stored) = match self.next_up(now)?.1 {
             Next::Waiting(first) => {
-                let Waiting { last, failures, at, lane } = self.waiting.remove(&first)?;
-                at.inspect(|at| self.lanes.leave(first, lane, *at));
-                (Parcel { first, last, events: None, lane }, failures, true)
+                let waiting = self.waiting.remove(&first)?;
+                let Waiting { lane, again, .. } = waiting;
+                waiting.at.inspect(|at| self.lanes.leave(first, lane, *at, again));
+                let failures = waiting.failures;
+                (waiting.parcel(first), failures, true)
             }
-            Next::Fresh(place) => (self.fresh.remove(place)?, 0, false),
+            Next::New(place) => (self.new.begin(place)?, 0, false),
+            Next::Again(place) => (self.again.begin(place)?, 0, false),
         };
-        self.begun = self.begun.max(parcel.last);
+        self.again_under_way += usize::from(parcel.again);
+        self.new_in_a_row = if parcel.again { 0 } else { self.new_in_a_row.saturating_add(1) };
         self.lanes.begin(parcel.lane);
         self.pace.take(now);
         self.serials += 1;
@@ -236,13 +243,13 @@ impl Line {
             (now.since(since) >= FAILING_MAX).then_some(DisabledReason::Failing)
         };
         let next_at = if was_trial {
-            let again = self.gate().max(now);
-            if attempt.stored {
-                self.wait_again(&attempt, 0, Some(again));
+            let at = self.gate().max(now);
+            if attempt.stored || attempt.parcel.again {
+                self.wait_again(&attempt, 0, Some(at));
             } else {
-                self.put_back(attempt.parcel);
+                self.new.put_back(attempt.parcel);
             }
-            Some(again)
+            Some(at)
         } else {
             let delay = schedule::delay(attempt.failures, jitter);
             let at = delay.map(|delay| now.plus(delay).max(self.left_alone_until));
@@ -255,15 +262,16 @@ impl Line {
     /// Whether nothing is under way or waits for time or room.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
-            && (!self.rules.enabled || (self.lanes.waiting() == 0 && self.fresh.is_empty()))
+            && (!self.rules.enabled
+                || (self.lanes.waiting() == 0 && self.new.fresh.is_empty() && self.again_is_over()))
     }
 
     /// Since when the oldest of what is due, and not under way, has been so: as an event that was
     /// told, or as a try whose moment came (it may lie ahead). What the endpoint's rate, a pause or
-    /// the breaker holds back is due all the same.
+    /// the breaker holds back is due all the same; what somebody asked for again is not.
     pub(super) fn due_since(&self) -> Option<Timestamp> {
-        let fresh = self.fresh.front().and_then(|parcel| parcel.events.as_ref()?.first());
-        let waiting = self.lanes.next().map(|(at, _)| at);
+        let fresh = self.new.fresh.front().and_then(|parcel| parcel.events.as_ref()?.first());
+        let waiting = self.lanes.next(false).map(|(at, _)| at);
         // One that was set aside has no moment of its own.
         let waiting = waiting.filter(|at| *at > Timestamp::default());
         let due = fresh.map(|event| event.at).into_iter().chain(waiting).min();
@@ -277,14 +285,11 @@ impl Line {
 
     /// Where it stands, to be written.
     pub(super) fn cursor(&self) -> Cursor {
-        let passed = self.fresh.partition_point(|parcel| parcel.first <= self.begun);
-        let after = self.fresh.get(passed).map_or(self.scanned, |parcel| parcel.first - 1);
-        let open = self.under_way.values().filter(|attempt| !attempt.stored);
-        let passed = self.fresh.range(..passed).map(Open::from);
+        let open = self.under_way.values().filter(|attempt| !attempt.stored).map(Open::from);
         Cursor {
-            after,
-            // What comes after it is read again.
-            open: open.map(Open::from).chain(passed).filter(|open| open.first <= after).collect(),
+            after: self.new.place(),
+            open: open.chain(self.new.passed_open()).chain(self.again.passed_open()).collect(),
+            again: (!self.again_is_over()).then(|| (self.again.place(), self.again_until)),
             failing_since: self.failing_since,
         }
     }
@@ -303,29 +308,26 @@ impl Line {
     /// Takes what was under way from there.
     fn ended(&mut self, serial: u64) -> Option<Attempt> {
         let attempt = self.under_way.remove(&serial)?;
+        self.again_under_way -= usize::from(attempt.parcel.again);
         self.lanes.end(attempt.parcel.lane);
         Some(attempt)
     }
 
     /// Has what was tried wait for its next try, or gives it up.
     fn wait_again(&mut self, attempt: &Attempt, failures: u32, at: Option<Timestamp>) {
-        let Parcel { first, last, lane, .. } = attempt.parcel;
-        if first > self.scanned {
-            // It comes when everything from there on is read again.
-            return self.forget(attempt);
-        }
-        self.wait(first, Waiting { last, failures, at, lane });
+        self.wait(attempt.parcel.first, attempt.parcel.waiting(failures, at));
     }
 
     fn wait(&mut self, first: u64, mut waiting: Waiting) {
         // One event of a batch must not take the place of all.
         if let Some(before) = self.drop_waiting(first).filter(|it| it.last > waiting.last) {
-            (waiting.last, waiting.lane) = (before.last, before.lane);
+            waiting = Waiting { failures: waiting.failures, at: waiting.at, ..before };
         }
-        self.waiting.insert(first, waiting);
+        let Waiting { at, lane, again, .. } = waiting;
+        self.waiting.insert(first, waiting.clone());
         self.changed.insert(first, Some(waiting));
-        match waiting.at {
-            Some(at) => self.lanes.wait(first, waiting.lane, at),
+        match at {
+            Some(at) => self.lanes.wait(first, lane, at, again),
             None if self.waiting.len() - self.lanes.waiting() > GIVEN_UP_MAX => {
                 let oldest = self.waiting.iter().find(|(_, it)| it.at.is_none());
                 if let Some(oldest) = oldest.map(|(first, _)| *first) {
@@ -339,7 +341,7 @@ impl Line {
     fn drop_waiting(&mut self, first: u64) -> Option<Waiting> {
         let waiting = self.waiting.remove(&first)?;
         if let Some(at) = waiting.at {
-            self.lanes.leave(first, waiting.lane, at);
+            self.lanes.leave(first, waiting.lane, at, waiting.again);
         }
         self.changed.insert(first, None);
         Some(waiting)
@@ -360,6 +362,8 @@ impl Line {
     }
 }
 
+#[cfg(test)]
+mod again;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod lanes;
 mod limiter;
 mod line;
 mod pool;
+mod reading;
 pub(crate) mod records;
 pub(crate) mod replay;
 mod schedule;
@@ -58,15 +59,35 @@ pub struct WebhookOptions {
     pub requests_max: usize,
     /// Longest that a request may take, its answer's body included.
     pub timeout: Duration,
+    /// Which tries are remembered.
+    pub deliveries: DeliveriesKept,
+}
+
+/// Which tries of an endpoint are remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveriesKept {
+    /// How many, at the most.
+    pub kept_max: usize,
+    /// For how long.
+    pub kept_for: Duration,
+}
+
+impl Default for DeliveriesKept {
+    /// A thousand, for seven days.
+    fn default() -> Self {
+        Self { kept_max: 1_000, kept_for: Duration::from_secs(7 * 24 * 3600) }
+    }
 }
 
 impl Default for WebhookOptions {
-    /// Public addresses with `https` only, 256 requests at once, 20 seconds.
+    /// Public addresses with `https` only, 256 requests at once, 20 seconds, and a thousand tries of
+    /// seven days.
     fn default() -> Self {
         Self {
             addresses: AddressRules::default(),
             requests_max: 256,
             timeout: Duration::from_secs(20),
+            deliveries: DeliveriesKept::default(),
         }
     }
 }

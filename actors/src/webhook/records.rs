@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,14 +15,11 @@ use crate::domain::{EventId, Timestamp, WebhookId, WorkspaceId};
 use crate::store::{Change, Direction, Store, StoreError, Table};
 use crate::workspace::records::{decode, encode};
 
-use super::delivery::DisabledReason;
+use super::DeliveriesKept;
+use super::delivery::{Batch, DisabledReason, Parcel};
 use super::endpoint::Endpoint;
 use super::lanes::Lane;
 
-/// Tries of an endpoint that are remembered.
-pub(crate) const TRIES_KEPT: usize = 1_000;
-/// For how long.
-pub(crate) const TRIES_KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Records that one commit deletes at the most.
 const DELETE_MAX: usize = 1_000;
 
@@ -38,20 +34,27 @@ pub(crate) struct Cursor {
     /// Since when nothing but failures.
     #[serde(default)]
     pub(crate) failing_since: Option<Timestamp>,
+    /// After which sequence, and up to which, the log is delivered again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) again: Option<(u64, u64)>,
 }
 
 /// A delivery that was under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Open {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) failures: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<Lane>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<Batch>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) again: bool,
 }
 
 /// A delivery that failed, or waits for one that did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Waiting {
     /// Sequence of its last event.
     pub(crate) last: u64,
@@ -62,6 +65,19 @@ pub(crate) struct Waiting {
     /// Whom it is about, if order was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lane: Option<Lane>,
+    /// Which events these are, if they are delivered as an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<Batch>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) again: bool,
+}
+
+impl Waiting {
+    /// What waits, from the event of sequence `first` on.
+    pub(super) fn parcel(self, first: u64) -> Parcel {
+        let Self { last, lane, batch, again, .. } = self;
+        Parcel { first, last, events: None, lane, batch, again }
+    }
 }
 
 /// One try of a delivery.
@@ -69,6 +85,9 @@ pub(crate) struct Waiting {
 pub struct Delivery {
     /// What `webhook-id` said: the event's id, or the batch's.
     pub event_id: EventId,
+    /// The events of a batch, a hundred at the most; none for a single event.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub batch_event_ids: Vec<EventId>,
     /// The event's type, or `batch`.
     pub kind: String,
     /// Which try this was, from 1.
@@ -146,16 +165,17 @@ impl Tries {
         workspace: &WorkspaceId,
         id: WebhookId,
         tries: &[Delivery],
+        kept: DeliveriesKept,
         changes: &mut Vec<Change>,
     ) {
         let Some(newest) = tries.last().map(|newest| newest.at) else { return };
         let key = tries_key(workspace, id, self.next);
         changes.push(Change::put(Table::Webhooks, key, encode(&tries)));
         self.note(self.next, tries.len(), newest);
-        let too_old = |at: Timestamp| at.plus(TRIES_KEPT_FOR) < newest;
+        let too_old = |at: Timestamp| at.plus(kept.kept_for) < newest;
         while let Some((number, count, _)) = self
             .chunks
-            .pop_front_if(|(_, count, at)| self.total - *count >= TRIES_KEPT || too_old(*at))
+            .pop_front_if(|(_, count, at)| self.total - *count >= kept.kept_max || too_old(*at))
         {
             self.total -= count;
             changes.push(Change::delete(Table::Webhooks, tries_key(workspace, id, number)));
@@ -207,6 +227,7 @@ pub(crate) fn deliveries(
     store: &dyn Store,
     workspace: &WorkspaceId,
     id: WebhookId,
+    kept: DeliveriesKept,
     now: Timestamp,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut all: Vec<Delivery> = Vec::new();
@@ -217,12 +238,12 @@ pub(crate) fn deliveries(
             Ok(tries) => all.extend(tries.into_iter().rev()),
             Err(error) => outcome = Err(error),
         }
-        let enough = all.len() >= TRIES_KEPT || outcome.is_err();
+        let enough = all.len() >= kept.kept_max || outcome.is_err();
         if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     outcome?;
-    all.truncate(TRIES_KEPT);
-    all.retain(|delivery| delivery.at.plus(TRIES_KEPT_FOR) >= now);
+    all.truncate(kept.kept_max);
+    all.retain(|delivery| delivery.at.plus(kept.kept_for) >= now);
     Ok(all)
 }
 

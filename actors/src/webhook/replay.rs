@@ -7,6 +7,7 @@ use crate::store::StoreError;
 use crate::workspace::messages::{Unavailable, UnavailableReason};
 
 use super::actor::{EndpointActor, Loaded};
+use super::delivery::Batch;
 use super::feed;
 
 /// What is delivered again.
@@ -63,7 +64,7 @@ impl EndpointActor {
                 };
                 let counted = tokio::task::spawn_blocking(count).await.map_err(|_| storage())?;
                 let (before, count) = counted.map_err(unreadable)?;
-                state.line.rewind(before);
+                state.line.replay(before);
                 Ok(count)
             }
             Replay::Event(id) => {
@@ -71,7 +72,8 @@ impl EndpointActor {
                 let found = tokio::task::spawn_blocking(find).await.map_err(|_| storage())?;
                 let (sequence, lane) =
                     found.map_err(unreadable)?.ok_or(ReplayError::NoSuchEvent)?;
-                state.line.deliver_again(sequence, keyed.then_some(lane), now);
+                let batch = endpoint.settings.batch.then(|| Batch::of([sequence]));
+                state.line.deliver_again(sequence, keyed.then_some(lane), batch, now);
                 Ok(1)
             }
             Replay::Failed => Ok(state.line.retry_failed(now)),

@@ -39,6 +39,7 @@ impl EndpointActor {
             tasks: JoinSet::new(),
             grown: true,
             reading: false,
+            read_again: false,
             dirty: false,
             writing: false,
             written: stored.cursor,
@@ -71,7 +72,8 @@ impl EndpointActor {
                 None => Change::delete(Table::Webhooks, key),
             });
         }
-        state.tries.add(workspace, id, &state.new_tries, &mut changes);
+        let kept = self.hub.options.deliveries;
+        state.tries.add(workspace, id, &state.new_tries, kept, &mut changes);
         state.tries_being_written = state.new_tries.len();
         state.new_tries.clear();
         state.replies_under_way.append(&mut state.replies);
@@ -94,6 +96,7 @@ pub(super) fn row(
 ) -> Delivery {
     Delivery {
         event_id: tried.id,
+        batch_event_ids: tried.batch_ids,
         kind: tried.kind.to_owned(),
         attempt: attempt.failures + 1,
         status: tried.status,

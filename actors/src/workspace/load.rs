@@ -7,11 +7,12 @@ use crate::domain::WorkspaceId;
 use crate::engine::Shared;
 use crate::snapshots::BaseError;
 use crate::store::snapshot::SnapshotDir;
-use crate::store::{Position, Store, StoreError};
+use crate::store::{Position, StoreError};
 use crate::supervise::Damaged;
 
 use super::core::{Core, Rules};
 use super::hot::HotState;
+use super::log::End;
 use super::records::{self, WorkspaceRecords};
 use super::slot::Slot;
 use super::templates;
@@ -35,7 +36,7 @@ pub(crate) enum LoadError {
 pub(crate) async fn load(
     shared: &Arc<Shared>,
     slot: &Arc<Slot>,
-) -> Result<(Core, WorkspaceRecords, u64), LoadError> {
+) -> Result<(Core, WorkspaceRecords, End), LoadError> {
     // What a predecessor has put into the writer's queue must be settled before it is read.
     shared.writer.barrier().await.map_err(|error| {
         StoreError::Failed(format!("the writer did not settle what was queued: {error}"))
@@ -49,7 +50,7 @@ fn read(
     shared: &Shared,
     id: &WorkspaceId,
     in_journal: bool,
-) -> Result<(Core, WorkspaceRecords, u64), LoadError> {
+) -> Result<(Core, WorkspaceRecords, End), LoadError> {
     let store = shared.store.as_ref();
     let records = records::load(store, id)
         .and_then(|found| {
@@ -83,8 +84,8 @@ fn read(
         needs_template: records::need_template(&records.numbers),
         opt_out: Arc::clone(&shared.opt_out),
     };
-    let log_next = next_log_sequence(store, id).map_err(park_if_damaged)?;
-    Ok((core, records, log_next))
+    let log_end = super::log::end(store, id).map_err(park_if_damaged)?;
+    Ok((core, records, log_end))
 }
 
 impl From<BaseError> for LoadError {
@@ -121,11 +122,6 @@ fn replay_one(shared: &Shared, id: &WorkspaceId) -> Result<HotState, LoadError> 
         Some(damaged) => Err(damaged.into()),
         None => Ok(hot),
     }
-}
-
-/// The sequence of the entry that comes next in a workspace's log; the first is 1.
-fn next_log_sequence(store: &dyn Store, id: &WorkspaceId) -> Result<u64, StoreError> {
-    Ok(super::log::last_sequence(store, id)? + 1)
 }
 
 /// The hot states that the start of the engine read from the journal, until their actors take

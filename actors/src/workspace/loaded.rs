@@ -20,7 +20,7 @@ use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{broadcasts, conversations, idempotency, inbound, message};
+use super::{broadcasts, conversations, idempotency, inbound, log, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -39,8 +39,8 @@ pub(crate) struct Loaded {
     pub(super) numbers: Vec<NumberInfo>,
     /// The entries of the same numbers: they know which are down.
     slots: Vec<(NumberId, Arc<NumberSlot>)>,
-    /// The sequence of the next entry of the event log.
-    log_next: u64,
+    /// Where the event log ends, with what is not durable yet.
+    log_end: log::End,
     /// Entries of the log that nobody was told of.
     pub(super) untold: Untold,
     pub(super) subscriber: Subscriber,
@@ -73,7 +73,7 @@ pub(super) struct StateLost(#[from] CommitError);
 
 impl Loaded {
     pub(super) fn new(
-        (core, records, log_next): (Core, records::WorkspaceRecords, u64),
+        (core, records, log_end): (Core, records::WorkspaceRecords, log::End),
         subscriber: Subscriber,
         id: &crate::domain::WorkspaceId,
     ) -> Self {
@@ -82,7 +82,7 @@ impl Loaded {
             profile: records.profile,
             numbers: records.numbers,
             slots: Vec::new(),
-            log_next,
+            log_end,
             untold: Untold::default(),
             subscriber,
             gate: Gate::default(),
@@ -186,14 +186,16 @@ impl Loaded {
         let batch = Batch {
             events: &self.effects.events,
             log: &self.effects.log,
-            log_first: self.log_next,
+            log_first: self.log_end.last + 1,
+            log_before: self.log_end.bytes,
             log_count: self.effects.log_count,
             changes,
             patient: self.effects.patient,
         };
         let group = self.subscriber.submit(batch)?;
         if self.effects.log_count > 0 {
-            self.log_next += u64::from(self.effects.log_count);
+            self.log_end.last += u64::from(self.effects.log_count);
+            self.log_end.bytes += self.effects.log.len() as u64;
             self.untold.submitted(group);
         }
         Ok(group)
@@ -214,7 +216,9 @@ impl Loaded {
             // Nobody waits for it; a crash before it is durable hands the message over again.
             self.effects.patient = true;
             match origin {
-                Origin::Otp(id) => self.core.settle(id, &settled, &mut self.effects),
+                Origin::Otp { request_id, number } => {
+                    self.core.settle(request_id, number, &settled, &mut self.effects);
+                }
                 Origin::Message(id) => {
                     let mut context = self.context(store);
                     if message::settle(&mut context, id, &settled).is_err() {
@@ -283,7 +287,7 @@ impl Loaded {
             numbers: &self.slots,
             conversations_gone: &mut self.conversations_gone,
             waiters: &mut self.waiters,
-            log_next: self.log_next,
+            log_next: self.log_end.last + 1,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::domain::{EventId, LogEntry, Timestamp, WorkspaceId};
-use crate::store::events::{event_log_prefix, scan_event_log};
+use crate::store::events::{Head, event_log_prefix, scan_event_log};
 use crate::store::{Direction, Store, StoreError, Table};
 
 /// Visits the entries after sequence `after`, oldest first, until `visit` says no.
@@ -77,15 +77,31 @@ pub(crate) fn sequence_of(
     Ok(known)
 }
 
+/// Where a log ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The sequence of the newest entry; 0 when there is none.
+    pub(crate) last: u64,
+    /// Bytes of all entries that were ever appended.
+    pub(crate) bytes: u64,
+}
+
 /// The sequence of the newest entry; 0 when there is none.
 pub(crate) fn last_sequence(store: &dyn Store, workspace: &WorkspaceId) -> Result<u64, StoreError> {
+    Ok(end(store, workspace)?.last)
+}
+
+/// Where the log ends.
+pub(crate) fn end(store: &dyn Store, workspace: &WorkspaceId) -> Result<End, StoreError> {
     let prefix = event_log_prefix(workspace);
-    let mut newest = Ok(0);
+    let mut newest = Ok(End::default());
     store.scan(Table::Events, &prefix, None, Direction::Backward, &mut |key, value| {
         let first = key.strip_prefix(prefix.as_slice()).and_then(|key| key.try_into().ok());
-        let count = value.first_chunk().map(|count| u32::from_be_bytes(*count));
-        newest = match (first.map(u64::from_be_bytes), count) {
-            (Some(first), Some(count)) => Ok(first + u64::from(count) - 1),
+        newest = match (first.map(u64::from_be_bytes), Head::decode(value)) {
+            (Some(first), Some((head, entries))) => Ok(End {
+                last: first + u64::from(head.count) - 1,
+                bytes: head.before + entries.len() as u64,
+            }),
             _ => Err(StoreError::Damaged(format!("the event log of workspace {workspace}"))),
         };
         ControlFlow::Break(())

@@ -29,6 +29,7 @@ pub(crate) mod log;
 pub(crate) mod message;
 pub(crate) mod messages;
 pub(crate) mod number_news;
+mod otp_messages;
 mod otps;
 mod prefixes;
 mod receive;

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::domain::{LogEntry, Timestamp, WorkspaceId};
 use crate::engine::Shared;
-use crate::store::events::event_log_prefix;
+use crate::store::events::{Head, event_log_prefix};
 use crate::store::{Change, Direction, Store, StoreError, Table};
 
 use super::log;
@@ -25,12 +25,18 @@ pub struct EventOptions {
     pub kept_for: Duration,
     /// Events of a workspace, at the most.
     pub kept_max: u64,
+    /// Bytes of a workspace's events, at the most.
+    pub kept_bytes_max: u64,
 }
 
 impl Default for EventOptions {
-    /// Thirty days, and four million events: about a gigabyte.
+    /// Thirty days, four million events (about a gigabyte, as most are), and two gigabytes.
     fn default() -> Self {
-        Self { kept_for: Duration::from_secs(30 * 24 * 3600), kept_max: 4_000_000 }
+        Self {
+            kept_for: Duration::from_secs(30 * 24 * 3600),
+            kept_max: 4_000_000,
+            kept_bytes_max: 2 << 30,
+        }
     }
 }
 
@@ -94,7 +100,7 @@ fn deletions(
     changes
 }
 
-/// The keys of the oldest records of a log, `max` at the most, that are too old or too many. The
+/// The keys of the oldest records of a log, `max` at the most, that are too old, too many or too large. The
 /// newest stays: the next sequence is known by it.
 fn ended(
     store: &dyn Store,
@@ -103,17 +109,18 @@ fn ended(
     now: Timestamp,
     max: usize,
 ) -> Result<Vec<Vec<u8>>, StoreError> {
-    let last = log::last_sequence(store, workspace)?;
+    let log::End { last, bytes } = log::end(store, workspace)?;
     let prefix = event_log_prefix(workspace);
     let mut ended = Vec::new();
     store.scan(Table::Events, &prefix, None, Direction::Forward, &mut |key, value| {
-        let Some((first, count, at)) = measure(&key[prefix.len()..], value) else {
+        let Some((first, head, at)) = measure(&key[prefix.len()..], value) else {
             return ControlFlow::Break(());
         };
-        let is_newest = first + u64::from(count) > last;
+        let is_newest = first + u64::from(head.count) > last;
         let too_old = at.plus(options.kept_for) < now;
         let too_many = last + 1 - first > options.kept_max;
-        if is_newest || !(too_old || too_many) || ended.len() == max {
+        let too_large = bytes.saturating_sub(head.before) > options.kept_bytes_max;
+        if is_newest || !(too_old || too_many || too_large) || ended.len() == max {
             return ControlFlow::Break(());
         }
         ended.push(key.to_vec());
@@ -122,10 +129,10 @@ fn ended(
     Ok(ended)
 }
 
-/// The first sequence of a record of the log, how many entries it has, and when the first was made.
-fn measure(key: &[u8], value: &[u8]) -> Option<(u64, u32, Timestamp)> {
+/// The first sequence of a record of the log, its head, and when its first entry was made.
+fn measure(key: &[u8], value: &[u8]) -> Option<(u64, Head, Timestamp)> {
     let first = u64::from_be_bytes(key.try_into().ok()?);
-    let (count, entries) = value.split_first_chunk()?;
+    let (head, entries) = Head::decode(value)?;
     let at = LogEntry::decode_all(entries).next()?.ok()?.at;
-    Some((first, u32::from_be_bytes(*count), at))
+    Some((first, head, at))
 }

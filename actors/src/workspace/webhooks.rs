@@ -157,15 +157,16 @@ impl Workspace {
         detached(async move { shared.webhooks.replay(id, what).await }).await
     }
 
-    /// The tries of an endpoint, newest first: the last thousand of seven days.
+    /// The tries of an endpoint that are remembered, newest first.
     ///
     /// # Errors
     /// [`WebhookError`]: there is none, or not now.
     pub async fn webhook_deliveries(&self, id: WebhookId) -> Result<Vec<Delivery>, WebhookError> {
         self.webhook(id).await?;
-        let now = self.shared.clock.now();
-        let read =
-            move |store: &dyn Store, of: &WorkspaceId| records::deliveries(store, of, id, now);
+        let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
+        let read = move |store: &dyn Store, of: &WorkspaceId| {
+            records::deliveries(store, of, id, kept, now)
+        };
         Ok(self.read(read).await?)
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::oneshot;
 
 use crate::domain::WorkspaceId;
-use crate::store::events::event_log_key_into;
+use crate::store::events::{Head, event_log_key_into};
 use crate::store::frame::{FRAME_BYTES_MAX, HEADER_BYTES, SECTION_HEADER_BYTES};
 use crate::store::{Change, Frame, Section, StoreError, Table};
 
@@ -32,8 +32,6 @@ pub(super) const KEPT_BUFFER_BYTES_MAX: usize = 64 * 1024;
 pub(super) const KEPT_BUFFERS_MAX: usize = 4096;
 /// At most this many emptied groups are kept: one fills, one is being committed.
 const KEPT_GROUPS_MAX: usize = 2;
-/// Where a log chunk's count of entries stands.
-const LOG_COUNT_BYTES: usize = 4;
 
 /// Whom a section belongs to.
 pub(super) struct Owner {
@@ -70,9 +68,10 @@ impl Need {
 pub(super) struct StagedSection {
     pub(super) owner: Arc<Owner>,
     events: Vec<u8>,
-    /// Room for the count, then the entries; empty without any.
+    /// Room for the head, then the entries; empty without any.
     log: Vec<u8>,
     log_first: u64,
+    log_before: u64,
     log_count: u32,
 }
 
@@ -121,7 +120,9 @@ impl Staged {
         let at = section.unwrap_or_else(|| {
             let [events, log] = [(); 2].map(|()| self.buffers.pop().unwrap_or_default());
             let owner = owner.clone();
-            self.sections.push(StagedSection { owner, events, log, log_first: 0, log_count: 0 });
+            let (log_first, log_before, log_count) = (0, 0, 0);
+            let section = StagedSection { owner, events, log, log_first, log_before, log_count };
+            self.sections.push(section);
             self.sections.len() - 1
         });
         let section = &mut self.sections[at];
@@ -134,8 +135,8 @@ impl Staged {
         }
         if !batch.log.is_empty() {
             if section.log.is_empty() {
-                section.log.extend_from_slice(&[0; LOG_COUNT_BYTES]);
-                section.log_first = batch.log_first;
+                section.log.extend_from_slice(&[0; Head::BYTES]);
+                (section.log_first, section.log_before) = (batch.log_first, batch.log_before);
             }
             section.log.extend_from_slice(batch.log);
             section.log_count += batch.log_count;
@@ -158,7 +159,8 @@ impl Staged {
                 frame.sections.push(Section { workspace: workspace.clone(), events });
             }
             if !section.log.is_empty() {
-                section.log[..LOG_COUNT_BYTES].copy_from_slice(&section.log_count.to_be_bytes());
+                let head = Head { count: section.log_count, before: section.log_before };
+                section.log[..Head::BYTES].copy_from_slice(&head.encode());
                 event_log_key_into(workspace, section.log_first, key);
                 self.changes.upsert(Table::Events, key, Some(&section.log));
             }

@@ -264,7 +264,7 @@ fn the_event_log_goes_in_chunks() {
     let log = |log, log_first, log_count| Batch { log, log_first, log_count, ..Batch::default() };
     other.submit(log(b"other", 1, 1)).unwrap();
     gate.entered.recv().unwrap();
-    subscriber.submit(log(b"one", 1, 1)).unwrap();
+    subscriber.submit(Batch { log_before: 258, ..log(b"one", 1, 1) }).unwrap();
     subscriber.submit(log(b"two,three", 2, 2)).unwrap();
     // Not after the last one: a chunk has no gaps.
     subscriber.submit(log(b"ten", 10, 1)).unwrap();
@@ -274,7 +274,7 @@ fn the_event_log_goes_in_chunks() {
     drop(gate.permits);
     writer.stop();
     let chunk = store.get(Table::Events, &event_log_key(subscriber.workspace(), 1)).unwrap();
-    assert_eq!(chunk.unwrap(), b"\0\0\0\x03onetwo,three");
+    assert_eq!(chunk.unwrap(), b"\x80\0\0\x03\0\0\0\0\0\0\x01\x02onetwo,three");
     let firsts = |from| {
         let mut firsts = Vec::new();
         let mut visit = |chunk: LogChunk| {

@@ -2,38 +2,71 @@
 
 use crate::domain::Timestamp;
 
-use super::{LOOK_AHEAD, Line, Parcel, WAITING_MAX, Waiting};
+use super::stretch::Stretch;
+use super::{LOOK_AHEAD, Line, WAITING_MAX};
+
+/// While new ones wait all the time, one in so many is one that comes again.
+const NEW_IN_A_ROW_MAX: u32 = 9;
 
 /// What goes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// The one that waits under this sequence.
     Waiting(u64),
-    /// The one at this place of those that were not begun.
-    Fresh(usize),
+    /// The one at this place of the new ones that were not begun.
+    New(usize),
+    /// The one at this place of those that come again.
+    Again(usize),
 }
 
 impl Line {
-    /// What goes next, and its moment. What failed before and is due comes before what is new.
+    /// What goes next, and its moment: what somebody asked for again when nothing new may go, and
+    /// once in a while.
     pub(super) fn next_up(&mut self, now: Timestamp) -> Option<(Timestamp, Next)> {
-        let waiting = |line: &Self| line.lanes.next().map(|(at, first)| (at, Next::Waiting(first)));
+        let may_again = self.again_under_way < (self.limiter.limit() / 4).max(1);
+        let again = if may_again { self.next_of(true, now) } else { None };
+        let is_due = |it: &(Timestamp, Next)| it.0 <= now;
+        if self.new_in_a_row >= NEW_IN_A_ROW_MAX && again.as_ref().is_some_and(is_due) {
+            return again;
+        }
+        let new = self.next_of(false, now);
+        if new.as_ref().is_some_and(is_due) {
+            return new;
+        }
+        new.into_iter().chain(again).min_by_key(|(at, _)| *at)
+    }
+
+    /// The next of those that come again, or of the others. What failed before and is due comes
+    /// before what was not begun.
+    fn next_of(&mut self, again: bool, now: Timestamp) -> Option<(Timestamp, Next)> {
+        let waiting = |line: &Self| {
+            let next = line.lanes.next(again);
+            next.map(|(at, first)| (at, Next::Waiting(first)))
+        };
         waiting(self).filter(|(at, _)| *at <= now).or_else(|| {
-            let fresh = self.next_fresh();
+            let fresh = self.next_fresh(again, now).map(|place| {
+                let next = if again { Next::Again(place) } else { Next::New(place) };
+                (Timestamp::default(), next)
+            });
             // Something may have been set aside.
-            fresh.map(|place| (Timestamp::default(), Next::Fresh(place))).or_else(|| waiting(self))
+            fresh.or_else(|| waiting(self))
         })
     }
 
-    /// The place of the first new one whose lane is free. Others whose lane waits for another try
-    /// are set aside.
-    fn next_fresh(&mut self) -> Option<usize> {
-        if !self.lanes.in_order() {
-            let has_room = self.lanes.waiting() < WAITING_MAX;
-            return (has_room && !self.fresh.is_empty()).then_some(0);
-        }
+    /// The place of the first one not begun whose lane is free. Others whose lane waits for another
+    /// try are set aside.
+    fn next_fresh(&mut self, again: bool, now: Timestamp) -> Option<usize> {
+        // What comes again must leave room for what is new.
+        let most = if again { WAITING_MAX / 2 } else { WAITING_MAX };
         let mut place = 0;
-        while self.lanes.waiting() < WAITING_MAX && place < LOOK_AHEAD {
-            let lane = self.fresh.get(place)?.lane;
+        while self.lanes.waiting() < most && place < LOOK_AHEAD {
+            if again {
+                self.leave_out(place, now);
+            }
+            let lane = self.stretch(again).fresh.get(place)?.lane;
+            if !self.lanes.in_order() {
+                return Some(place);
+            }
             if lane.is_none() {
                 // It comes after everything before it, and before everything after it.
                 return (place == 0 && self.lanes.is_empty()).then_some(0);
@@ -45,7 +78,7 @@ impl Line {
                 return Some(place);
             }
             if self.lanes.has_waiting(lane) {
-                self.set_aside(place);
+                self.set_aside(again, place);
             } else {
                 place += 1;
             }
@@ -54,20 +87,13 @@ impl Line {
     }
 
     /// Has one that was not begun wait for its turn.
-    fn set_aside(&mut self, place: usize) {
-        if let Some(Parcel { first, last, lane, .. }) = self.fresh.remove(place) {
-            self.begun = self.begun.max(last);
-            let at = Some(Timestamp::default());
-            self.wait(first, Waiting { last, failures: 0, at, lane });
+    fn set_aside(&mut self, again: bool, place: usize) {
+        if let Some(parcel) = self.stretch(again).begin(place) {
+            self.wait(parcel.first, parcel.waiting(0, Some(Timestamp::default())));
         }
     }
 
-    /// Takes one back as if it had not been begun, at its place.
-    pub(super) fn put_back(&mut self, parcel: Parcel) {
-        // Behind that everything is read again.
-        if parcel.first <= self.scanned {
-            let place = self.fresh.partition_point(|it| it.first < parcel.first);
-            self.fresh.insert(place, parcel);
-        }
+    fn stretch(&mut self, again: bool) -> &mut Stretch {
+        if again { &mut self.again } else { &mut self.new }
     }
 }
