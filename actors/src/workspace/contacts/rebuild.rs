@@ -179,7 +179,7 @@ impl Rebuild {
         let entry = facets::entry_of(contact);
         chunk.facets = facets::with(chunk.facets.as_deref(), slot, Some(&entry));
         self.contacts += 1;
-        if self.contacts % TOLD_EVERY == 0 {
+        if self.contacts.is_multiple_of(TOLD_EVERY) {
             let (workspace, contacts) = (&self.workspace, self.contacts);
             tracing::info!(%workspace, contacts, "the index of the contacts is made anew");
         }
