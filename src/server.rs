@@ -230,27 +230,30 @@ fn engine_options(
             connect_timeout: settings.cloud_api.connect_timeout_seconds,
             timeout: settings.cloud_api.timeout_seconds,
         },
-        mail: mail_options(settings),
+        mail: mail_options(settings)?,
         recorder: Some(metrics.recorder()),
         ..defaults
     })
 }
 
 /// The mail server, if one is given.
-fn mail_options(settings: &Settings) -> Option<MailOptions> {
+fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
     let email = &settings.email;
-    let from = email.from.clone().filter(|_| !email.host.is_empty())?;
+    let Some(from) = email.from.clone().filter(|_| !email.host.is_empty()) else {
+        return Ok(None);
+    };
     let given = |text: &String| (!text.is_empty()).then(|| text.clone());
     let password = || postrider_actors::Secret::new(email.password.reveal());
-    Some(MailOptions {
+    Ok(Some(MailOptions {
         host: email.host.clone(),
         port: email.port,
         tls: email.tls,
+        extra_roots: boot::certificates(email.ca_file.as_deref())?,
         login: given(&email.user).map(|user| (user, password())),
         from,
         from_name: given(&email.from_name),
         timeout: email.timeout_seconds,
-    })
+    }))
 }
 
 fn event_options(settings: &Settings) -> EventOptions {

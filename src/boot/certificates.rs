@@ -20,7 +20,7 @@ pub(crate) fn certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'st
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(BootError::Content {
             path: path.to_owned(),
-            expected: "certificates in PEM (`cloud_api.ca_file`)",
+            expected: "certificates in PEM (`cloud_api.ca_file`, `email.ca_file`)",
         }),
     }
 }

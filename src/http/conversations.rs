@@ -156,6 +156,8 @@ pub(crate) struct WrittenAnswer {
     operation_id = "listConversations",
     tag = "Conversations",
     summary = "List the conversations",
+    description = "A message from a contact opens a conversation. Single messages to a contact are \
+                   added to the one that is there; messages of broadcasts are not.",
     params(
         ("status" = Option<String>, Query, description = "Only `open`, `pending` or `resolved` \
          ones"),

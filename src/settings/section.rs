@@ -277,6 +277,8 @@ section! {
     port: u16 = value::whole(1..=65_535), "a whole number from 1 to 65535";
     /// How the connection is encrypted.
     tls: MailTls = value::mail_tls, "\"none\", \"starttls\" or \"tls\"";
+    /// Certificates that are trusted beside those of the system.
+    ca_file: Option<PathBuf> = value::optional(value::path), "empty, or the path of a file";
     /// Who logs in; empty: nobody.
     user: String = value::line, "a text of at most 254 characters";
     /// With which password.

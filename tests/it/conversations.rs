@@ -250,3 +250,23 @@ async fn what_is_not_there_is_not_found_and_scopes_are_needed() {
     assert_ne!(new["id"], conversation["id"]);
     assert_eq!(messages(&api, &new).await.len(), 1);
 }
+
+#[tokio::test]
+async fn a_broadcast_opens_no_conversation_and_its_answer_does() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.demo();
+    make(&api, json!({"name": "Ana", "phone": ANA})).await;
+    let body = json!({"name": "Sale", "template_name": "spring_sale", "recipients": [ANA, BO]});
+    let sale = api.post("/v1/messaging/broadcasts", body).await.ok();
+    let path = format!("/v1/messaging/broadcasts/{}", sale["broadcast_id"].as_str().unwrap());
+    let done = async || (api.get(&path).await.ok()["status"] == "completed").then_some(());
+    eventually("the end of the broadcast", done).await;
+    assert_eq!(list(&api, "").await, Vec::<Value>::new());
+    write(&api, ANA, "Which sizes?").await;
+    let conversation = list(&api, "").await.remove(0);
+    assert_eq!(
+        (&conversation["status"], &conversation["contact"]["name"]),
+        (&json!("open"), &json!("Ana"))
+    );
+    assert_eq!(messages(&api, &conversation).await.len(), 1);
+}

@@ -20,42 +20,63 @@ const ADMIN: &str = "/admin/v1/workspaces/acme/email";
 const CONVERSATIONS: &str = "/v1/conversations";
 
 /// A mail server that somebody else wrote. Dropping it ends it.
-struct MailServer {
+pub struct MailServer {
     child: Child,
     port: u16,
     mails: Arc<Mutex<Vec<Value>>>,
+    /// Whether each try to log in was right.
+    logins: Arc<Mutex<Vec<bool>>>,
 }
 
 impl MailServer {
     /// On this port; 0 is a free one.
     fn start(port: u16) -> Self {
+        Self::with(port, &[])
+    }
+
+    /// The same, told this.
+    pub fn with(port: u16, told: &[&str]) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let python = root.join("target/verifiers/venv/bin/python");
         assert!(python.exists(), "no aiosmtpd: tests/run installs it in target/verifiers/venv");
         let mut child = Command::new(python)
             .arg(root.join("tests/it/verifiers/smtp.py"))
             .arg(port.to_string())
+            .args(told)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port = lines.next().expect("aiosmtpd does not start: run tests/run").unwrap();
         let mails = Arc::new(Mutex::new(Vec::new()));
-        let taken = Arc::clone(&mails);
+        let (taken, logins) = (Arc::clone(&mails), Arc::<Mutex<Vec<bool>>>::default());
+        let tried = Arc::clone(&logins);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                taken.lock().unwrap().push(serde_json::from_str(&line).unwrap());
+                let line: Value = serde_json::from_str(&line).unwrap();
+                match line["login"].as_bool() {
+                    Some(right) => tried.lock().unwrap().push(right),
+                    None => taken.lock().unwrap().push(line),
+                }
             }
         });
-        Self { child, port: port.parse().unwrap(), mails }
+        Self { child, port: port.parse().unwrap(), mails, logins }
     }
 
-    fn mails(&self) -> Vec<Value> {
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn logins(&self) -> Vec<bool> {
+        self.logins.lock().unwrap().clone()
+    }
+
+    pub fn mails(&self) -> Vec<Value> {
         self.mails.lock().unwrap().clone()
     }
 
     /// The mails, once there are so many.
-    async fn after(&self, count: usize) -> Vec<Value> {
+    pub async fn after(&self, count: usize) -> Vec<Value> {
         eventually("a mail", || async { Some(self.mails()).filter(|all| all.len() >= count) }).await
     }
 }
@@ -68,26 +89,31 @@ impl Drop for MailServer {
 }
 
 /// A server that takes mails for the workspace acme.
-struct Rig {
-    server: TestServer,
-    api: Api,
+pub struct Rig {
+    pub server: TestServer,
+    pub api: Api,
     secret: String,
 }
 
 impl Rig {
     /// Sends by a mail server on this port, or not at all.
     async fn new(port: Option<u16>) -> Self {
+        Self::with(port, &[("EMAIL__TLS", "none")]).await
+    }
+
+    /// The same, with these settings beside.
+    pub async fn with(port: Option<u16>, others: &[(&str, &str)]) -> Self {
         let port = port.map(|port| port.to_string()).unwrap_or_default();
         let mut settings = vec![("LIMITS__KEY_REQUESTS_PER_HOUR", "0")];
         if !port.is_empty() {
             settings.extend([
                 ("EMAIL__HOST", "127.0.0.1"),
                 ("EMAIL__PORT", port.as_str()),
-                ("EMAIL__TLS", "none"),
                 ("EMAIL__FROM", "help@acme.example"),
                 ("EMAIL__FROM_NAME", "Acme"),
                 ("EMAIL__TIMEOUT_SECONDS", "5"),
             ]);
+            settings.extend(others);
         }
         let server = TestServer::with(&settings).await;
         let api = server.workspace("acme").await;
@@ -114,15 +140,15 @@ impl Rig {
         self.server.stranger().call("POST", CHANNEL, &headers, body.as_bytes()).await
     }
 
-    async fn post(&self, mail: &Value) -> Reply {
+    pub async fn post(&self, mail: &Value) -> Reply {
         self.post_at(&mail.to_string(), Clock::system().real().as_secs(), &self.secret).await
     }
 
-    async fn conversations(&self) -> Vec<Value> {
+    pub async fn conversations(&self) -> Vec<Value> {
         self.api.get(CONVERSATIONS).await.ok()["data"].as_array().unwrap().clone()
     }
 
-    async fn reply(&self, conversation: &Value, text: &str) -> Reply {
+    pub async fn reply(&self, conversation: &Value, text: &str) -> Reply {
         self.api.post(&messages_of(conversation), json!({"type": "text", "text": text})).await
     }
 
@@ -135,7 +161,7 @@ impl Rig {
     }
 
     /// Waits until the newest message has this status.
-    async fn becomes(&self, conversation: &Value, status: &str) {
+    pub async fn becomes(&self, conversation: &Value, status: &str) {
         eventually(status, || async {
             let newest = self.written(conversation).await.pop()?;
             (newest["status"] == status).then_some(())
@@ -148,7 +174,7 @@ fn messages_of(conversation: &Value) -> String {
     format!("{CONVERSATIONS}/{}/messages", conversation["id"].as_str().unwrap())
 }
 
-fn mail(from: &str, message_id: &str, text: &str) -> Value {
+pub fn mail(from: &str, message_id: &str, text: &str) -> Value {
     json!({"from": from, "to": ["help@acme.example"], "subject": "Order", "text": text,
            "message_id": message_id})
 }

@@ -31,6 +31,7 @@ mod contacts_list;
 mod conversations;
 mod demo;
 mod email;
+mod email_server;
 mod event_stream;
 mod events;
 mod faults;

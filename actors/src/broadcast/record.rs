@@ -1,7 +1,8 @@
 //! What is kept of a broadcast, and under which keys.
 //!
-//! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, and `workspace ‖ 0 ‖ d ‖
-//! id` while the audience is being written. [`Table::BroadcastAudience`] holds the recipients under
+//! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, `workspace ‖ 0 ‖ d ‖ id`
+//! while the audience is being written, and the counts under `workspace ‖ 0 ‖ c ‖ id` once it is
+//! settled. [`Table::BroadcastAudience`] holds the recipients under
 //! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, [`Table::BroadcastPhones`] where each phone is under
 //! `workspace ‖ 0 ‖ id ‖ first phone`, [`Table::BroadcastOutcomes`] what became of them, and
 //! [`Table::BroadcastReports`] what was reported later, under `workspace ‖ 0 ‖ id ‖ window`.
@@ -146,6 +147,11 @@ pub(crate) fn record_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
 /// The key that says that a broadcast is being made.
 pub(crate) fn draft_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"d", id.as_bytes()])
+}
+
+/// The key of the counts of a broadcast that is settled.
+pub(crate) fn counts_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
+    key(workspace, &[b"c", id.as_bytes()])
 }
 
 /// What the keys of a broadcast's audience and outcomes start with.

@@ -23,6 +23,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
 use crate::webhook::Webhooks;
+use crate::workspace::contacts;
 use crate::workspace::email::Mailer;
 use crate::workspace::guard::Guard;
 use crate::workspace::hot::HotState;
@@ -70,6 +71,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     // Before anything is written under a new one.
     commit(&opened.writer, &opened.fingerprints).await?;
     commit(&opened.writer, &opened.resealed).await?;
+    contacts::see_to_index(&opened.store, &opened.writer, &opened.workspaces).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let of_workspace = options.admission.in_flight_per_workspace;
     let admission = Admission::new(of_workspace, options.admission.in_flight_total);

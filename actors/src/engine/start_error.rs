@@ -29,6 +29,19 @@ pub enum StartError {
         /// Which.
         version: u8,
     },
+    /// A newer version has written some of the data in a format that this one does not know.
+    #[error(
+        "{what} has format {found}, and this version knows formats up to {known}: start the version \
+         that wrote it, or a newer one"
+    )]
+    NewerData {
+        /// What was written.
+        what: &'static str,
+        /// Its format.
+        found: u64,
+        /// The newest format that this version knows.
+        known: u64,
+    },
     /// Engine time was moved ahead by so much, and that is not allowed.
     #[error("its time was moved ahead by {0:?}")]
     ClockMoved(Duration),

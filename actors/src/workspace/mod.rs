@@ -11,7 +11,7 @@ pub(crate) mod broadcasts;
 mod claims;
 pub(crate) mod command;
 mod configure;
-mod contacts;
+pub(crate) mod contacts;
 mod conversations;
 pub(crate) mod core;
 pub(crate) mod effects;

@@ -91,8 +91,9 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
     summary = "Send a template to many recipients",
     description = "At once, or at `schedule_at`. Recipients that have opted out are left out and \
                    counted. One credit for each of the others is taken now; what surely is not sent \
-                   is given back when the broadcast is over. Answered once all of it is durable. \
-                   Honours `Idempotency-Key`.",
+                   is given back when the broadcast is over, not on its way. Its messages open no \
+                   conversation and are shown in none; who answers opens one. Answered once all of \
+                   it is durable. Honours `Idempotency-Key`.",
     request_body = NewBroadcastBody,
     responses((status = 200, description = "Durable", body = BroadcastMadeAnswer))
 )]

@@ -5,6 +5,8 @@ mod smtp;
 
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
+
 use crate::access::Secret;
 use crate::domain::Email;
 
@@ -30,6 +32,8 @@ pub struct MailOptions {
     pub port: u16,
     /// How the connection is encrypted.
     pub tls: MailTls,
+    /// Certificates that are trusted beside those of the system.
+    pub extra_roots: Vec<CertificateDer<'static>>,
     /// User and password, if it wants them.
     pub login: Option<(String, Secret)>,
     /// Where mail comes from.

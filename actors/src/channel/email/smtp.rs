@@ -4,9 +4,11 @@ use lettre::address::Envelope;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::transport::smtp::response::Response;
+
+use tokio::time::timeout;
 
 use super::{MailOptions, MailTls, OutgoingMail};
 
@@ -34,17 +36,33 @@ pub(crate) async fn hand_over(options: &MailOptions, mail: &OutgoingMail) -> Mai
     // Nothing is handed over before this is done.
     let mut connection = match connect(options).await {
         Ok(connection) => connection,
-        Err(error) => return Mailed::Retry(error.to_string()),
+        Err(why) => {
+            tracing::warn!(%why, "the mail server cannot be used: mails wait");
+            return Mailed::Retry(why);
+        }
     };
-    let sent = connection.send(message.envelope(), &message.formatted()).await;
-    let mailed = outcome(sent);
+    let formatted = message.formatted();
+    let sending = timeout(options.timeout, connection.send(message.envelope(), &formatted));
+    let mailed = sending.await.map_or_else(|_| Mailed::Unknown(NO_ANSWER.to_owned()), outcome);
     if mailed == Mailed::Sent {
         // It has the mail, whatever becomes of the farewell.
-        drop(connection.quit().await);
-    } else {
-        connection.abort().await;
+        drop(timeout(options.timeout, connection.quit()).await);
     }
     mailed
+}
+
+/// What is said of a server that says nothing for too long.
+const NO_ANSWER: &str = "the mail server does not answer";
+
+/// Waits for a step for as long as one may take.
+async fn step<T>(
+    options: &MailOptions,
+    step: impl Future<Output = Result<T, SmtpError>>,
+) -> Result<T, String> {
+    match timeout(options.timeout, step).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err(NO_ANSWER.to_owned()),
+    }
 }
 
 fn outcome(sent: Result<Response, SmtpError>) -> Mailed {
@@ -56,12 +74,14 @@ fn outcome(sent: Result<Response, SmtpError>) -> Mailed {
     }
 }
 
-async fn connect(options: &MailOptions) -> Result<AsyncSmtpConnection, SmtpError> {
+async fn connect(options: &MailOptions) -> Result<AsyncSmtpConnection, String> {
     let MailOptions { host, port, tls, login, timeout, .. } = options;
     let hello = ClientId::default();
     let parameters = match tls {
         MailTls::None => None,
-        MailTls::StartTls | MailTls::Tls => Some(TlsParameters::new(host.clone())?),
+        MailTls::StartTls | MailTls::Tls => {
+            Some(encryption(options).map_err(|error| error.to_string())?)
+        }
     };
     let (at_once, later) = match tls {
         MailTls::StartTls => (None, parameters),
@@ -70,15 +90,24 @@ async fn connect(options: &MailOptions) -> Result<AsyncSmtpConnection, SmtpError
     let server = (host.as_str(), *port);
     let connecting =
         AsyncSmtpConnection::connect_tokio1(server, Some(*timeout), &hello, at_once, None);
-    let mut connection = connecting.await?;
+    let mut connection = step(options, connecting).await?;
     if let Some(parameters) = later {
-        connection.starttls(parameters, &hello).await?;
+        step(options, connection.starttls(parameters, &hello)).await?;
     }
     if let Some((user, password)) = login {
         let credentials = Credentials::new(user.clone(), password.reveal().to_owned());
-        connection.auth(DEFAULT_MECHANISMS, &credentials).await?;
+        step(options, connection.auth(DEFAULT_MECHANISMS, &credentials)).await?;
     }
     Ok(connection)
+}
+
+/// How the connection is encrypted: whom is trusted, and by which name.
+fn encryption(options: &MailOptions) -> Result<TlsParameters, SmtpError> {
+    let mut builder = TlsParameters::builder(options.host.clone());
+    for root in &options.extra_roots {
+        builder = builder.add_root_certificate(Certificate::from_der(root.to_vec())?);
+    }
+    builder.build()
 }
 
 fn message(options: &MailOptions, mail: &OutgoingMail) -> Result<Message, String> {
@@ -114,6 +143,7 @@ mod tests {
             host: "h".to_owned(),
             port: 25,
             tls: MailTls::None,
+            extra_roots: Vec::new(),
             login: None,
             from: Email::new("help@example.com").unwrap(),
             from_name: Some("Acme".to_owned()),

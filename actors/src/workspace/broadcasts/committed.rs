@@ -12,6 +12,7 @@ use crate::domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
 use crate::store::{Direction, Store, StoreError, Table};
 
 use super::super::records;
+use super::counts;
 use super::read::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
 };
@@ -24,6 +25,35 @@ pub(super) struct Committed<'a> {
     store: &'a dyn Store,
     workspace: &'a WorkspaceId,
     pub(super) record: Record,
+}
+
+/// What is said of a recipient that is not sent to yet.
+pub(super) const fn unsent(record: &Record) -> RecipientStatus {
+    match record.status.is_over() {
+        true => RecipientStatus::Cancelled,
+        false => RecipientStatus::Pending,
+    }
+}
+
+/// What became of a recipient, by its outcome and what was reported later.
+pub(super) const fn status_of(
+    record: &Record,
+    mark: Mark,
+    report: Option<Report>,
+) -> RecipientStatus {
+    match (report, mark) {
+        (Some(Report::Failed), _) => RecipientStatus::Failed,
+        (Some(Report::Read), _) => RecipientStatus::Read,
+        (Some(Report::Delivered), _) => RecipientStatus::Delivered,
+        // A report also settles what nobody knew.
+        (Some(Report::Sent), _) | (None, Mark::Sent) => RecipientStatus::Sent,
+        (None, Mark::Claimed) if record.settled => RecipientStatus::Unknown,
+        (None, Mark::Claimed) => RecipientStatus::Pending,
+        (None, Mark::Again) => unsent(record),
+        (None, Mark::Failed) => RecipientStatus::Failed,
+        (None, Mark::Unknown) => RecipientStatus::Unknown,
+        (None, Mark::OptedOut) => RecipientStatus::Suppressed,
+    }
 }
 
 impl<'a> Committed<'a> {
@@ -70,7 +100,7 @@ impl<'a> Committed<'a> {
                     Some(reported) if report == Some(Report::Failed) => reported.failure(at),
                     _ => window.failure(at),
                 };
-                let status = self.status(mark, report);
+                let status = status_of(&self.record, mark, report);
                 visit(next, status, failure);
                 next += 1;
             }
@@ -79,35 +109,10 @@ impl<'a> Committed<'a> {
         if let Some(damage) = damage {
             return Err(damage);
         }
-        let unsent = self.unsent();
+        let unsent = unsent(&self.record);
         (next..sendable).for_each(|index| visit(index, unsent, None));
         (sendable..total).for_each(|index| visit(index, RecipientStatus::Suppressed, None));
         Ok(())
-    }
-
-    /// What is said of a recipient that is not sent to yet.
-    const fn unsent(&self) -> RecipientStatus {
-        match self.record.status.is_over() {
-            true => RecipientStatus::Cancelled,
-            false => RecipientStatus::Pending,
-        }
-    }
-
-    /// What became of a recipient, by its outcome and what was reported later.
-    fn status(&self, mark: Mark, report: Option<Report>) -> RecipientStatus {
-        match (report, mark) {
-            (Some(Report::Failed), _) => RecipientStatus::Failed,
-            (Some(Report::Read), _) => RecipientStatus::Read,
-            (Some(Report::Delivered), _) => RecipientStatus::Delivered,
-            // A report also settles what nobody knew.
-            (Some(Report::Sent), _) | (None, Mark::Sent) => RecipientStatus::Sent,
-            (None, Mark::Claimed) if self.record.settled => RecipientStatus::Unknown,
-            (None, Mark::Claimed) => RecipientStatus::Pending,
-            (None, Mark::Again) => self.unsent(),
-            (None, Mark::Failed) => RecipientStatus::Failed,
-            (None, Mark::Unknown) => RecipientStatus::Unknown,
-            (None, Mark::OptedOut) => RecipientStatus::Suppressed,
-        }
     }
 
     /// One recipient that is or was to be sent to.
@@ -126,8 +131,8 @@ impl<'a> Committed<'a> {
         let at = (index % WINDOW) as usize;
         let report = reports.as_ref().and_then(|reports| reports.of(at));
         let status = match window.as_ref().and_then(|window| window.mark(at)) {
-            Some(mark) => self.status(mark, report),
-            None => self.unsent(),
+            Some(mark) => status_of(&self.record, mark, report),
+            None => unsent(&self.record),
         };
         let failed = match report {
             Some(Report::Failed) => reports.as_ref().and_then(|reports| reports.failure(at)),
@@ -158,8 +163,11 @@ impl<'a> Committed<'a> {
     }
 
     fn counts(&self) -> Result<BroadcastCounts, StoreError> {
+        if let Some(kept) = counts::read(self.store, self.workspace, &self.record)? {
+            return Ok(kept);
+        }
         let mut counts = BroadcastCounts::default();
-        self.visit(&mut |_, status, _| counts.add(status))?;
+        self.visit(&mut |_, status, _| *counts.of(status) += 1)?;
         Ok(counts)
     }
 

@@ -15,7 +15,7 @@ use super::super::handle::Workspace;
 use super::super::messages::Unavailable;
 use super::super::records;
 use super::super::templates::{UseTemplateError, approved_template, find_template};
-use super::{find, save, tell};
+use super::{counts, find, save, tell};
 
 /// Why a broadcast was not controlled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -200,6 +200,7 @@ fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
     let record = Record { settled: true, ..record };
     analytics::ends(context, &record);
     save(context, &record);
+    counts::keep(context, &record);
     record
 }
 

@@ -2,6 +2,7 @@
 
 mod committed;
 pub(crate) mod control;
+mod counts;
 pub(crate) mod create;
 mod message;
 mod read;

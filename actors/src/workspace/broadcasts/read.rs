@@ -2,6 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 use crate::broadcast::outcomes::Failed;
 use crate::broadcast::record::{self, BroadcastPolicy, BroadcastStatus, Record};
 use crate::channel::TemplateName;
@@ -54,7 +56,7 @@ macro_rules! statuses {
         pub enum RecipientStatus { $($(#[$doc])* $variant,)* }
 
         /// Recipients by what became of them: each is in one, and they add up to all.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct BroadcastCounts { $($(#[$doc])* pub $field: u32,)* }
 
         impl RecipientStatus {
@@ -69,8 +71,8 @@ macro_rules! statuses {
         }
 
         impl BroadcastCounts {
-            pub(super) fn add(&mut self, status: RecipientStatus) {
-                match status { $(RecipientStatus::$variant => self.$field += 1,)* }
+            pub(super) const fn of(&mut self, status: RecipientStatus) -> &mut u32 {
+                match status { $(RecipientStatus::$variant => &mut self.$field,)* }
             }
         }
     };

@@ -17,7 +17,7 @@ use super::super::command::Context;
 use super::super::messages::Unavailable;
 use super::super::suppressions::stopped_marketing;
 use super::super::view::unreadable;
-use super::{find, save};
+use super::{counts, find, save};
 
 /// Takes a report on the message to one recipient; one of a broadcast that nobody knows changes
 /// nothing.
@@ -48,11 +48,9 @@ pub(in crate::workspace) fn report(
     if !reports.take(at, report, failed) {
         return Ok(());
     }
-    context.put(Table::BroadcastReports, key.clone(), reports.encode());
-    let mark = match report {
-        Report::Failed => mark(context, &key, at)?,
-        Report::Sent | Report::Delivered | Report::Read => None,
-    };
+    let mark = mark(context, &key, at)?;
+    counts::reported(context, &record, mark, (before, report))?;
+    context.put(Table::BroadcastReports, key, reports.encode());
     if report != Report::Sent {
         analytics::note(context, &record, |counts| count(counts, mark, before, report))?;
     }

@@ -51,6 +51,8 @@ impl Sweep {
                 // Last, so that none is left without its record.
                 let key = record::record_key(&context.core.id, record.id);
                 ended.push((Table::Broadcasts, key));
+                let counts = record::counts_key(&context.core.id, record.id);
+                ended.push((Table::Broadcasts, counts));
             }
         }
         let more = !ended.is_empty();

@@ -11,6 +11,7 @@ mod filter;
 mod index;
 mod list;
 mod live;
+mod rebuild;
 mod record;
 mod segments;
 mod texts;
@@ -25,6 +26,8 @@ pub use list::{ContactsPage, ReadContactError};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
 pub use walk::ContactsWalk;
+
+pub(crate) use rebuild::see_to_index;
 
 pub(super) use change::find as find_contact;
 pub(super) use create::{create, holder};

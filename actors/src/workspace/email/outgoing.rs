@@ -34,7 +34,7 @@ pub(super) struct Record {
 }
 
 /// One that has not left.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Queued {
     /// It may be with the server: nobody knows unless whoever handed it over is there to say.
     pub(super) handed: bool,
@@ -42,6 +42,9 @@ pub(super) struct Queued {
     pub(super) next_at: Timestamp,
     /// How often the server did not take it.
     pub(super) failures: u32,
+    /// Why, the last time.
+    #[serde(default)]
+    pub(super) why: Box<str>,
 }
 
 /// Writes a new mail, to go out as soon as it is durable.
@@ -80,7 +83,7 @@ impl Command for Claim {
             return Ok(None);
         }
         if record.give_up_at <= now {
-            let error = error("not_sent_in_time", String::new());
+            let error = error("not_sent_in_time", &queued.why);
             settle(context, id, record, MessageStatus::Failed, Some(error));
             return Ok(None);
         }
@@ -105,15 +108,16 @@ impl Command for Settle {
             Mailed::Sent => settle(context, id, record, MessageStatus::Sent, None),
             Mailed::Unknown(_) => settle(context, id, record, MessageStatus::Unknown, None),
             Mailed::Failed(why) => {
-                let error = error("channel_refused", why);
+                let error = error("channel_refused", &why);
                 settle(context, id, record, MessageStatus::Failed, Some(error));
             }
-            Mailed::Retry(_) => {
+            Mailed::Retry(why) => {
                 let pause = PAUSE_MIN.saturating_mul(1 << queued.failures.min(10)).min(PAUSE_MAX);
                 let queued = Queued {
                     handed: false,
                     next_at: context.now().plus(pause),
                     failures: queued.failures + 1,
+                    why: clipped(&why),
                 };
                 context.put_json(Table::MailQueue, queue_key(&context.core.id, id), &queued);
             }
@@ -142,9 +146,13 @@ fn settle(
     tell(context, id, &record);
 }
 
-fn error(reason: &str, details: String) -> MessageError {
-    let details: String = details.chars().take(500).collect();
-    MessageError { reason: reason.into(), code: None, details: details.into() }
+fn error(reason: &str, details: &str) -> MessageError {
+    MessageError { reason: reason.into(), code: None, details: clipped(details) }
+}
+
+/// Not more of what a server said than is kept.
+fn clipped(said: &str) -> Box<str> {
+    said.chars().take(500).collect::<String>().into()
 }
 
 /// Tells how far a mail has come; nothing of one that is unknown, as of other messages.
