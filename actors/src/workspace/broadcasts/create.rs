@@ -88,10 +88,10 @@ pub enum CreateBroadcastError {
     #[error(transparent)]
     Template(UseTemplateError),
     /// No number is connected.
-    #[error("no messaging number is connected")]
+    #[error("the workspace has no active messaging number")]
     NotConnected,
     /// The balance is too small.
-    #[error("{needed} credits are needed, {available} are left")]
+    #[error("not enough credits: {needed} needed, {available} available")]
     InsufficientCredits {
         /// What it costs.
         needed: u64,
