@@ -288,7 +288,9 @@ pub(crate) struct ReplyBody<'a> {
     description = "Scope `messaging:send`. Free text is allowed for 24 hours after the contact has \
                    written, as with `POST /v1/messaging/send`; by e-mail, where a mail server is set up \
                    (422, `reason: \"email_not_configured\"`), text is always allowed and costs \
-                   nothing. An open conversation is pending then.",
+                   nothing. An open conversation is pending then. A reply leaves through the number \
+                   that the contact last wrote to; where that is disconnected, free text through \
+                   another one whose window is open, and a template through the oldest one.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
     request_body = ReplyBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))

@@ -217,7 +217,8 @@ pub(crate) struct OtpAnswer {
     /// When the code stops, or stopped, being valid.
     #[schema(format = DateTime, example = "2026-01-31T09:30:00.000Z")]
     expires_at: String,
-    /// What the channel made of the message: `queued`, `sent`, `failed` or `unknown`.
+    /// What became of the message, after a resend of the newest: `queued`, `sent`, `delivered`,
+    /// `read`, `failed` or `unknown`.
     #[schema(value_type = String, example = "sent")]
     delivery_status: Delivery,
 }

@@ -108,7 +108,7 @@ async fn a_code_goes_out_as_an_authentication_template() {
                      "parameters": [{"type": "text", "text": code}]},
                 ],
             },
-            "biz_opaque_callback_data": id,
+            "biz_opaque_callback_data": format!("{id}:1"),
         })
     );
     verify(&rig.api, &id, &code).await.ok();
@@ -133,11 +133,11 @@ async fn a_code_whose_answer_was_lost_goes_out_again() {
     let id = rig.send(PHONE).await;
     rig.becomes(&id, "unknown").await;
     rig.server.advance(9).await;
-    assert_eq!(rig.fake.accepted_of(&id), 1, "a report is waited for");
+    assert_eq!(rig.taken(&id), 1, "a report is waited for");
     rig.server.advance(2).await;
     rig.becomes(&id, "sent").await;
     let requests = rig.fake.requests();
-    assert_eq!((rig.fake.accepted_of(&id), requests.len()), (2, 2));
+    assert_eq!((rig.taken(&id), requests.len()), (2, 2));
     assert_eq!(requests[0].body, requests[1].body, "the same code");
     assert_eq!(rig.credits().await, 999);
 }
@@ -148,7 +148,7 @@ async fn an_answer_that_is_late_is_lost() {
     rig.fake.script(None, Scripted::Slow(Duration::from_secs(30)), Some(1));
     let id = rig.send(PHONE).await;
     rig.becomes(&id, "unknown").await;
-    assert_eq!(rig.fake.accepted_of(&id), 1);
+    assert_eq!(rig.taken(&id), 1);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn what_cannot_be_reached_gets_it_later() {
     rig.fake = FakeCloudApi::listen(address);
     let sent = async || {
         rig.server.advance(1).await;
-        (rig.fake.accepted_of(&id) == 1).then_some(())
+        (rig.taken(&id) == 1).then_some(())
     };
     eventually("it is sent", sent).await;
     rig.becomes(&id, "sent").await;
@@ -180,7 +180,7 @@ async fn transient_errors_are_tried_again() {
         let id = rig.send(PHONE).await;
         let sent = async || {
             rig.server.advance(1).await;
-            (rig.fake.accepted_of(&id) == 1).then_some(())
+            (rig.taken(&id) == 1).then_some(())
         };
         eventually("it is sent", sent).await;
         rig.becomes(&id, "sent").await;
@@ -307,7 +307,7 @@ async fn a_recipient_of_too_many_waits_alone() {
     rig.becomes(&other, "sent").await;
     let sent = async || {
         rig.server.advance(1).await;
-        (rig.fake.accepted_of(&held) == 1).then_some(())
+        (rig.taken(&held) == 1).then_some(())
     };
     eventually("it is sent", sent).await;
     rig.becomes(&held, "sent").await;
@@ -357,7 +357,7 @@ async fn a_pace_of_its_own_delays_a_number() {
     }
     let order: Vec<_> = rig.fake.accepted().into_iter().map(|it| it.opaque).collect();
     assert_eq!(order.len(), 5);
-    assert_eq!(order.last(), sent.last(), "the last one waited");
+    assert!(order[4].starts_with(&*sent[4]), "the last one waited");
 }
 
 #[tokio::test]

@@ -34,6 +34,13 @@ fn report(id: &str, status: &str) -> Value {
     )
 }
 
+impl Rig {
+    /// How often the fake has taken the first message of a one-time password.
+    pub fn taken(&self, request_id: &str) -> u32 {
+        self.fake.accepted_of(&format!("{request_id}:1"))
+    }
+}
+
 #[tokio::test]
 async fn the_address_is_verified_by_its_token() {
     let rig = Rig::new().await;
@@ -120,7 +127,7 @@ async fn reports_may_come_out_of_order_and_twice() {
     eventually("eight answers", answered).await;
     assert_eq!(rig.fake.callback_answers(), [200; 8]);
     rig.becomes(&id, "read").await;
-    assert_eq!(rig.fake.accepted_of(&id), 1);
+    assert_eq!(rig.taken(&id), 1);
     assert_eq!(rig.credits().await, 999);
 }
 
@@ -133,7 +140,30 @@ async fn a_report_settles_what_was_unknown() {
     assert_eq!(post(&rig, &report(&id, "delivered")).await.status, 200);
     rig.becomes(&id, "delivered").await;
     rig.server.advance(60).await;
-    assert_eq!(rig.fake.accepted_of(&id), 1, "it is not sent again");
+    assert_eq!(rig.taken(&id), 1, "it is not sent again");
+}
+
+#[tokio::test]
+async fn a_report_on_the_first_message_is_not_on_the_resend() {
+    let rig = Rig::new().await;
+    let id = rig.send("+15551234567").await;
+    rig.becomes(&id, "sent").await;
+    let failed = report(&format!("{id}:1"), "failed");
+    assert_eq!(post(&rig, &failed).await.status, 200);
+    rig.becomes(&id, "failed").await;
+    assert_eq!(rig.credits().await, 1000);
+    rig.api.post("/v1/otp/resend", json!({"request_id": id})).await.ok();
+    rig.becomes(&id, "sent").await;
+    assert_eq!(post(&rig, &failed).await.status, 200);
+    rig.becomes(&id, "sent").await;
+    assert_eq!(rig.credits().await, 999);
+    let sent = rig.fake.accepted();
+    let names: Vec<_> = sent.iter().map(|it| it.opaque.clone()).collect();
+    assert_eq!(names, [format!("{id}:1"), format!("{id}:2")]);
+    assert_eq!(post(&rig, &report(&names[1], "delivered")).await.status, 200);
+    rig.becomes(&id, "delivered").await;
+    let told = rig.api.get("/v1/events?type=otp.failed").await.ok();
+    assert_eq!(told["data"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -172,7 +172,7 @@ async fn a_revived_number_sends_what_it_held_in_order() {
     eventually("the first try", asked).await;
     for last in 2..=6 {
         held.push(match last % 2 {
-            0 => rig.send(&phone(last)).await,
+            0 => format!("{}:1", rig.send(&phone(last)).await),
             _ => send(&rig, &phone(last)).await,
         });
     }

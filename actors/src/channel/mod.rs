@@ -41,7 +41,13 @@ pub struct Outbound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// A request for a one-time password.
-    Otp(RequestId),
+    Otp {
+        /// Which request.
+        request_id: RequestId,
+        /// Which of its messages: 1 is the first, 2 that of its first resend, and so on. 0, where a
+        /// callback does not say, is the newest.
+        number: u8,
+    },
     /// A single message.
     Message(MessageId),
     /// A recipient of a broadcast.
@@ -67,7 +73,7 @@ impl Origin {
     #[must_use]
     pub const fn lane(self) -> Lane {
         match self {
-            Self::Otp(_) | Self::Message(_) => Lane::First,
+            Self::Otp { .. } | Self::Message(_) => Lane::First,
             Self::Broadcast { .. } => Lane::Bulk,
         }
     }
@@ -144,6 +150,8 @@ impl Outbound {
 pub enum Outcome {
     /// The provider took it.
     Sent,
+    /// The provider took it, and knows whoever has that phone by this other number.
+    SentAs(Phone),
     /// The provider refused it.
     Failed(Failure),
     /// The provider asks to be sent less; it surely was not taken, and that is no fault of its own.

@@ -15,6 +15,7 @@ use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
 use super::lanes::{Attempt, Lanes};
+use super::news::{News, Recipient};
 use super::pacer::Pacer;
 use super::pause::Pause;
 use super::providers::Connected;
@@ -93,6 +94,8 @@ pub(crate) struct State {
     pub(super) wait: Wait,
     /// Answers not handed back yet.
     answers: Vec<(Origin, Settled)>,
+    /// What the answers told of recipients.
+    pub(super) recipients_told: Vec<Recipient>,
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
     pub(super) draining: Option<oneshot::Sender<()>>,
@@ -129,6 +132,7 @@ impl State {
             expiry: None,
             wait: Wait::default(),
             answers: Vec::new(),
+            recipients_told: Vec::new(),
             workspace: None,
             draining: None,
             closed: false,
@@ -223,6 +227,7 @@ impl Actor for NumberActor {
         self.send_what_may_go(&myself, state);
         self.tell_claims(state);
         self.hand_back(state);
+        self.tell_of_recipients(state);
         if state.closed && state.in_flight.is_empty() {
             myself.stop(None);
         }
@@ -262,7 +267,7 @@ impl NumberActor {
         if let Some(watch) = attempt.watch.take() {
             match outcome {
                 Outcome::Unknown => state.window.throttled(),
-                Outcome::Sent | Outcome::Failed(_) => {
+                Outcome::Sent | Outcome::SentAs(_) | Outcome::Failed(_) => {
                     state.window.answered(watch.elapsed(), under_way);
                 }
                 // What they say is taken below.
@@ -320,6 +325,15 @@ impl NumberActor {
                 let ticket = state.unnoted.keep(&answers);
                 self.give(answers, ticket, workspace);
             }
+        }
+    }
+
+    /// Tells the workspace what the answers told of recipients.
+    fn tell_of_recipients(&self, state: &mut State) {
+        /// Most of them in one of the workspace's commits.
+        const RECIPIENTS_MAX: usize = 100;
+        for recipients in std::mem::take(&mut state.recipients_told).chunks(RECIPIENTS_MAX) {
+            self.tell(News::Recipients(recipients.to_vec()));
         }
     }
 

@@ -24,7 +24,7 @@ impl Outcomes {
         let mut counts = Counts::<u64>::default();
         for (origin, settled) in answers {
             let kind = match origin {
-                Origin::Otp(_) => 0,
+                Origin::Otp { .. } => 0,
                 Origin::Message(_) => 1,
                 Origin::Broadcast { .. } => 2,
             };
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn answers_are_counted_by_kind_and_outcome() {
-        let otp = Origin::Otp(RequestId::from_bytes([0; 16]));
+        let otp = Origin::Otp { request_id: RequestId::from_bytes([0; 16]), number: 1 };
         let message = Origin::Message(MessageId::from_bytes([0; 16]));
         let broadcast = Origin::Broadcast { broadcast: BroadcastId::from_bytes([0; 16]), index: 0 };
         let failed = Settled::Failed(Failure::permanent(None));

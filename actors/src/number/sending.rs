@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
-use crate::channel::{Failure, FailureClass, Outcome, Throttle};
+use crate::channel::{Failure, FailureClass, Lane, Outcome, Throttle};
 use crate::clock::Stopwatch;
 use crate::domain::Timestamp;
 use crate::random;
@@ -15,7 +15,7 @@ use super::actor::{NumberActor, NumberMessage, State};
 use super::breaker::Passage;
 use super::caught::Caught;
 use super::lanes::Attempt;
-use super::news::News;
+use super::news::{News, Recipient};
 
 /// How long a message waits that the channel did not take, the first time; doubles each time.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -187,6 +187,12 @@ impl NumberActor {
                 state.breaker.undecided(trial);
                 self.conclude(&attempt, Settled::Unknown, state);
             }
+            Outcome::SentAs(known_as) => {
+                let phone = attempt.message.to;
+                state.recipients_told.push(Recipient::KnownAs { phone, known_as });
+                attempt.trial = trial;
+                self.concluded(attempt, Outcome::Sent, state);
+            }
             Outcome::Sent => {
                 let pauses = [&*state.connected.app_pause, &*state.connected.account_pause];
                 pauses.into_iter().chain([&state.pause]).for_each(super::pause::Pause::taken);
@@ -195,6 +201,12 @@ impl NumberActor {
             }
             Outcome::Failed(failure) => {
                 self.answered(trial, state);
+                if failure.class == FailureClass::OptedOut {
+                    let told = Recipient::StoppedMarketing(attempt.message.to);
+                    // The workspace reads it from the answer for a message of its own.
+                    let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
+                    state.recipients_told.extend(of_broadcast.then_some(told));
+                }
                 self.conclude(&attempt, Settled::Failed(failure), state);
             }
         }
@@ -294,7 +306,7 @@ impl NumberActor {
         }
     }
 
-    fn tell(&self, news: News) {
+    pub(super) fn tell(&self, news: News) {
         if let Some(wiring) = self.numbers.wiring.get() {
             wiring.settle.told(&self.workspace, self.number, news);
         }

@@ -132,7 +132,10 @@ mod tests {
         let take = |number: &u64| {
             let mut message = message(*number, 100);
             match number {
-                0 => message.origin = Origin::Otp(RequestId::from_bytes([0; 16])),
+                0 => {
+                    message.origin =
+                        Origin::Otp { request_id: RequestId::from_bytes([0; 16]), number: 1 }
+                }
                 100 => {
                     let broadcast = BroadcastId::from_bytes([0; 16]);
                     message.origin = Origin::Broadcast { broadcast, index: 0 };

@@ -10,7 +10,7 @@ use super::lanes::Attempt;
 pub(super) const fn place_in(attempt: &Attempt) -> Option<(BroadcastId, u32)> {
     match attempt.message.origin {
         Origin::Broadcast { broadcast, index } => Some((broadcast, index)),
-        Origin::Otp(_) | Origin::Message(_) => None,
+        Origin::Otp { .. } | Origin::Message(_) => None,
     }
 }
 

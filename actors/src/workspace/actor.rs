@@ -112,7 +112,7 @@ impl Actor for WorkspaceActor {
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
-        loaded.number = loaded.core.number.map(|number| self.shared.numbers.slot(number));
+        loaded.connect(&self.shared.numbers);
         // Of what a predecessor had written, nobody may have been told.
         self.slot.audience.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
@@ -163,11 +163,11 @@ impl WorkspaceActor {
         message: WorkspaceMessage,
         state: &mut Loaded,
     ) -> Result<(), StateLost> {
+        let down = state.down_for();
         let (core, effects) = (&mut state.core, &mut state.effects);
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
                 let id = random::request_id(core.hot.now());
-                let down = state.number.as_ref().and_then(|number| number.down_for(core.hot.now()));
                 Held::Send(reply, core.send_otp(command, id, down, effects))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
@@ -175,7 +175,6 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::ResendOtp(id, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                let down = state.number.as_ref().and_then(|number| number.down_for(core.hot.now()));
                 Held::Resend(reply, core.resend_otp(id, message, down, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),

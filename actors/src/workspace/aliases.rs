@@ -2,7 +2,10 @@
 //! written to, as with the digits that Brazil and Mexico have added to their numbers. What such a
 //! person writes comes from the provider's name for them.
 //!
-//! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's name`.
+//! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's name`, and
+//! nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of a phone.
+
+use std::ops::ControlFlow;
 
 use crate::domain::{NumberId, Phone, WorkspaceId};
 use crate::store::{StoreError, Table};
@@ -12,8 +15,19 @@ use super::messages::Unavailable;
 use super::view::unreadable;
 use super::{contacts, suppressions, window};
 
+/// Names of a phone that are looked for: it has one or two.
+const NAMES_MAX: usize = 16;
+
 fn key(workspace: &WorkspaceId, known_as: Phone) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], &known_as.as_u64().to_be_bytes()].concat()
+}
+
+/// The key of a name by its phone, or what the keys of all its names begin with. No phone is as long
+/// as to begin with this letter.
+fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> Vec<u8> {
+    let known_as = known_as.map(|known_as| known_as.as_u64().to_be_bytes());
+    let phone = phone.as_u64().to_be_bytes();
+    [workspace.as_str().as_bytes(), b"\0r", &phone, known_as.as_ref().map_or(&[], |it| it)].concat()
 }
 
 /// The phone that was written to, where the provider's name for it is another.
@@ -35,7 +49,10 @@ pub(super) fn learn(
     phone: Phone,
     known_as: Phone,
 ) -> Result<(), Unavailable> {
-    if phone == known_as || written_to(context, known_as)? == Some(phone) {
+    let name = name_key(&context.core.id, phone, Some(known_as));
+    let before = written_to(context, known_as)?;
+    let is_known = before == Some(phone) && context.get(Table::Aliases, &name)?.is_some();
+    if phone == known_as || is_known {
         return Ok(());
     }
     suppressions::follow(context, phone, known_as)?;
@@ -44,7 +61,50 @@ pub(super) fn learn(
     }
     let key = key(&context.core.id, known_as);
     context.put(Table::Aliases, key, phone.as_u64().to_be_bytes().to_vec());
+    if let Some(before) = before {
+        let name = name_key(&context.core.id, before, Some(known_as));
+        context.delete(Table::Aliases, name);
+    }
+    context.put(Table::Aliases, name, Vec::new());
     Ok(())
+}
+
+/// The names of a phone.
+pub(super) struct Names {
+    phone: Phone,
+    /// What the provider knows it by.
+    known_as: Vec<Phone>,
+    /// The phone that was written to, where this is a name itself.
+    written_to: Option<Phone>,
+}
+
+/// The names of a phone, as far as is committed.
+pub(super) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailable> {
+    let written_to = written_to(context, phone)?;
+    let mut known_as = Vec::new();
+    let prefix = name_key(&context.core.id, phone, None);
+    context.scan(Table::Aliases, &prefix, &mut |key, _| {
+        let name = key.last_chunk().map(|name| u64::from_be_bytes(*name));
+        known_as.extend(name.and_then(|name| Phone::from_digits(name).ok()));
+        if known_as.len() < NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(Names { phone, known_as, written_to })
+}
+
+/// Forgets the names of a phone, and the windows of whoever has it.
+pub(super) fn forget(context: &mut Context<'_>, names: &Names) {
+    let Names { phone, known_as, written_to } = names;
+    let workspace = context.core.id.clone();
+    window::forget_all(context, *phone);
+    for name in known_as {
+        window::forget_all(context, *name);
+        context.delete(Table::Aliases, key(&workspace, *name));
+        context.delete(Table::Aliases, name_key(&workspace, *phone, Some(*name)));
+    }
+    if let Some(written_to) = written_to {
+        context.delete(Table::Aliases, key(&workspace, *phone));
+        context.delete(Table::Aliases, name_key(&workspace, *written_to, Some(*phone)));
+    }
 }
 
 /// Somebody who writes.

@@ -1,10 +1,13 @@
 //! Commands beside the hot path: each is a type that says what it does, carried to the actor in a
 //! box and answered through the gate like every other one.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::Timestamp;
+use crate::domain::{NumberId, Timestamp};
 use crate::number::NumberSlot;
 use crate::store::{Direction, Store, Table, Visit};
 
@@ -40,8 +43,10 @@ pub(crate) struct Context<'a> {
     pub(super) records: Records<'a>,
     /// What is to be done.
     pub(crate) effects: &'a mut Effects,
-    /// The number that messages leave through.
-    pub(crate) number: Option<&'a NumberSlot>,
+    /// The connected numbers, oldest first.
+    pub(super) numbers: &'a [(NumberId, Arc<NumberSlot>)],
+    /// Whether something may be left of conversations whose contact was deleted.
+    pub(super) conversations_gone: &'a mut bool,
     /// Who waits for the channel's answers.
     pub(super) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
@@ -52,6 +57,17 @@ impl Context<'_> {
     /// The command's moment.
     pub(crate) const fn now(&self) -> Timestamp {
         self.core.now()
+    }
+
+    /// The entry of a number, if it is connected.
+    pub(crate) fn number(&self, number: NumberId) -> Option<&NumberSlot> {
+        let found = self.numbers.iter().find(|(id, _)| *id == number);
+        found.map(|(_, slot)| &**slot)
+    }
+
+    /// How long a number is still left alone because it keeps failing.
+    pub(crate) fn down_for(&self, number: NumberId) -> Option<Duration> {
+        self.number(number)?.down_for(self.now())
     }
 
     /// A record's value, with what this and earlier commands have made of it.
@@ -101,6 +117,11 @@ impl Context<'_> {
     /// Whether an earlier command's change of the record is on its way and not durable yet.
     pub(crate) fn is_pending(&self, table: Table, key: &[u8]) -> bool {
         self.records.pending.get(table, key).is_some()
+    }
+
+    /// Whether any change is on its way and not known to be durable yet.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.records.pending.is_empty()
     }
 
     /// Writes a record.

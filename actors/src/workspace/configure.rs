@@ -31,9 +31,7 @@ impl WorkspaceActor {
             Ok(change) => change,
             Err(refusal) => return state.finish(Some(Held::Change(reply, Err(refusal)))),
         };
-        state.core.number = state.numbers.first().map(|number| number.id);
-        state.core.needs_template = records::need_template(&state.numbers);
-        state.number = state.core.number.map(|number| self.shared.numbers.slot(number));
+        state.connect(&self.shared.numbers);
         let held = Held::Change(reply, Ok(Box::new(state.settings())));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channel::{Content, Failure, Origin, Outbound, TemplateName};
-use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
+use crate::domain::event::{OtpFailure, OtpStatus};
 use crate::domain::template::TemplateStatus;
 use crate::domain::{
     Destinations, Event, Limits, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent,
@@ -173,36 +173,6 @@ impl Core {
         })
     }
 
-    /// Takes what the channel said of a request's message. A message that is handed over again
-    /// after a restart may be answered for twice; each payment is settled once.
-    pub(crate) fn settle(&mut self, id: RequestId, settled: &Settled, effects: &mut Effects) {
-        match self.known(id) {
-            Some(otp) if otp.unsettled > 0 => self.settle_known(otp, settled, effects),
-            Some(otp) => self.settle_repeat(otp, settled, effects),
-            None => {}
-        }
-    }
-
-    fn settle_known(&mut self, otp: Otp, settled: &Settled, effects: &mut Effects) {
-        let (delivery, failure) = match settled {
-            Settled::Sent => (Delivery::Sent, None),
-            Settled::Unknown => (Delivery::Unknown, None),
-            Settled::Failed(failure) => {
-                (Delivery::Failed, Some(OtpFailure::Channel { error_code: failure.code }))
-            }
-            Settled::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
-        };
-        self.perform(Event::OtpDelivery { id: otp.id, delivery }, effects);
-        if let Some(reason) = failure {
-            let refunded = self.credits.saturating_add(self.rules.prices.otp);
-            self.set_credits(refunded, effects);
-            self.tell_failure(&otp, reason, effects);
-        }
-        if delivery == Delivery::Unknown {
-            self.plan_repeat(otp.id, effects);
-        }
-    }
-
     /// Notes what has expired and forgets what is long over. Returns whether there is more to do,
     /// which another call does.
     pub(crate) fn tick(&mut self, effects: &mut Effects) -> bool {
@@ -223,12 +193,7 @@ impl Core {
                 );
             }
             if otp.forgotten_at() <= self.hot.now() {
-                if self.hot.otps.at(slot).is_unsent() {
-                    // No number has it any more, or none was there while it was of use.
-                    for _ in 0..otp.unsettled {
-                        self.settle_known(otp, &Settled::NotSentInTime, effects);
-                    }
-                }
+                self.give_up_unsent(*self.hot.otps.at(slot), effects);
                 self.hot.otps.remove(slot);
             } else {
                 self.hot.otps.await_oblivion(slot);
@@ -368,7 +333,10 @@ impl Core {
         let code_key = self.keys.of_version(otp.key_version)?.clone();
         Some(Outbound {
             message_id,
-            origin: Origin::Otp(otp.id),
+            origin: Origin::Otp {
+                request_id: otp.id,
+                number: self.hot.otps.earlier.newest(otp.id),
+            },
             number,
             workspace: self.id.clone(),
             to: otp.phone,

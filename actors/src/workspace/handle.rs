@@ -248,7 +248,7 @@ impl Command for SendOtpCommand {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
         let now = context.now();
-        let down = context.number.and_then(|number| number.down_for(now));
+        let down = context.core.number.and_then(|number| context.down_for(number));
         let id = RequestId::from_parts(now, self.unique);
         context.core.send_otp(self.command, id, down, context.effects)
     }

@@ -10,6 +10,7 @@ use crate::domain::destination::calling_code;
 use crate::domain::event::{Delivery, EventDecodeError, OtpStatus};
 use crate::domain::{Event, MessageId, RequestId, Timestamp};
 
+use super::otp_messages::{EarlierMessages, Standing};
 use super::otps::{Otp, OtpTable, Slot};
 use super::prefixes::PrefixCounts;
 use super::repeats::Repeats;
@@ -17,7 +18,9 @@ use super::sends::SendLog;
 use super::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 3;
+const SNAPSHOT_VERSION: u8 = 4;
+/// The first byte of one that does not tell the messages of a request apart.
+const WITHOUT_EARLIER: u8 = 3;
 /// The first byte of one that knows neither claims nor repeats.
 const WITHOUT_CLAIMS: u8 = 2;
 /// The first byte of one that knows neither messages nor countries.
@@ -82,7 +85,8 @@ impl HotState {
             Event::OtpResent { id, at } => {
                 if let Some(slot) = self.otps.find(id) {
                     self.count_send(at, slot);
-                    self.change(id, event);
+                    self.otps.send_again(slot);
+                    self.repeats.set(id, None);
                 }
             }
             Event::OtpVerified { id } => {
@@ -97,8 +101,17 @@ impl HotState {
             }
             Event::OtpMissed { id, .. }
             | Event::OtpExpired { id }
-            | Event::OtpDelivery { id, .. }
             | Event::OtpReported { id, .. } => self.change(id, event),
+            Event::OtpDelivery { id, .. } => {
+                if self.otps.get(id).is_some_and(|otp| otp.unsettled == 0) {
+                    // Of a version that did not tell the messages of a request apart.
+                    self.otps.earlier.settle_any(id);
+                }
+                self.change(id, event);
+            }
+            Event::OtpEarlier { id, number, delivery, unsettled } => {
+                self.otps.earlier.set(id, number, Standing { delivery, unsettled });
+            }
             Event::MessageQueued { id, give_up_at } => {
                 self.advance(id.timestamp());
                 self.messages.insert(id, Unsent { give_up_at, claimed: false });
@@ -121,16 +134,14 @@ impl HotState {
         let Some(otp) = self.otps.get_mut(id) else { return };
         match *event {
             Event::OtpSent { .. }
+            | Event::OtpResent { .. }
+            | Event::OtpEarlier { .. }
             | Event::MessageQueued { .. }
             | Event::MessageSettled { .. }
             | Event::MessageClaimed { .. }
             | Event::MessageReleased { .. }
             | Event::OtpRepeat { .. }
             | Event::PumpingSuspected { .. } => {}
-            Event::OtpResent { .. } => {
-                otp.delivery = Delivery::Queued;
-                otp.unsettled = otp.unsettled.saturating_add(1);
-            }
             Event::OtpMissed { attempts, .. } => {
                 otp.attempts = attempts;
                 if otp.attempts_remaining() == 0 {
@@ -141,8 +152,7 @@ impl HotState {
             Event::OtpExpired { .. } => otp.noted = OtpStatus::Expired,
             Event::OtpDelivery { delivery, .. } => {
                 otp.unsettled = otp.unsettled.saturating_sub(1);
-                // While a resend is under way that is what there is to tell, and what was reported
-                // is more than that it was sent.
+                // What was reported is more than that it was sent.
                 let reported = matches!(otp.delivery, Delivery::Delivered | Delivery::Read);
                 if otp.unsettled == 0 && !reported {
                     otp.delivery = delivery;
@@ -190,6 +200,7 @@ impl HotState {
             out.push(unsent.claimed.into());
         }
         self.repeats.encode_into(out);
+        self.otps.earlier.encode_into(out);
         self.prefixes.encode_into(out);
     }
 
@@ -199,7 +210,7 @@ impl HotState {
     /// [`EventDecodeError`] when the bytes are not such a state of this version.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, EventDecodeError> {
         let (version, mut rest) = bytes.split_first().ok_or(EventDecodeError)?;
-        if ![SNAPSHOT_VERSION, WITHOUT_CLAIMS, WITHOUT_MESSAGES].contains(version) {
+        if !(WITHOUT_MESSAGES..=SNAPSHOT_VERSION).contains(version) {
             return Err(EventDecodeError);
         }
         let now = Timestamp::from_millis(take_u64(&mut rest)?);
@@ -219,18 +230,21 @@ impl HotState {
             let slot = *slots.get(ordinal).ok_or(EventDecodeError)?;
             state.sends.push(at, slot, |slot| otps.at(slot).phone);
         }
-        let messages = if *version == WITHOUT_MESSAGES { 0 } else { take_u64(&mut rest)? };
+        let messages = if *version <= WITHOUT_MESSAGES { 0 } else { take_u64(&mut rest)? };
         for _ in 0..messages {
             let (id, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
             rest = after;
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
-            let claimed = *version != WITHOUT_CLAIMS && take_bool(&mut rest)?;
+            let claimed = *version > WITHOUT_CLAIMS && take_bool(&mut rest)?;
             state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
         }
-        if *version == SNAPSHOT_VERSION {
+        if *version > WITHOUT_CLAIMS {
             state.repeats = Repeats::take_from(&mut rest)?;
         }
-        if *version != WITHOUT_MESSAGES {
+        if *version > WITHOUT_EARLIER {
+            state.otps.earlier = EarlierMessages::take_from(&mut rest)?;
+        }
+        if *version > WITHOUT_MESSAGES {
             state.prefixes = PrefixCounts::take_from(&mut rest)?;
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }

@@ -61,7 +61,7 @@ fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<
     let Writer { phone, other } = aliases::writer(context, inbound.from)?;
     let inbound = &Inbound { from: phone, ..inbound.clone() };
     let received = &Received { inbound, ..*received };
-    let conversation = conversations::received(context, received.id, inbound, at)?;
+    let conversation = conversations::received(context, received)?;
     for phone in other.into_iter().chain([phone]) {
         window::open(context, number, phone, at)?;
         apply_opt_out(context, phone, &inbound.text, at)?;

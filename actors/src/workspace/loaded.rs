@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::channel::Origin;
+use crate::domain::NumberId;
 use crate::number::info::NumberInfo;
-use crate::number::{Answers, HandedOver, NumberSlot};
+use crate::number::{Answers, HandedOver, NumberSlot, Numbers};
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
@@ -19,7 +20,7 @@ use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{broadcasts, idempotency, inbound, log, message};
+use super::{broadcasts, conversations, idempotency, inbound, log, message};
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -33,10 +34,11 @@ pub(crate) struct Loaded {
     pub(super) core: Core,
     /// The workspace's own record, for changes of it.
     pub(super) profile: Profile,
-    /// Connected numbers, oldest first; messages leave through the first.
+    /// Connected numbers, oldest first; messages leave through the first, unless they answer what
+    /// was written to another one.
     pub(super) numbers: Vec<NumberInfo>,
-    /// The entry of the number that messages leave through: it knows whether the number is down.
-    pub(super) number: Option<Arc<NumberSlot>>,
+    /// The entries of the same numbers: they know which are down.
+    slots: Vec<(NumberId, Arc<NumberSlot>)>,
     /// Where the event log ends, with what is not durable yet.
     log_end: log::End,
     /// Entries of the log that nobody was told of.
@@ -50,6 +52,8 @@ pub(crate) struct Loaded {
     answers_sweep: idempotency::Sweep,
     received_sweep: inbound::Sweep,
     broadcasts_sweep: broadcasts::Sweep,
+    /// Something may be left of conversations whose contact was deleted.
+    conversations_gone: bool,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -77,7 +81,7 @@ impl Loaded {
             core,
             profile: records.profile,
             numbers: records.numbers,
-            number: None,
+            slots: Vec::new(),
             log_end,
             untold: Untold::default(),
             subscriber,
@@ -87,6 +91,7 @@ impl Loaded {
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
             broadcasts_sweep: broadcasts::Sweep::default(),
+            conversations_gone: true,
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             credits_key: records::credits_key(id),
@@ -211,7 +216,9 @@ impl Loaded {
             // Nobody waits for it; a crash before it is durable hands the message over again.
             self.effects.patient = true;
             match origin {
-                Origin::Otp(id) => self.core.settle(id, &settled, &mut self.effects),
+                Origin::Otp { request_id, number } => {
+                    self.core.settle(request_id, number, &settled, &mut self.effects);
+                }
                 Origin::Message(id) => {
                     let mut context = self.context(store);
                     if message::settle(&mut context, id, &settled).is_err() {
@@ -252,10 +259,23 @@ impl Loaded {
         // What cannot be read now is forgotten later.
         let more = answers.run(&mut context).unwrap_or(false)
             || received.run(&mut context).unwrap_or(false)
+            || conversations::sweep(&mut context).unwrap_or(false)
             || broadcasts.run(broadcasts_kept_for, &mut context).unwrap_or(false);
         self.broadcasts_sweep = broadcasts;
         (self.answers_sweep, self.received_sweep) = (answers, received);
         more
+    }
+
+    /// Takes up which numbers are connected.
+    pub(super) fn connect(&mut self, all: &Numbers) {
+        self.core.number = self.numbers.first().map(|number| number.id);
+        self.core.needs_template = records::need_template(&self.numbers);
+        self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
+    }
+
+    /// How long the number that messages leave through is still left alone.
+    pub(super) fn down_for(&self) -> Option<Duration> {
+        self.slots.first().and_then(|(_, slot)| slot.down_for(self.core.now()))
     }
 
     /// What a command sees and changes.
@@ -264,7 +284,8 @@ impl Loaded {
             core: &mut self.core,
             records: Records { store, pending: &self.pending },
             effects: &mut self.effects,
-            number: self.number.as_deref(),
+            numbers: &self.slots,
+            conversations_gone: &mut self.conversations_gone,
             waiters: &mut self.waiters,
             log_next: self.log_end.last + 1,
         }

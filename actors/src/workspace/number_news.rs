@@ -1,15 +1,16 @@
-//! News of the workspace's numbers.
+//! News of the workspace's numbers, and of whom they have written to.
 
 use serde_json::json;
 
 use crate::channel::Failure;
 use crate::domain::{EventKind, NumberId, PublicEvent};
-use crate::number::news::News;
+use crate::number::news::{News, Recipient};
 
 use super::command::{Command, Context};
 use super::messages::Unavailable;
+use super::{aliases, suppressions};
 
-/// Writes news of a number into the workspace's event log.
+/// Writes news of a number into the workspace's event log, or notes what it has learned.
 #[derive(Debug, Clone)]
 pub(crate) struct TellNews {
     pub(crate) number: NumberId,
@@ -23,6 +24,10 @@ impl Command for TellNews {
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         let number_id = self.number.to_string();
         let (kind, data) = match self.news {
+            News::Recipients(recipients) => {
+                let mut recipients = recipients.into_iter();
+                return recipients.try_for_each(|it| note(context, self.number, it));
+            }
             News::Recovered => (EventKind::NumberRecovered, json!({ "number_id": number_id })),
             News::Stopped(Failure { code, details, .. }) => {
                 let data = json!({ "number_id": number_id, "error_code": code, "reason": details });
@@ -32,5 +37,16 @@ impl Command for TellNews {
         let event = PublicEvent::Other { kind, data: data.to_string().into() };
         context.effects.tell(context.now(), event);
         Ok(())
+    }
+}
+
+fn note(
+    context: &mut Context<'_>,
+    number: NumberId,
+    recipient: Recipient,
+) -> Result<(), Unavailable> {
+    match recipient {
+        Recipient::KnownAs { phone, known_as } => aliases::learn(context, number, phone, known_as),
+        Recipient::StoppedMarketing(phone) => suppressions::stopped_marketing(context, phone),
     }
 }

@@ -10,6 +10,7 @@ use crate::domain::event::{Delivery, OtpStatus};
 use crate::domain::{Phone, RequestId, Timestamp};
 
 use super::index::NumberIndex;
+use super::otp_messages::{EarlierMessages, Standing};
 
 /// How long an ended request is known after it would have expired.
 pub(super) const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(3600);
@@ -33,8 +34,9 @@ pub(super) struct Otp {
     pub(super) attempts: u8,
     /// What happened to it; `Active` also while its time has passed and nobody has noted it.
     pub(super) noted: OtpStatus,
+    /// What became of its newest message.
     pub(super) delivery: Delivery,
-    /// Messages of it that were paid for and that the channel has not answered for.
+    /// How often that was paid for without an answer of the channel.
     pub(super) unsettled: u8,
 }
 
@@ -78,9 +80,15 @@ impl Otp {
         }
     }
 
-    /// Whether its message was neither handed over nor given up. A code that was entered got there.
+    /// How its newest message stands.
+    pub(super) const fn standing(&self) -> Standing {
+        Standing { delivery: self.delivery, unsettled: self.unsettled }
+    }
+
+    /// Whether its newest message was neither handed over nor given up. A code that was entered got
+    /// there.
     pub(super) fn is_unsent(&self) -> bool {
-        self.unsettled > 0 && self.delivery == Delivery::Queued && self.noted != OtpStatus::Verified
+        self.standing().is_unsent() && self.noted != OtpStatus::Verified
     }
 
     /// Wrong codes that are still allowed.
@@ -100,6 +108,8 @@ pub(super) struct OtpTable {
     /// Slots by the second (rounded up) in which they expire or are forgotten: each slot is in
     /// exactly one list.
     due: BTreeMap<u64, Vec<Slot>>,
+    /// Their messages before the newest.
+    pub(super) earlier: EarlierMessages,
     len: usize,
 }
 
@@ -154,6 +164,14 @@ impl OtpTable {
         Some(&mut self.chunks[slot / CHUNK][slot % CHUNK])
     }
 
+    /// The code of the request in a slot goes out once more: that is its newest message now.
+    pub(super) fn send_again(&mut self, slot: Slot) {
+        let otp = &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK];
+        let unanswered = if self.earlier.push(otp.id, otp.standing()) { 0 } else { otp.unsettled };
+        otp.delivery = Delivery::Queued;
+        otp.unsettled = unanswered.saturating_add(1);
+    }
+
     /// Takes one slot whose moment has come, expiry or oblivion. The caller puts it back with
     /// [`await_oblivion`](Self::await_oblivion) or [`remove`](Self::remove)s it.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Slot> {
@@ -178,6 +196,7 @@ impl OtpTable {
     pub(super) fn remove(&mut self, slot: Slot) {
         let id = self.at(slot).id;
         self.by_id.remove(&id, slot);
+        self.earlier.forget(id);
         self.len -= 1;
         if self.len == 0 {
             // Gives the memory of a busy hour back.
@@ -185,6 +204,12 @@ impl OtpTable {
         } else {
             self.free.push(slot);
         }
+    }
+
+    /// Whether one of a request's messages was neither handed over nor given up.
+    pub(super) fn owes(&self, otp: &Otp) -> bool {
+        let earlier = otp.noted != OtpStatus::Verified && self.earlier.any_unsent(otp.id);
+        earlier || otp.is_unsent()
     }
 
     /// Forgets, for a replay, what its events have brought to an end an hour ago. What has still to
@@ -197,7 +222,7 @@ impl OtpTable {
         {
             for slot in first.remove() {
                 let otp = self.at(slot);
-                if otp.noted == OtpStatus::Active || otp.is_unsent() {
+                if otp.noted == OtpStatus::Active || self.owes(otp) {
                     kept.push(slot);
                 } else {
                     self.remove(slot);

@@ -105,9 +105,9 @@ fn report(
 ) -> Result<(), Unavailable> {
     let StatusUpdate { origin, status, at, to, known_as, .. } = update;
     let to = match *origin {
-        Origin::Otp(id) => {
-            context.core.report(id, status, context.effects);
-            context.core.known(id).map(|otp| otp.phone)
+        Origin::Otp { request_id, number } => {
+            context.core.report(request_id, number, status, context.effects);
+            context.core.known(request_id).map(|otp| otp.phone)
         }
         Origin::Message(id) => message::report(context, id, status, *at)?,
         Origin::Broadcast { broadcast, index } => {

@@ -89,6 +89,14 @@ pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     json
 }
 
+/// An event's JSON.
+pub(crate) fn encode_text<T: Serialize>(told: &T) -> String {
+    // These are structs of strings and numbers too.
+    #[allow(clippy::expect_used)]
+    let json = serde_json::to_string(told).expect("an event has a JSON form");
+    json
+}
+
 /// Reads a record's JSON.
 pub(crate) fn decode<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, StoreError> {
     serde_json::from_slice(json)

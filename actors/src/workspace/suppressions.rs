@@ -146,6 +146,35 @@ impl Command for Unsuppress {
     }
 }
 
+/// Whether a phone has opted out, as far as is committed.
+pub(crate) fn is_opted_out(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    phone: Phone,
+) -> Result<bool, StoreError> {
+    Ok(store.get(TABLE, &key(workspace, phone))?.is_some())
+}
+
+/// Whether any phone has opted out, as far as is committed.
+pub(crate) fn any(store: &dyn Store, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+    let (mut any, prefix) = (false, phones_prefix(workspace));
+    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
+        any = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(any)
+}
+
+/// The phones that have opted out, as far as is committed.
+pub(super) fn all(store: &dyn Store, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
+    let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
+    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {
+        phones.push(phone_of(&key[prefix.len() - 1..]));
+        ControlFlow::Continue(())
+    })?;
+    phones.into_iter().collect()
+}
+
 /// Whether a phone has opted out.
 pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
     Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
@@ -318,9 +347,13 @@ fn number(bytes: &[u8]) -> Result<u64, StoreError> {
     number.map_err(|_| StoreError::Damaged("a number beside the opt-outs".into()))
 }
 
+fn phone_of(key: &[u8]) -> Result<Phone, StoreError> {
+    let phone = std::str::from_utf8(key).ok().and_then(|phone| phone.parse().ok());
+    phone.ok_or_else(|| StoreError::Damaged("the key of an opt-out".into()))
+}
+
 fn suppression(phone: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
-    let phone = std::str::from_utf8(phone).ok().and_then(|phone| phone.parse().ok());
-    let phone = phone.ok_or_else(|| StoreError::Damaged("the key of an opt-out".into()))?;
+    let phone = phone_of(phone)?;
     let Record { reason, created_at } = records::decode(value)?;
     Ok(Suppression { phone, reason, created_at })
 }

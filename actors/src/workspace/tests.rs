@@ -31,6 +31,7 @@ use super::messages::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
+use super::otp_messages::OtpMessage;
 use super::otps::Otp;
 use super::prefixes::PrefixCount;
 use super::unsent::Unsent;
@@ -64,6 +65,8 @@ struct Image {
     prefixes: Vec<(u16, PrefixCount)>,
     messages: Vec<(MessageId, Unsent)>,
     repeats: Vec<(RequestId, Repeat)>,
+    /// By request and number.
+    earlier: Vec<(RequestId, Vec<OtpMessage>)>,
 }
 
 fn image(hot: &HotState) -> Image {
@@ -72,7 +75,12 @@ fn image(hot: &HotState) -> Image {
     assert_eq!(otps.len(), hot.otps.len());
     let sends = hot.sends.iter().map(|(at, slot)| (at, hot.otps.at(slot).id)).collect();
     let (prefixes, messages) = (hot.prefixes.all(hot.now()), hot.messages.iter().collect());
-    Image { otps, sends, prefixes, messages, repeats: hot.repeats.iter().collect() }
+    let earlier = otps.iter().map(|otp| {
+        let numbers = 1..=hot.otps.earlier.newest(otp.id);
+        (otp.id, numbers.map(|number| hot.otps.earlier.message(otp, number)).collect())
+    });
+    let earlier = earlier.collect();
+    Image { otps, sends, prefixes, messages, repeats: hot.repeats.iter().collect(), earlier }
 }
 
 fn phone(number: u32) -> Phone {
@@ -172,18 +180,24 @@ impl Bench {
         self.run(true, |core, effects| core.verify_otp(id, code, effects))
     }
 
+    /// What the channel says of a request's newest message.
     fn settle(&mut self, id: RequestId, settled: Settled) {
+        self.settle_message(id, 0, settled);
+    }
+
+    /// The same of the message of this number.
+    fn settle_message(&mut self, id: RequestId, number: u8, settled: Settled) {
         let settle = |core: &mut Core, effects: &mut Effects| {
-            core.settle(id, &settled, effects);
+            core.settle(id, number, &settled, effects);
             Ok::<_, ()>(())
         };
         self.run(true, settle).unwrap();
     }
 
-    /// What the provider reports of a request's message.
-    fn report(&mut self, id: RequestId, progress: &Progress) {
+    /// What the provider reports of a request's message of this number.
+    fn report(&mut self, id: RequestId, number: u8, progress: &Progress) {
         let report = |core: &mut Core, effects: &mut Effects| {
-            core.report(id, progress, effects);
+            core.report(id, number, progress, effects);
             Ok::<_, ()>(())
         };
         self.run(true, report).unwrap();
@@ -243,6 +257,7 @@ impl Bench {
         image.otps.retain(|otp| otp.forgotten_at() > self.now);
         let is_known = |id: &RequestId| image.otps.iter().any(|otp| otp.id == *id);
         image.repeats.retain(|(id, _)| is_known(id));
+        image.earlier.retain(|(id, _)| is_known(id));
         image
     }
 

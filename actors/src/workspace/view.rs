@@ -79,6 +79,10 @@ impl Pending {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// The change of a record, if there is one.
     pub(super) fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         let (_, value) = self.tables.get(&table)?.get(key)?;

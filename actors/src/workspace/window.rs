@@ -34,6 +34,14 @@ pub(super) fn forget(context: &mut Context<'_>, own_key: &[u8]) -> Result<(), Un
     Ok(())
 }
 
+/// Forgets the windows of a contact with the connected numbers.
+pub(super) fn forget_all(context: &mut Context<'_>, contact: Phone) {
+    for (number, _) in context.numbers {
+        let key = key(&context.core.id, *number, contact);
+        context.delete(Table::Windows, key);
+    }
+}
+
 /// When the contact last wrote to the number.
 pub(super) fn last(
     context: &Context<'_>,

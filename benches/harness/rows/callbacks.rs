@@ -1,5 +1,6 @@
-//! `callback_intake`: signed reports of the provider that the server takes over HTTP, one status in
-//! each, beside the messages that it sends through the same channel.
+//! `callback_intake` and `callback_intake_batched`: signed reports of the provider that the server
+//! takes over HTTP, one status in each callback, or many, as the provider sends them when it is
+//! busy, beside the messages that it sends through the same channel.
 //!
 //! The provider reports three times on a message: sent, delivered, read. So a server that sends as
 //! fast as it can is called back three times as often, and the budget is that ratio. Each round
@@ -14,7 +15,7 @@ use std::time::Duration;
 use postrider::settings::Settings;
 use postrider::{RunningServer, Server};
 use postrider_actors::Workspace;
-use postrider_actors::domain::MessageId;
+use postrider_actors::domain::{MessageId, Phone};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -29,12 +30,15 @@ use crate::report::Row;
 use crate::scale::Scale;
 use crate::{Result, setup};
 
-/// The row.
-pub(crate) const GROUP: Group = Group { rows: &["callback_intake"], run };
+/// The rows.
+pub(crate) const GROUP: Group =
+    Group { rows: &["callback_intake", "callback_intake_batched"], run };
 
-/// Callbacks for each message.
+/// Statuses for each message.
 const BUDGET_AND_GOAL: (f64, f64) = (3.0, 3.0);
 const STATUSES: [&str; 3] = ["sent", "delivered", "read"];
+/// Statuses in one callback of each row.
+const STATUSES_IN_ONE: [usize; 2] = [1, 50];
 const APP_SECRET: &str = "secret";
 
 struct Bench {
@@ -49,23 +53,34 @@ struct Bench {
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
     let bench = Bench::start()?;
+    let mut rows = Vec::new();
+    for (name, many) in GROUP.rows.iter().zip(STATUSES_IN_ONE) {
+        let pair = rounds(&bench, scale, many)?;
+        let connections = scale.connections;
+        let unit = format!("statuses/s, {many} in a callback, of {connections} connections");
+        let reference = "messages/s sent through the same channel";
+        rows.push(Row::of_rates(name, unit, reference, pair, BUDGET_AND_GOAL));
+    }
+    bench.runtime.block_on(bench.server.shutdown())?;
+    Ok(rows)
+}
+
+/// Rounds with so many statuses in each callback.
+fn rounds(bench: &Bench, scale: &Scale, many: usize) -> Result<Pair> {
     let (mut taken, mut sent) = (Vec::new(), Vec::new());
     for round in 0..=scale.rounds {
         let time = if round == 0 { scale.warm_up } else { scale.round };
         let (sends, messages) = bench.send(time)?;
-        let callbacks = bench.call_back(&messages, scale, 3 * time)?;
+        let mut statuses = bench.call_back(&messages, many, scale, 3 * time)?;
+        statuses.rate *= many as f64;
         if round > 0 {
-            let (ours, theirs) = (callbacks.rate, sends.rate);
-            eprintln!("  round {round}: {ours:.0} callbacks/s after {theirs:.0} messages/s");
-            taken.push(callbacks);
+            let (ours, theirs) = (statuses.rate, sends.rate);
+            eprintln!("  round {round}: {ours:.0} statuses/s after {theirs:.0} messages/s");
+            taken.push(statuses);
             sent.push(Measured::rate(sends.rate));
         }
     }
-    bench.runtime.block_on(bench.server.shutdown())?;
-    let pair = Pair::of_rounds(&taken, &sent);
-    let unit = format!("callbacks/s of {} keep-alive connections", scale.connections);
-    let reference = "messages/s sent through the same channel";
-    Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
+    Ok(Pair::of_rounds(&taken, &sent))
 }
 
 impl Bench {
@@ -89,7 +104,7 @@ impl Bench {
     }
 
     /// Sends messages for that long.
-    fn send(&self, time: Duration) -> Result<(Measured, Vec<MessageId>)> {
+    fn send(&self, time: Duration) -> Result<(Measured, Vec<(MessageId, Phone)>)> {
         let sent = Arc::new(Mutex::new(Vec::new()));
         let send = || Sends { workspace: self.workspace.clone(), sent: Arc::clone(&sent) };
         let measured = in_loops(&self.runtime, CONCURRENT, time, send)?;
@@ -97,30 +112,40 @@ impl Bench {
         Ok((measured, ids))
     }
 
-    /// Reports on messages, for at most that long.
-    fn call_back(&self, messages: &[MessageId], scale: &Scale, time: Duration) -> Result<Measured> {
-        let reports =
-            STATUSES.iter().flat_map(|status| messages.iter().map(move |id| (id, *status)));
-        let requests = reports.map(|(id, status)| self.request(id, status)).collect();
+    /// Reports on messages, so many in each callback, for at most that long.
+    fn call_back(
+        &self,
+        messages: &[(MessageId, Phone)],
+        many: usize,
+        scale: &Scale,
+        time: Duration,
+    ) -> Result<Measured> {
+        // Whole callbacks only, so that each one has as many statuses as the row says.
+        let of_status = |status| messages.chunks_exact(many).map(move |part| (part, status));
+        let callbacks = STATUSES.into_iter().flat_map(of_status);
+        let requests = callbacks.map(|(part, status)| self.request(part, status)).collect();
         let reports = Arc::new(Reports { requests, next: AtomicUsize::new(0) });
         let script = || Report(Arc::clone(&reports));
         Client::connect(self.server.address(), scale.connections)?.drive(time, script)
     }
 
-    fn request(&self, id: &MessageId, status: &str) -> Vec<u8> {
-        let report = json!({
-            "id": "wamid.HBgLMTU1NTAxMjM0NTYVAgARGBI5QTNDQTVCM0Q0Q0Q2RTY3RTcA",
-            "status": status,
-            "timestamp": "1750857384",
-            "recipient_id": "491500000000",
-            "biz_opaque_callback_data": id.to_string(),
-            "conversation": {
-                "id": "6ceb9d929c9bdc4f90f967a32f8639b4",
-                "origin": {"type": "marketing"},
-            },
-            "pricing": {"billable": true, "pricing_model": "PMP", "category": "marketing"},
-        });
-        let body = callback("106540352242922", json!({"statuses": [report]})).to_string();
+    fn request(&self, messages: &[(MessageId, Phone)], status: &str) -> Vec<u8> {
+        let report = |(id, phone): &(MessageId, Phone)| {
+            json!({
+                "id": "wamid.HBgLMTU1NTAxMjM0NTYVAgARGBI5QTNDQTVCM0Q0Q0Q2RTY3RTcA",
+                "status": status,
+                "timestamp": "1750857384",
+                "recipient_id": phone.as_u64().to_string(),
+                "biz_opaque_callback_data": id.to_string(),
+                "conversation": {
+                    "id": "6ceb9d929c9bdc4f90f967a32f8639b4",
+                    "origin": {"type": "marketing"},
+                },
+                "pricing": {"billable": true, "pricing_model": "PMP", "category": "marketing"},
+            })
+        };
+        let reports: Vec<_> = messages.iter().map(report).collect();
+        let body = callback("106540352242922", json!({"statuses": reports})).to_string();
         let (path, signature) = (&self.path, sign(APP_SECRET, body.as_bytes()));
         format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -134,13 +159,13 @@ impl Bench {
 /// Sends a message and keeps its id.
 struct Sends {
     workspace: Workspace,
-    sent: Arc<Mutex<Vec<MessageId>>>,
+    sent: Arc<Mutex<Vec<(MessageId, Phone)>>>,
 }
 
 impl Ask for Sends {
     async fn ask(&self) -> Result<()> {
-        let id = send_one(&self.workspace).await?;
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        let message = send_one(&self.workspace).await?;
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).push(message);
         Ok(())
     }
 }

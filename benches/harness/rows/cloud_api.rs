@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use postrider_actors::domain::MessageId;
+use postrider_actors::domain::{MessageId, Phone};
 use postrider_actors::{
     CloudApiAccount, CloudApiSecrets, Engine, MessageContent, MessageStatus, NewNumber,
     NewProvider, Secret, SendMessage, TemplateMessage, Workspace,
@@ -94,19 +94,20 @@ pub(super) fn number(app_secret: &str) -> Result<NewNumber> {
     Ok(NewNumber { provider, messages_per_second: Some(0) })
 }
 
-/// Sends a template to a phone of its own and waits until the channel has it.
-pub(super) async fn send_one(workspace: &Workspace) -> Result<MessageId> {
+/// Sends a template to a phone of its own and waits until the channel has it. Gives both.
+pub(super) async fn send_one(workspace: &Workspace) -> Result<(MessageId, Phone)> {
     let template = TemplateMessage {
         name: setup::TEMPLATE.into(),
         language: "en".into(),
         components: Vec::new(),
     };
     let content = MessageContent::Template(template);
-    let message = SendMessage { to: PHONES.next_phone()?, content };
+    let to = PHONES.next_phone()?;
+    let message = SendMessage { to, content };
     // The channel answers in time, or its own patience ends.
     let sent = workspace.send_message_and_wait(message, None, std::future::pending()).await?;
     match sent.answer.status {
-        MessageStatus::Sent => Ok(sent.answer.message_id),
+        MessageStatus::Sent => Ok((sent.answer.message_id, to)),
         other => Err(format!("a message is {}", other.as_str()).into()),
     }
 }

@@ -198,7 +198,9 @@ pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "deleteContact",
     tag = "Contacts",
     summary = "Delete a contact",
-    description = "Its phone is free again.",
+    description = "Its phone is free again. Its conversations are gone, what was written in them is \
+                   deleted soon after, and free text to the phone needs a new message of it. An \
+                   opt-out stays.",
     params(("contact_id" = String, Path, description = "The contact's id")),
     responses((status = 204, description = "Deleted"))
 )]

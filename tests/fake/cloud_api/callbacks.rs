@@ -49,10 +49,11 @@ pub fn callback(phone_number_id: &str, mut value: Value) -> Value {
 
 pub(super) fn report(shared: &Arc<Shared>, accepted: &Accepted, phone_number_id: &str) {
     let Some(callbacks) = shared.state.lock().unwrap().callbacks.clone() else { return };
+    let recipient = shared.known_as(&accepted.to);
     let bodies = callbacks.statuses.iter().map(|status| {
         let mut report = json!({
             "id": accepted.id, "status": status, "timestamp": "1750857384",
-            "recipient_id": accepted.to, "biz_opaque_callback_data": accepted.opaque,
+            "recipient_id": recipient, "biz_opaque_callback_data": accepted.opaque,
         });
         if status == "failed" {
             report["errors"] = json!([{"code": 131_026, "title": "Message undeliverable"}]);

@@ -41,7 +41,7 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
     }
     let answer = json!({
         "messaging_product": "whatsapp",
-        "contacts": [{"input": accepted.to, "wa_id": accepted.to}],
+        "contacts": [{"input": accepted.to, "wa_id": shared.known_as(&accepted.to)}],
         "messages": [{"id": accepted.id, "message_status": "accepted"}],
     });
     Some(Answer(200, answer.to_string()))
@@ -87,6 +87,12 @@ impl Shared {
             }
         }
         Some(scripted)
+    }
+
+    /// What the fake calls whoever has that phone.
+    pub(super) fn known_as(&self, to: &str) -> String {
+        let state = self.state.lock().unwrap();
+        state.known_as.get(to).map_or(to, String::as_str).to_owned()
     }
 
     fn accept(&self, to: String, body: Value) -> Accepted {

@@ -112,6 +112,8 @@ struct State {
     /// How many were taken, and as the how many-th the last one.
     by_opaque: HashMap<String, (u32, u64)>,
     again: Vec<Again>,
+    /// Phones that the fake calls otherwise.
+    known_as: HashMap<String, String>,
     templates: Vec<Value>,
     /// Calls that listed templates.
     template_calls: u32,
@@ -189,6 +191,11 @@ impl FakeCloudApi {
     /// Answers with this error code and HTTP status from now on.
     pub fn fail(&self, status: u16, code: u32) {
         self.script(None, Scripted::Error { status, code }, None);
+    }
+
+    /// Calls a phone (digits only) by another number from now on, in answers and reports.
+    pub fn call_recipient(&self, to: &str, known_as: &str) {
+        self.state(|state| state.known_as.insert(to.to_owned(), known_as.to_owned()));
     }
 
     /// Forgets all scripts.

@@ -1,6 +1,5 @@
 //! A broadcast's messages, made from its audience when they are to go.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,8 +9,9 @@ use crate::broadcast::record::{Record, SEGMENT, message_id};
 use crate::channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
 use crate::domain::template::parameters::{self, Filled};
 use crate::domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use crate::store::{Store, StoreError};
 use crate::workspace::broadcasts::create::with_variables;
+use crate::workspace::suppressions;
 
 /// What a broadcast's messages are made from.
 pub(super) struct Messages {
@@ -72,17 +72,11 @@ impl Messages {
         store: &dyn Store,
         places: &[u32],
     ) -> Result<Vec<u32>, StoreError> {
-        let prefix = [self.workspace.as_str().as_bytes(), &[0]].concat();
-        let (mut any, table) = (false, Table::Suppressions);
-        store.scan(table, &prefix, None, Direction::Forward, &mut |_, _| {
-            any = true;
-            ControlFlow::Break(())
-        })?;
+        let any = suppressions::any(store, &self.workspace)?;
         let mut suppressed = Vec::new();
         for &index in places.iter().filter(|_| any) {
             let (phone, _) = self.recipient(store, index)?;
-            let key = [prefix.as_slice(), phone.to_string().as_bytes()].concat();
-            if store.get(table, &key)?.is_some() {
+            if suppressions::is_opted_out(store, &self.workspace, phone)? {
                 suppressed.push(index);
             }
         }

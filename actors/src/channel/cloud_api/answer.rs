@@ -4,9 +4,13 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::channel::{Failure, FailureClass, Outcome, Throttle};
+use crate::domain::Phone;
 
+use super::body;
 use super::http::Answer;
 
 /// How long a number in maintenance is left alone.
@@ -53,13 +57,16 @@ pub(super) const fn meaning(code: u32) -> Option<Meaning> {
     })
 }
 
-/// What became of the message that a request was for.
-pub(super) fn outcome(answer: &Answer) -> Outcome {
+/// What became of the message to `to` that a request was for.
+pub(super) fn outcome(answer: &Answer, to: Phone) -> Outcome {
     let after = answer.retry_after;
     if (200..300).contains(&answer.status) {
         // What says that it was taken but cannot be read may be somebody else's answer.
-        return match serde_json::from_slice::<Accepted>(&answer.body) {
-            Ok(accepted) if !accepted.messages.is_empty() => Outcome::Sent,
+        return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
+            Ok(accepted) if !accepted.messages.is_empty() => {
+                let known_as = accepted.known_as().filter(|known_as| *known_as != to);
+                known_as.map_or(Outcome::Sent, Outcome::SentAs)
+            }
             _ => Outcome::Unknown,
         };
     }
@@ -105,8 +112,18 @@ pub(super) fn failure(error: &ErrorBody) -> Failure {
 }
 
 #[derive(Deserialize)]
-struct Accepted {
+struct Accepted<'a> {
     messages: Vec<serde::de::IgnoredAny>,
+    #[serde(borrow)]
+    contacts: Option<&'a RawValue>,
+}
+
+impl Accepted<'_> {
+    /// What the provider calls the recipient, if it says so and that is a phone's number.
+    fn known_as(&self) -> Option<Phone> {
+        let contacts = serde_json::from_str::<Value>(self.contacts?.get()).ok()?;
+        contacts[0]["wa_id"].as_str().and_then(body::phone)
+    }
 }
 
 /// The body of a refusal.
@@ -148,6 +165,11 @@ mod tests {
 
     fn answer(status: u16, body: &str) -> Answer {
         Answer { status, retry_after: None, body: Bytes::from(body.to_owned()) }
+    }
+
+    /// What an answer means for a message to +15551234567.
+    fn outcome(answer: &Answer) -> Outcome {
+        super::outcome(answer, "+15551234567".parse().unwrap())
     }
 
     fn refused(status: u16, code: u32) -> Outcome {
@@ -239,8 +261,20 @@ mod tests {
 
     #[test]
     fn only_what_names_a_message_was_taken() {
-        let taken = r#"{"messaging_product":"whatsapp","contacts":[{"input":"+1","wa_id":"1"}],"messages":[{"id":"wamid.x","message_status":"accepted"}]}"#;
-        assert_eq!(outcome(&answer(200, taken)), Outcome::Sent);
+        let taken = |contacts: &str| {
+            let message = r#"{"id":"wamid.x","message_status":"accepted"}"#;
+            let body = format!(
+                r#"{{"messaging_product":"whatsapp","contacts":{contacts},"messages":[{message}]}}"#
+            );
+            outcome(&answer(200, &body))
+        };
+        let contact = |wa_id: &str| format!(r#"[{{"input":"+15551234567","wa_id":{wa_id}}}]"#);
+        assert_eq!(taken(&contact(r#""15551234567""#)), Outcome::Sent);
+        let other = "+5511987654".parse().unwrap();
+        assert_eq!(taken(&contact(r#""5511987654""#)), Outcome::SentAs(other));
+        for odd in ["null", "7", "[]", "{}", r#"["\ud83d"]"#, &contact("1"), &contact(r#""x""#)] {
+            assert_eq!(taken(odd), Outcome::Sent, "{odd}");
+        }
         for odd in ["", "{}", r#"{"messages":[]}"#, "<html>"] {
             assert_eq!(outcome(&answer(200, odd)), Outcome::Unknown, "{odd}");
         }

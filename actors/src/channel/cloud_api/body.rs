@@ -34,7 +34,7 @@ pub(super) fn of(message: &Outbound) -> Vec<u8> {
 /// it went where, so its messages say it themselves.
 fn opaque(message: &Outbound) -> String {
     match message.origin {
-        Origin::Otp(id) => id.to_string(),
+        Origin::Otp { request_id, number } => format!("{request_id}:{number}"),
         Origin::Message(id) => id.to_string(),
         Origin::Broadcast { broadcast, index } => {
             format!("{broadcast}:{index}:{}", message.to.as_u64())
@@ -54,11 +54,13 @@ pub(super) struct Named {
 pub(super) fn named(opaque: &str) -> Option<Named> {
     let mut parts = opaque.split(':');
     let (id, detail) = (parts.next()?, parts.next());
-    let Some(index) = detail else {
-        let otp = id.parse().map(Origin::Otp);
-        let origin = otp.ok().or_else(|| id.parse().map(Origin::Message).ok())?;
-        return Some(Named { origin, to: None });
-    };
+    let only = |origin| Some(Named { origin, to: None });
+    if let Ok(request_id) = id.parse() {
+        // Earlier versions wrote no number.
+        let number = detail.map_or(Ok(0), str::parse).ok()?;
+        return only(Origin::Otp { request_id, number });
+    }
+    let Some(index) = detail else { return only(Origin::Message(id.parse().ok()?)) };
     let origin = Origin::Broadcast { broadcast: id.parse().ok()?, index: index.parse().ok()? };
     let to = parts.next().and_then(phone);
     Some(Named { origin, to })
@@ -168,14 +170,17 @@ mod tests {
             code_key: Arc::new(key),
             template: Arc::new(name("otp_code", "en")),
         };
-        let message = message(Origin::Otp(id), content);
+        let origin_of = |number| Origin::Otp { request_id: id, number };
+        let message = message(origin_of(2), content);
         let code = message.code().unwrap().reveal();
         let expected = format!(
-            r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"otp_code","language":{{"code":"en"}},"components":[{{"type":"body","parameters":[{{"type":"text","text":"{code}"}}]}},{{"type":"button","sub_type":"url","index":"0","parameters":[{{"type":"text","text":"{code}"}}]}}]}},"biz_opaque_callback_data":"{id}"}}"#
+            r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"otp_code","language":{{"code":"en"}},"components":[{{"type":"body","parameters":[{{"type":"text","text":"{code}"}}]}},{{"type":"button","sub_type":"url","index":"0","parameters":[{{"type":"text","text":"{code}"}}]}}]}},"biz_opaque_callback_data":"{id}:2"}}"#
         );
         assert_eq!(text_of(&message), expected);
         let origin = |opaque: &str| named(opaque).map(|named| named.origin);
-        assert_eq!(origin(&id.to_string()), Some(Origin::Otp(id)));
+        assert_eq!(origin(&opaque(&message)), Some(origin_of(2)));
+        assert_eq!(origin(&id.to_string()), Some(origin_of(0)), "as earlier versions wrote it");
+        assert_eq!(origin(&format!("{id}:x")), None);
         let broadcast = crate::domain::BroadcastId::from_bytes([7; 16]);
         let origin_of = Origin::Broadcast { broadcast, index: 70_000 };
         let recipient = Outbound { origin: origin_of, ..message };

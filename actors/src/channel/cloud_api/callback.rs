@@ -234,7 +234,7 @@ mod tests {
             report("failed", MESSAGE),
         ]}));
         let [sent, delivered, read, failed] = &callback.statuses[..] else { panic!("four") };
-        assert_eq!(sent.origin, Origin::Otp(OTP.parse().unwrap()));
+        assert_eq!(sent.origin, Origin::Otp { request_id: OTP.parse().unwrap(), number: 0 });
         assert_eq!(delivered.origin, Origin::Message(MESSAGE.parse().unwrap()));
         assert_eq!((&*sent.provider_id, sent.at.as_millis()), ("wamid.x", 1_750_857_384_000));
         let progress = [&sent.status, &delivered.status, &read.status];

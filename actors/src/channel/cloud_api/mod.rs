@@ -180,11 +180,11 @@ impl Channel for CloudApiNumber {
     fn send(&self, message: Outbound) -> Sending {
         let (http, uri) = (Arc::clone(&self.http), self.messages.clone());
         let (authorization, body) = (self.authorization.clone(), body::of(&message));
-        let trouble = Arc::clone(&self.trouble);
+        let (trouble, to) = (Arc::clone(&self.trouble), message.to);
         Box::pin(async move {
             match http.post(uri, authorization, body, ANSWER_BYTES_MAX).await {
                 Ok(answer) => {
-                    let outcome = answer::outcome(&answer);
+                    let outcome = answer::outcome(&answer, to);
                     if matches!(outcome, Outcome::Retry { .. }) {
                         *trouble.lock() = Some(answer::explanation(&answer));
                     }

@@ -48,14 +48,14 @@ pub enum Event {
         /// The request.
         id: RequestId,
     },
-    /// The channel has answered for the request's message.
+    /// The channel has answered for the request's newest message.
     OtpDelivery {
         /// The request.
         id: RequestId,
         /// What it answered.
         delivery: Delivery,
     },
-    /// The provider has reported on the request's message, after or without the channel's answer.
+    /// The provider has reported on the request's newest message, after or without the channel's answer.
     OtpReported {
         /// The request.
         id: RequestId,
@@ -97,6 +97,17 @@ pub enum Event {
         id: RequestId,
         /// What comes; `None` when that is over.
         repeat: Option<Repeat>,
+    },
+    /// Something became known of a message of the request that is not its newest.
+    OtpEarlier {
+        /// The request.
+        id: RequestId,
+        /// Which of its messages: 1 is the first.
+        number: u8,
+        /// What became of it.
+        delivery: Delivery,
+        /// How often it was paid for without an answer of the channel.
+        unsettled: u8,
     },
 }
 

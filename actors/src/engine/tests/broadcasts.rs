@@ -186,9 +186,7 @@ async fn who_has_opted_out_gets_nothing_whenever_it_was() {
     let engine = engine(&CrashingStore::new(), START).await;
     let acme = with_template(&engine).await;
     let opt_out = async |number: u32| {
-        let key = [b"acme\0", phone(number).to_string().as_bytes()].concat();
-        let change = crate::store::Change::put(crate::store::Table::Suppressions, key, []);
-        engine.shared().writer.commit(vec![change]).await.unwrap();
+        acme.suppress(phone(number), None).await.unwrap();
     };
     opt_out(1).await;
     let at = START.plus(Duration::from_secs(60));

@@ -161,7 +161,8 @@ async fn who_writes_from_another_number_than_was_written_to_is_found() {
         let (_, engine, acme, number) = begin().await;
         let (origin, to) = match origin {
             "otp" => {
-                (Origin::Otp(acme.send_otp(SendOtp::to(phone)).await.unwrap().request_id), None)
+                let request_id = acme.send_otp(SendOtp::to(phone)).await.unwrap().request_id;
+                (Origin::Otp { request_id, number: 1 }, None)
             }
             "message" => {
                 let long_ago = wrote(phone, "from it itself", START);
@@ -194,9 +195,11 @@ async fn what_was_written_before_the_other_number_was_known_holds_too() {
     let (phone, known_as) = brazilian();
     let request = acme.send_otp(SendOtp::to(phone)).await.unwrap().request_id;
     acme.receive(number, stop(known_as)).await.unwrap();
-    acme.receive(number, reported(Origin::Otp(request), None, known_as)).await.unwrap();
+    acme.receive(number, reported(Origin::Otp { request_id: request, number: 1 }, None, known_as))
+        .await
+        .unwrap();
     opted_out(&engine, &acme, phone).await;
-    let same = reported(Origin::Otp(request), None, phone);
+    let same = reported(Origin::Otp { request_id: request, number: 1 }, None, phone);
     acme.receive(number, same).await.unwrap();
     assert_eq!(acme.suppressions(0, 10).await.unwrap().total, 2);
 }

@@ -43,7 +43,7 @@ impl Script {
 
     fn take(&self, to: Phone) -> Outcome {
         let outcome = self.next(to);
-        if outcome == Outcome::Sent {
+        if matches!(outcome, Outcome::Sent | Outcome::SentAs(_)) {
             let now = self.clock.lock().as_ref().unwrap().now();
             self.taken.lock().push((to, now));
         }

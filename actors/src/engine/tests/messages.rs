@@ -58,7 +58,7 @@ impl From<MessageId> for Origin {
 
 impl From<RequestId> for Origin {
     fn from(id: RequestId) -> Self {
-        Self::Otp(id)
+        Self::Otp { request_id: id, number: 1 }
     }
 }
 

@@ -21,6 +21,7 @@ use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
 use super::super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use super::super::messages::Unavailable;
+use super::super::suppressions;
 use super::super::templates::{self, UseTemplateError, approved_template};
 use super::{find, save, tell};
 
@@ -343,14 +344,7 @@ fn emptied(audience: Audience) -> Audience {
 
 /// The phones that have opted out.
 fn opted_out(store: &dyn Store, workspace: &WorkspaceId) -> Result<HashSet<u64>, StoreError> {
-    let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
-    let mut phones = HashSet::new();
-    store.scan(Table::Suppressions, &prefix, None, Direction::Forward, &mut |key, _| {
-        let phone = std::str::from_utf8(&key[prefix.len()..]).ok();
-        phones.extend(phone.and_then(|phone| phone.parse::<Phone>().ok()).map(Phone::as_u64));
-        ControlFlow::Continue(())
-    })?;
-    Ok(phones)
+    Ok(suppressions::all(store, workspace)?.into_iter().map(Phone::as_u64).collect())
 }
 
 /// Whether every recipient's variables fit the template, if there is one.

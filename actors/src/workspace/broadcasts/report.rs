@@ -2,10 +2,12 @@
 
 use serde_json::json;
 
+use crate::broadcast::audience::Segment;
 use crate::broadcast::days::DayCounts;
 use crate::broadcast::outcomes::{Failed, Mark, Window};
-use crate::broadcast::record::{Record, WINDOW, message_id, window_key};
+use crate::broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
 use crate::broadcast::reports::{Report, Reports};
+use crate::channel::FailureClass;
 use crate::channel::callback::Progress;
 use crate::domain::{BroadcastId, EventKind, Phone, PublicEvent};
 use crate::store::Table;
@@ -13,6 +15,7 @@ use crate::store::Table;
 use super::super::analytics;
 use super::super::command::Context;
 use super::super::messages::Unavailable;
+use super::super::suppressions::stopped_marketing;
 use super::super::view::unreadable;
 use super::{find, save};
 
@@ -54,11 +57,25 @@ pub(in crate::workspace) fn report(
     if report != Report::Sent {
         analytics::note(context, &record, |counts| count(counts, mark, before, report))?;
     }
-    if report == Report::Failed {
+    if let Progress::Failed(failure) = progress {
+        if failure.class == FailureClass::OptedOut {
+            suppress(context, &record, index)?;
+        }
         give_back(context, record, mark);
     }
     tell(context, (id, index), to, report);
     Ok(())
+}
+
+/// The recipient at this place wants no marketing.
+fn suppress(context: &mut Context<'_>, record: &Record, index: u32) -> Result<(), Unavailable> {
+    let (workspace, number) = (&context.core.id, index / SEGMENT);
+    let segment = Segment::read(context.store(), workspace, record.id, number, record.personal);
+    let segment = segment.map_err(unreadable)?;
+    match segment.recipient(index) {
+        Some((phone, _)) => stopped_marketing(context, phone),
+        None => Ok(()),
+    }
 }
 
 /// What the fan-out has noted of a message.

@@ -3,8 +3,9 @@
 use crate::domain::{ContactId, EventKind};
 use crate::store::Table;
 use crate::workspace::Workspace;
+use crate::workspace::aliases;
 use crate::workspace::command::{Command, Context};
-use crate::workspace::conversations::{by_mail, forget, of_place};
+use crate::workspace::conversations::{by_mail, forget, moved, of_place};
 use crate::workspace::messages::Unavailable;
 
 use super::create::phone_holder;
@@ -49,7 +50,8 @@ impl Workspace {
         self.perform(UpdateContact { id, change }).await
     }
 
-    /// Deletes a contact and the conversation with it. Its phone is free again.
+    /// Deletes a contact, the conversations with it and what is known of its phone but an opt-out.
+    /// The phone is free again. What was written goes soon after, part by part.
     ///
     /// # Errors
     /// [`DeleteContactError`]: there is none, or not now.
@@ -114,9 +116,16 @@ impl Command for DeleteContact {
         // What can fail comes first: a refusal's changes are carried out too.
         let place = contact.place();
         let conversations = [of_place(context, place)?, by_mail(context, place)?];
+        let conversations = Vec::from_iter(conversations.iter().flatten());
+        let counted = moved(context, &conversations, &[])?;
+        let names = contact.phone.map(|phone| aliases::of(context, phone)).transpose()?;
         index::update(context, place, None)?;
-        for conversation in conversations.iter().flatten() {
+        for conversation in conversations {
             forget(context, conversation);
+        }
+        counted.write(context);
+        if let Some(names) = names {
+            aliases::forget(context, &names);
         }
         context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
         if let Some(phone) = contact.phone {

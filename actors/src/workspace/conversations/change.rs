@@ -9,6 +9,7 @@ use crate::workspace::email;
 use crate::workspace::message::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
 use crate::workspace::messages::Unavailable;
 
+use super::counts::{Counted, moved};
 use super::record::{Conversation, ConversationStatus, find, put, tell};
 
 /// A change of a conversation; `None` leaves a field as it is.
@@ -103,7 +104,8 @@ impl Command for UpdateConversation {
             ..old.clone()
         };
         if new != old {
-            put(context, Some(&old), &new);
+            let counted = moved(context, &[&old], &[&new])?;
+            put(context, Some(&old), &new, counted);
             tell(context, EventKind::ConversationUpdated, &new, contact.phone);
         }
         Ok((new, contact))
@@ -131,18 +133,32 @@ impl Command for Reply {
             return email::reply(context, of, contact.phone, &content, unique, mail_from.as_ref());
         }
         let to = contact.phone.ok_or(ReplyError::NoPhone)?;
-        let send = Send { message: SendMessage { to, content }, unique, waiter: None };
+        let counted = answered(context, &conversation)?;
+        let (message, through) = (SendMessage { to, content }, conversation.number);
+        let send = Send { message, through, unique, waiter: None };
         let sent = send.carry_out(context)?;
         // Sending has added the message to the conversation.
         if let Some(old) = find(context, id)?
             && old.status == ConversationStatus::Open
         {
             let new = Conversation { status: ConversationStatus::Pending, ..old.clone() };
-            put(context, Some(&old), &new);
+            put(context, Some(&old), &new, counted);
             tell(context, EventKind::ConversationUpdated, &new, contact.phone);
         }
         Ok(sent)
     }
+}
+
+/// The counts once a conversation is answered: it waits for the contact then, if it was open.
+pub(in crate::workspace) fn answered(
+    context: &Context<'_>,
+    conversation: &Conversation,
+) -> Result<Counted, Unavailable> {
+    if conversation.status != ConversationStatus::Open {
+        return Ok(Counted::default());
+    }
+    let pending = Conversation { status: ConversationStatus::Pending, ..conversation.clone() };
+    moved(context, &[conversation], &[&pending])
 }
 
 fn find_with_contact(

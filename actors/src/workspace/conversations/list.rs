@@ -10,6 +10,7 @@ use crate::workspace::message::{MessageState, MessageStatus};
 use crate::workspace::messages::Unavailable;
 use crate::workspace::{Workspace, records};
 
+use super::counts;
 use super::record::{
     Conversation, ConversationStatus, Direction, Written, conversation_key, messages_prefix, prefix,
 };
@@ -145,7 +146,8 @@ fn find(
     skip: usize,
     limit: usize,
 ) -> Result<(Vec<ConversationId>, usize), StoreError> {
-    let (mut ids, mut total) = (Vec::new(), 0);
+    let (mut ids, mut seen) = (Vec::new(), 0);
+    let total = counts::total(store, workspace, filter)?;
     let prefix = prefix(workspace, b'a');
     let status = filter.status.map(ConversationStatus::as_byte);
     let assigned_to = filter.assigned_to.as_deref().map(str::as_bytes);
@@ -157,15 +159,19 @@ fn find(
         &mut |key, value| {
             let Some((of, to)) = value.split_first() else { return ControlFlow::Continue(()) };
             if status.is_none_or(|status| status == *of) && assigned_to.is_none_or(|it| it == to) {
-                total += 1;
-                if total > skip && ids.len() < limit {
+                seen += 1;
+                if seen > skip && ids.len() < limit {
                     ids.extend(key.last_chunk().map(|id| ConversationId::from_bytes(*id)));
                 }
             }
-            ControlFlow::Continue(())
+            // Where the total is known, the rest need not be looked at.
+            match total {
+                Some(total) if ids.len() == limit || seen >= total => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
         },
     )?;
-    Ok((ids, total))
+    Ok((ids, total.unwrap_or(seen)))
 }
 
 fn messages(
@@ -201,7 +207,7 @@ fn message(
     id: MessageId,
     json: &[u8],
 ) -> Result<ConversationMessage, StoreError> {
-    let Written { direction, kind, text, at } = records::decode(json)?;
+    let Written { direction, kind, text, at, .. } = records::decode(json)?;
     let status = match direction {
         Direction::In => "received",
         Direction::Out => {

@@ -3,9 +3,12 @@
 //! [`Table::Conversations`] has, under `workspace ‖ 0 ‖ kind`: `c ‖ id` the conversation as JSON,
 //! `o ‖ place of the contact` its id (`e ‖ place` of the one by
 //! e-mail), `a ‖ moment ‖ id` its status and assignee in the order of
-//! activity, and `m ‖ id ‖ message` what was written.
+//! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds and,
+//! within one, of their coming.
 
 mod change;
+mod counts;
+mod gone;
 mod list;
 mod note;
 mod record;
@@ -17,5 +20,8 @@ pub use list::{
 };
 pub use record::{Conversation, ConversationStatus, Direction};
 
+pub(super) use change::answered;
+pub(super) use counts::moved;
+pub(super) use gone::{forget, sweep};
 pub(super) use note::{Wrote, note, of_phone, received, sent};
-pub(super) use record::{MailThread, Written, by_mail, find, forget, of_place, put, tell};
+pub(super) use record::{MailKnownBy, MailThread, Written, by_mail, find, of_place, put, tell};

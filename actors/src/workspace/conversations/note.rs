@@ -1,14 +1,14 @@
 //! Keeping conversations current: what contacts write, and what is written to them.
 
 use crate::channel::callback::Inbound;
-use crate::domain::{
-    ContactName, ConversationId, CustomFields, EventKind, MessageId, Phone, Tags, Timestamp,
-};
+use crate::domain::{ContactName, ConversationId, CustomFields, EventKind, MessageId, Phone, Tags};
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::contacts::{NewContact, create, holder, place_of};
+use crate::workspace::inbound::Received;
 use crate::workspace::messages::Unavailable;
 
+use super::counts::{Counted, moved};
 use super::record::{
     Conversation, ConversationStatus, Direction, Written, message_key, of_place, put, tell,
 };
@@ -30,10 +30,9 @@ const PREVIEW_CHARS_MAX: usize = 200;
 /// conversation, which it gives.
 pub(in crate::workspace) fn received(
     context: &mut Context<'_>,
-    id: MessageId,
-    inbound: &Inbound,
-    at: Timestamp,
+    received: &Received<'_>,
 ) -> Result<Conversation, Unavailable> {
+    let Received { id, number, at, inbound } = *received;
     let unique = u128::from_be_bytes(*id.as_bytes());
     let contact = match holder(context, inbound.from)? {
         Some(contact) => contact,
@@ -50,13 +49,17 @@ pub(in crate::workspace) fn received(
         last_message_at: at,
         created_at: now,
         active_at: now,
+        added: 0,
+        number: None,
         mail: None,
     });
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
+    new.number = Some(number);
     let (kind, text) = (inbound.kind.to_string(), inbound.text.to_string());
-    let written = Written { direction: Direction::In, kind, text, at };
-    let new = note(context, old.as_ref(), new, id, &written);
+    let written = Written { direction: Direction::In, kind, text, at, mail: None };
+    let counted = moved(context, &Vec::from_iter(&old), &[&new])?;
+    let new = note(context, old.as_ref(), new, id, &written, counted);
     if opens {
         tell(context, EventKind::ConversationOpened, &new, contact.phone);
     }
@@ -95,29 +98,34 @@ pub(in crate::workspace) fn sent(
 ) -> Conversation {
     let at = context.now();
     let (kind, text) = (wrote.kind.to_owned(), wrote.text.to_owned());
-    let written = Written { direction: Direction::Out, kind, text, at };
-    note(context, Some(&conversation), conversation.clone(), wrote.id, &written)
+    let written = Written { direction: Direction::Out, kind, text, at, mail: None };
+    // It stands as it did.
+    let counted = Counted::default();
+    note(context, Some(&conversation), conversation.clone(), wrote.id, &written, counted)
 }
 
-/// Adds a message to a conversation; gives what it is then.
+/// Adds a message to a conversation, and writes the counts with it; gives what it is then.
 pub(in crate::workspace) fn note(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
     mut new: Conversation,
     message: MessageId,
     written: &Written,
+    counted: Counted,
 ) -> Conversation {
-    // Messages may be told of in any order: the last one is the latest.
-    if new.last_message.is_empty() || new.last_message_at <= written.at {
+    // Messages may be told of in any order: the last one is that of the latest second, and of those
+    // the one that came last.
+    if new.last_message.is_empty() || new.last_message_at.as_secs() <= written.at.as_secs() {
         new.last_message = match written.text.as_str() {
             "" => format!("[{}]", written.kind),
             text => text.chars().take(PREVIEW_CHARS_MAX).collect(),
         };
-        new.last_message_at = written.at;
+        new.last_message_at = new.last_message_at.max(written.at);
     }
     new.active_at = context.now();
-    let key = message_key(&context.core.id, new.id, message);
+    new.added += 1;
+    let key = message_key(&context.core.id, &new, message, written.at);
     context.put_json(Table::Conversations, key, written);
-    put(context, old, &new);
+    put(context, old, &new, counted);
     new
 }

@@ -4,13 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::domain::{
-    ContactId, ConversationId, Email, EventKind, MessageId, Phone, PublicEvent, Timestamp,
-    WorkspaceId,
+    ContactId, ConversationId, Email, EventKind, MessageId, NumberId, Phone, PublicEvent,
+    Timestamp, WorkspaceId,
 };
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::contacts::place_of;
 use crate::workspace::messages::Unavailable;
+
+use super::counts::Counted;
 
 /// Where a conversation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +74,12 @@ pub struct Conversation {
     pub created_at: Timestamp,
     /// When something was last written, as the order of the list has it.
     pub(in crate::workspace) active_at: Timestamp,
+    /// Messages that were added to it, since these are counted.
+    #[serde(default)]
+    pub(in crate::workspace) added: u64,
+    /// The number that the contact last wrote to; nothing in one by e-mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::workspace) number: Option<NumberId>,
     /// What a conversation by e-mail needs; nothing in one over the chat-app channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::workspace) mail: Option<MailThread>,
@@ -103,6 +111,15 @@ impl std::fmt::Debug for Conversation {
     }
 }
 
+/// What a mail that came in is known by.
+#[derive(Serialize, Deserialize)]
+pub(in crate::workspace) struct MailKnownBy {
+    /// Its `Message-ID`.
+    pub(in crate::workspace) message_id: String,
+    /// Where it came from.
+    pub(in crate::workspace) address: Email,
+}
+
 /// What was written. What became of a message of the workspace's is in the message's own record.
 #[derive(Serialize, Deserialize)]
 pub(in crate::workspace) struct Written {
@@ -110,6 +127,9 @@ pub(in crate::workspace) struct Written {
     pub(in crate::workspace) kind: String,
     pub(in crate::workspace) text: String,
     pub(in crate::workspace) at: Timestamp,
+    /// Of a mail that came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::workspace) mail: Option<MailKnownBy>,
 }
 
 /// What the keys of a kind start with.
@@ -138,12 +158,19 @@ pub(super) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Ve
     [prefix(workspace, b'm').as_slice(), id.as_bytes()].concat()
 }
 
+/// The key of the message that was added last, and written at `at`. Providers and mails tell whole
+/// seconds, so those of one second are in the order in which they came.
 pub(super) fn message_key(
     workspace: &WorkspaceId,
-    id: ConversationId,
+    conversation: &Conversation,
     message: MessageId,
+    at: Timestamp,
 ) -> Vec<u8> {
-    [messages_prefix(workspace, id).as_slice(), message.as_bytes()].concat()
+    // As an id begins: the keys of earlier versions are the message's id alone.
+    let second = (at.as_secs() * 1000).to_be_bytes();
+    let [_, _, second @ ..] = second;
+    let prefix = messages_prefix(workspace, conversation.id);
+    [&*prefix, &second, &conversation.added.to_be_bytes(), message.as_bytes()].concat()
 }
 
 fn active_key(workspace: &WorkspaceId, conversation: &Conversation) -> Vec<u8> {
@@ -186,12 +213,14 @@ fn of_kind(
     id.map_or(Ok(None), |id| find(context, id))
 }
 
-/// Writes a conversation in place of what it was.
+/// Writes a conversation in place of what it was, and the counts with it.
 pub(in crate::workspace) fn put(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
     new: &Conversation,
+    counted: Counted,
 ) {
+    counted.write(context);
     let workspace = context.core.id.clone();
     match old {
         Some(old) if old.active_at != new.active_at => {
@@ -209,8 +238,8 @@ pub(in crate::workspace) fn put(
     context.put_json(Table::Conversations, conversation_key(&workspace, new.id), new);
 }
 
-/// Deletes a conversation, whose contact is deleted.
-pub(in crate::workspace) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
+/// Deletes a conversation, but for what was written in it.
+pub(super) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
     let workspace = context.core.id.clone();
     for key in [
         contact_key(&workspace, kind_of(conversation), place_of(conversation.contact_id)),

@@ -6,6 +6,7 @@
 //! [`Table::MailQueue`](crate::store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each that
 //! has not left.
 
+mod gone;
 mod mailer;
 mod outgoing;
 mod receive;
@@ -18,6 +19,7 @@ pub use secret::EmailChannel;
 pub(crate) use mailer::Mailer;
 pub(crate) use secret::resealed;
 
+pub(super) use gone::{forget, forget_address};
 pub(super) use outgoing::status_of;
 pub(super) use reply::reply;
 

@@ -15,7 +15,7 @@ use crate::workspace::contacts::{
     Contact, ContactFilter, NewContact, create, find_contact, place_of,
 };
 use crate::workspace::conversations::{
-    self, Conversation, ConversationStatus, Direction, MailThread, Written, by_mail,
+    self, Conversation, ConversationStatus, Direction, MailKnownBy, MailThread, Written, by_mail,
 };
 use crate::workspace::messages::Unavailable;
 
@@ -107,7 +107,7 @@ impl Command for TakeMail {
             Some((conversation, contact)) => (Some(conversation), contact),
             None => of_contact(context, &mail, contact, id)?,
         };
-        let (conversation, opens) = written(context, old.as_ref(), &contact, &mail, id);
+        let (conversation, opens) = written(context, old.as_ref(), &contact, &mail, id)?;
         if opens {
             conversations::tell(
                 context,
@@ -175,7 +175,7 @@ fn written(
     contact: &Contact,
     mail: &InboundMail,
     id: MessageId,
-) -> (Conversation, bool) {
+) -> Result<(Conversation, bool), Unavailable> {
     let now = context.now();
     let mut references = mail.references.clone();
     references.push(mail.message_id.clone());
@@ -190,6 +190,8 @@ fn written(
         last_message_at: mail.at,
         created_at: now,
         active_at: now,
+        added: 0,
+        number: None,
         mail: None,
     });
     let opens = new.status != ConversationStatus::Open;
@@ -202,8 +204,10 @@ fn written(
         kind: "email".to_owned(),
         text: text.clone(),
         at: mail.at,
+        mail: Some(MailKnownBy { message_id: mail.message_id.clone(), address: mail.from.clone() }),
     };
-    (conversations::note(context, old, new, id, &written), opens)
+    let counted = conversations::moved(context, &Vec::from_iter(old), &[&new])?;
+    Ok((conversations::note(context, old, new, id, &written, counted), opens))
 }
 
 /// Tells that somebody wrote.

@@ -31,6 +31,7 @@ pub(in crate::workspace) fn reply(
     let from = from.ok_or(ReplyError::NoMailServer)?;
     let MessageContent::Text(text) = content else { return Err(ReplyError::TextOnly) };
     may_queue(context)?;
+    let counted = conversations::answered(context, old)?;
     let now = context.now();
     let id = MessageId::from_parts(now, unique);
     let domain = from.as_str().rsplit_once('@').map_or("", |(_, domain)| domain);
@@ -60,7 +61,7 @@ pub(in crate::workspace) fn reply(
         new.status = ConversationStatus::Pending;
         conversations::tell(context, EventKind::ConversationUpdated, &new, phone);
     }
-    conversations::put(context, Some(&noted), &new);
+    conversations::put(context, Some(&noted), &new, counted);
     Ok(MessageSent { message_id: id, status: MessageStatus::Queued })
 }
 

@@ -53,7 +53,7 @@ impl Workspace {
         key: Option<IdempotencyKey>,
         waiter: Option<Waiter>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
-        let command = Send { message, unique: random::unique(), waiter };
+        let command = Send { message, through: None, unique: random::unique(), waiter };
         self.perform(Idempotent { key, command }).await
     }
 

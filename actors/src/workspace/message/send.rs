@@ -72,8 +72,11 @@ pub enum SendMessageError {
     /// The workspace has no messaging number.
     #[error("the workspace has no active messaging number")]
     NotConnected,
-    /// Free text, and the recipient has not written in the last 24 hours.
-    #[error("the recipient has not written in the last 24 hours: only a template may be sent")]
+    /// Free text, and the recipient has not written to a connected number in the last 24 hours.
+    #[error(
+        "the recipient has not written to a connected number in the last 24 hours: only a template \
+         may be sent"
+    )]
     WindowClosed,
     /// The template cannot be sent so.
     #[error(transparent)]
@@ -97,6 +100,8 @@ pub enum SendMessageError {
 /// The command behind [`crate::Workspace::send_message`].
 pub(in crate::workspace) struct Send {
     pub(in crate::workspace) message: SendMessage,
+    /// The number that what it answers was written to; nothing of one that answers nothing.
+    pub(in crate::workspace) through: Option<NumberId>,
     pub(in crate::workspace) unique: u128,
     /// Who waits for the channel's answer.
     pub(in crate::workspace) waiter: Option<Waiter>,
@@ -116,15 +121,16 @@ impl Command for Send {
     type Error = SendMessageError;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
-        let Self { message: SendMessage { to, content }, unique, waiter } = self;
-        let checked = match content {
-            MessageContent::Text(text) => check_text(context, to, &text)?,
-            MessageContent::Template(template) => check_template(context, to, &template)?,
-        };
-        let Checked { number, kind, template, price, content } = checked;
-        may_send(context, price)?;
+        let Self { message: SendMessage { to, content }, through, unique, waiter } = self;
         // Before anything is changed: what can fail is done first.
         let conversation = conversations::of_phone(context, to)?;
+        let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
+        let checked = match content {
+            MessageContent::Text(text) => check_text(context, to, written_to, &text)?,
+            MessageContent::Template(template) => check_template(context, to, through, &template)?,
+        };
+        let Checked { number, kind, template, price, content } = checked;
+        may_send(context, number, price)?;
         let now = context.now();
         let message_id = MessageId::from_parts(now, unique);
         let state = MessageState {
@@ -146,7 +152,7 @@ impl Command for Send {
         };
         let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
         context.core.perform(event, context.effects);
-        if context.number.is_some_and(NumberSlot::take_room) {
+        if context.number(number).is_some_and(NumberSlot::take_room) {
             // It goes out as soon as this is durable, with no commit between the two.
             context.core.perform(Event::MessageClaimed { id: message_id }, context.effects);
         }
@@ -171,16 +177,24 @@ impl Command for Send {
     }
 }
 
-/// Free text goes to those who have written lately.
+/// Free text goes to those who have written lately, through the number that they have written to:
+/// the last one, if it is still connected.
 fn check_text(
     context: &Context<'_>,
     to: Phone,
+    written_to: Option<NumberId>,
     text: &MessageText,
 ) -> Result<Checked, SendMessageError> {
-    let number = context.core.number.ok_or(SendMessageError::NotConnected)?;
-    if !window::is_open(context, number, to)? {
-        return Err(SendMessageError::WindowClosed);
+    let preferred = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
+    let others = context.numbers.iter().map(|(id, _)| *id).filter(|id| *id != preferred);
+    let mut open = None;
+    for number in [preferred].into_iter().chain(others) {
+        if window::is_open(context, number, to)? {
+            open = Some(number);
+            break;
+        }
     }
+    let number = open.ok_or(SendMessageError::WindowClosed)?;
     let price = context.core.rules.prices.text;
     let content = Content::Text(text.as_str().clone());
     Ok(Checked { number, kind: MessageKind::Text, template: None, price, content })
@@ -191,11 +205,12 @@ fn check_text(
 fn check_template(
     context: &Context<'_>,
     to: Phone,
+    written_to: Option<NumberId>,
     message: &TemplateMessage,
 ) -> Result<Checked, SendMessageError> {
     let TemplateMessage { name, language, components } = message;
     let (template, content) = use_template(context, name, language, components)?;
-    let number = context.core.number.ok_or(SendMessageError::NotConnected)?;
+    let number = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
     let prices = context.core.rules.prices;
     let price = match template.category {
         TemplateCategory::Utility => prices.template_utility,
@@ -210,8 +225,15 @@ fn check_template(
     Ok(Checked { number, kind: MessageKind::Template, template: Some(template), price, content })
 }
 
-/// Whether a message of this price can be paid for and taken now.
-fn may_send(context: &Context<'_>, price: u64) -> Result<(), SendMessageError> {
+/// The number that a message leaves through: the one that was written to, if it is still connected,
+/// or the workspace's.
+fn through(context: &Context<'_>, written_to: Option<NumberId>) -> Option<NumberId> {
+    let connected = |id: &NumberId| context.number(*id).is_some();
+    written_to.filter(connected).or(context.core.number)
+}
+
+/// Whether a message of this price can be paid for and taken by this number now.
+fn may_send(context: &Context<'_>, number: NumberId, price: u64) -> Result<(), SendMessageError> {
     let available = context.core.credits;
     if available < price {
         return Err(SendMessageError::InsufficientCredits { needed: price, available });
@@ -219,7 +241,7 @@ fn may_send(context: &Context<'_>, price: u64) -> Result<(), SendMessageError> {
     if context.core.hot.messages.len() >= context.core.rules.messages.unsent_max {
         return Err(Unavailable::because(UnavailableReason::Overloaded).into());
     }
-    match context.number.and_then(|number| number.down_for(context.now())) {
+    match context.down_for(number) {
         None => Ok(()),
         Some(retry_after) => {
             Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into())

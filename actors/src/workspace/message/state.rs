@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::channel::TemplateName;
 use crate::domain::{EventKind, MessageId, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId};
+use crate::workspace::records;
 
 /// How far a message has come; each is further than those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -134,6 +134,20 @@ impl std::fmt::Debug for MessageState {
     }
 }
 
+/// What events tell of a message.
+#[derive(Serialize)]
+struct Told<'a> {
+    message_id: MessageId,
+    to: Phone,
+    #[serde(rename = "type")]
+    kind: MessageKind,
+    status: MessageStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<&'a TemplateName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a MessageError>,
+}
+
 /// What is learned of a message after it was accepted.
 #[derive(Debug, Clone)]
 pub(super) enum Learned {
@@ -198,19 +212,15 @@ impl MessageState {
             MessageStatus::Read => EventKind::MessageRead,
             MessageStatus::Failed => EventKind::MessageFailed,
         };
-        let mut data = json!({
-            "message_id": self.message_id.to_string(),
-            "to": self.to.to_string(),
-            "type": self.kind.as_str(),
-            "status": self.status.as_str(),
-        });
-        if let Some(template) = &self.template {
-            data["template"] = json!(template);
-        }
-        if let Some(error) = &self.error {
-            data["error"] = json!(error);
-        }
-        Some(PublicEvent::Other { kind, data: data.to_string().into() })
+        let told = Told {
+            message_id: self.message_id,
+            to: self.to,
+            kind: self.kind,
+            status: self.status,
+            template: self.template.as_ref(),
+            error: self.error.as_ref(),
+        };
+        Some(PublicEvent::Other { kind, data: records::encode_text(&told).into() })
     }
 }
 

@@ -58,9 +58,9 @@ fn an_answer_to_a_repeat_settles_it() {
 #[test]
 fn what_is_settled_or_of_no_use_is_not_repeated() {
     let settle: [fn(&mut Bench, RequestId); 5] = [
-        |bench, id| bench.report(id, &Progress::Sent),
-        |bench, id| bench.report(id, &Progress::Delivered),
-        |bench, id| bench.report(id, &Progress::Failed(Failure::permanent(None))),
+        |bench, id| bench.report(id, 1, &Progress::Sent),
+        |bench, id| bench.report(id, 1, &Progress::Delivered),
+        |bench, id| bench.report(id, 1, &Progress::Failed(Failure::permanent(None))),
         |bench, id| {
             let code = bench.code(id);
             bench.verify(id, &code).unwrap();

@@ -12,9 +12,10 @@ enum Step {
     /// The argument picks a request; so below.
     Verify(usize, bool),
     Resend(usize),
-    Settle(usize, Settled),
+    /// Which of its messages: 0 is the newest; so below.
+    Settle(usize, u8, Settled),
     /// What the provider reports of a request's message.
-    Report(usize, Progress),
+    Report(usize, u8, Progress),
     /// A message is accepted, or the oldest one settled.
     Message(bool),
     /// The oldest message is claimed, or released.
@@ -47,8 +48,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0_u32..4).prop_map(Step::Send),
         4 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(at, ok)| Step::Verify(at, ok)),
         3 => any::<usize>().prop_map(Step::Resend),
-        4 => (any::<usize>(), settled).prop_map(|(at, settled)| Step::Settle(at, settled)),
-        3 => (any::<usize>(), reported).prop_map(|(at, reported)| Step::Report(at, reported)),
+        4 => (any::<usize>(), 0_u8..4, settled).prop_map(|(at, of, it)| Step::Settle(at, of, it)),
+        3 => (any::<usize>(), 0_u8..4, reported).prop_map(|(at, of, it)| Step::Report(at, of, it)),
         2 => any::<bool>().prop_map(Step::Message),
         2 => any::<bool>().prop_map(Step::Claim),
         3 => millis.prop_map(|millis| Step::Pass(Duration::from_millis(millis))),
@@ -75,8 +76,8 @@ impl Bench {
                 drop(self.verify(id, &code));
             }
             Step::Resend(at) => drop(self.resend(pick(at))),
-            Step::Settle(at, settled) => self.settle(pick(at), settled),
-            Step::Report(at, progress) => self.report(pick(at), &progress),
+            Step::Settle(at, of, settled) => self.settle_message(pick(at), of, settled),
+            Step::Report(at, of, progress) => self.report(pick(at), of, &progress),
             Step::Message(true) => {
                 self.unique += 1;
                 let id = MessageId::from_parts(self.now, self.unique);
@@ -171,7 +172,7 @@ proptest! {
 
     #[test]
     fn bytes_that_are_no_state_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        for version in 1..=3 {
+        for version in 1..=4 {
             let mut versioned = vec![version];
             versioned.extend_from_slice(&bytes);
             drop(HotState::decode(&versioned));
@@ -224,12 +225,12 @@ fn a_snapshot_from_before_there_were_messages_is_read() {
     let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
     bench.core.hot.encode_into(&mut bytes);
     bench.core.hot.prefixes.encode_into(&mut prefixes);
-    // The lists of messages and of repeats are empty.
-    bytes.truncate(bytes.len() - prefixes.len() - 1 - size_of::<u64>());
+    // The lists of messages, of repeats and of earlier messages are empty.
+    bytes.truncate(bytes.len() - prefixes.len() - 2 - size_of::<u64>());
     bytes[0] = 1;
     let read = HotState::decode(&bytes).unwrap();
     assert_eq!(image(&read).otps, image(&bench.core.hot).otps);
-    bytes[0] = 4;
+    bytes[0] = 5;
     HotState::decode(&bytes).unwrap_err();
 }
 
@@ -240,12 +241,32 @@ fn a_snapshot_from_before_there_were_claims_is_read() {
     let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
     bench.core.hot.encode_into(&mut bytes);
     bench.core.hot.prefixes.encode_into(&mut prefixes);
-    // The one message's last byte, and the empty list of repeats.
+    // The one message's last byte, and the empty lists of repeats and of earlier messages.
     let end = bytes.len() - prefixes.len();
-    bytes.drain(end - 2..end);
+    bytes.drain(end - 3..end);
     bytes[0] = 2;
     let read = HotState::decode(&bytes).unwrap();
     assert_eq!(image(&read), image(&bench.core.hot));
+}
+
+#[test]
+fn a_snapshot_from_before_messages_were_told_apart_is_read() {
+    let mut bench = Bench::new();
+    let id = bench.send(phone(1)).unwrap().request_id;
+    let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
+    bench.core.hot.encode_into(&mut bytes);
+    bench.core.hot.prefixes.encode_into(&mut prefixes);
+    // The empty list of earlier messages.
+    bytes.remove(bytes.len() - prefixes.len() - 1);
+    bytes[0] = 3;
+    assert_eq!(image(&HotState::decode(&bytes).unwrap()), image(&bench.core.hot));
+    // Of a resend its journal tells two answers, and not for which message each is.
+    let resent = Event::OtpResent { id, at: bench.now };
+    let answered = |delivery| Event::OtpDelivery { id, delivery };
+    for event in [resent, answered(Delivery::Sent), answered(Delivery::Delivered)] {
+        bench.core.hot.play(&event);
+    }
+    assert!(!bench.core.hot.otps.owes(bench.core.hot.otps.get(id).unwrap()));
 }
 
 #[test]

@@ -79,3 +79,101 @@ fn a_failing_channel_refuses_it_after_the_rules() {
     bench.verify(id, &bench.code(id)).unwrap();
     assert_eq!(resend(&mut bench, id), Err(ResendOtpError::Ended(VerifyOtpError::AlreadyVerified)));
 }
+
+/// A refusal by the channel.
+fn failure() -> Failure {
+    Failure::permanent(Some(131_026))
+}
+
+#[test]
+fn what_is_told_of_the_first_message_is_not_of_the_second() {
+    for (first, told, credits) in [
+        // Once, however often it is told.
+        (Progress::Failed(failure()), vec!["otp.sent", "otp.sent"], 999),
+        (Progress::Delivered, vec!["otp.sent", "otp.sent", "otp.delivered"], 998),
+        (Progress::Sent, vec!["otp.sent", "otp.sent"], 998),
+    ] {
+        let mut bench = Bench::new();
+        let id = bench.send(phone(1)).unwrap().request_id;
+        bench.settle(id, Settled::Sent);
+        bench.resend(id).unwrap();
+        for _ in 0..2 {
+            bench.report(id, 1, &first);
+            assert_eq!(bench.read(id).unwrap().delivery, Delivery::Queued, "{first:?}");
+            assert_eq!(bench.core.unsent().len(), 1, "it still has to go out");
+            assert_eq!((bench.core.credits, bench.kinds()), (credits, told.clone()), "{first:?}");
+            bench.core.hot = bench.replayed();
+        }
+        bench.settle_message(id, 2, Settled::Sent);
+        bench.report(id, 1, &first);
+        bench.report(id, 2, &Progress::Delivered);
+        assert_eq!(bench.read(id).unwrap().delivery, Delivery::Delivered, "{first:?}");
+        assert_eq!(bench.core.credits, credits, "{first:?}");
+    }
+}
+
+#[test]
+fn one_that_has_failed_before_is_paid_back_and_told_once() {
+    let mut bench = Bench::new();
+    let id = bench.send(phone(1)).unwrap().request_id;
+    bench.settle(id, Settled::Sent);
+    bench.report(id, 1, &Progress::Failed(failure()));
+    assert_eq!(bench.core.credits, 1000);
+    bench.resend(id).unwrap();
+    bench.report(id, 1, &Progress::Failed(failure()));
+    bench.settle_message(id, 2, Settled::Sent);
+    bench.report(id, 1, &Progress::Failed(failure()));
+    assert_eq!(bench.read(id).unwrap().delivery, Delivery::Sent);
+    assert_eq!(bench.core.credits, 999);
+    assert_eq!(bench.kinds(), ["otp.sent", "otp.failed", "otp.sent"]);
+    // What an earlier version wrote says nothing of which one it is about.
+    bench.report(id, 0, &Progress::Delivered);
+    assert_eq!(bench.read(id).unwrap().delivery, Delivery::Delivered);
+}
+
+#[test]
+fn answers_may_come_in_any_order() {
+    let mut bench = Bench::new();
+    let id = bench.send(phone(1)).unwrap().request_id;
+    bench.resend(id).unwrap();
+    let [.., first, second] = &bench.outbound[..] else { panic!("two messages go out") };
+    let number = |number| crate::channel::Origin::Otp { request_id: id, number };
+    assert_eq!((first.origin, second.origin), (number(1), number(2)));
+    bench.settle_message(id, 2, Settled::Sent);
+    for _ in 0..2 {
+        bench.settle_message(id, 1, Settled::Failed(failure()));
+        assert_eq!(bench.read(id).unwrap().delivery, Delivery::Sent);
+        assert_eq!(bench.core.credits, 999);
+    }
+}
+
+#[test]
+fn each_that_never_went_out_is_paid_back() {
+    let mut bench = Bench::new();
+    let id = bench.send(phone(1)).unwrap().request_id;
+    bench.resend(id).unwrap();
+    bench.resend(id).unwrap();
+    bench.settle_message(id, 2, Settled::Sent);
+    bench.pass(2 * HOUR);
+    bench.core.hot = bench.replayed();
+    while bench.tick() {}
+    assert_eq!(bench.core.credits, 999);
+    assert!(bench.core.hot.is_empty());
+    bench.resend(id).unwrap_err();
+}
+
+#[test]
+fn the_lost_answer_of_a_repeat_is_not_the_resends() {
+    let mut bench = Bench::new();
+    let id = bench.send(phone(1)).unwrap().request_id;
+    bench.settle(id, Settled::Unknown);
+    bench.pass(MINUTE);
+    while bench.tick() {}
+    assert_eq!(bench.outbound.len(), 2, "it goes out again by itself");
+    bench.resend(id).unwrap();
+    bench.settle_message(id, 1, Settled::Failed(failure()));
+    assert_eq!(bench.read(id).unwrap().delivery, Delivery::Queued);
+    bench.settle_message(id, 2, Settled::Sent);
+    assert_eq!(bench.read(id).unwrap().delivery, Delivery::Sent);
+    assert_eq!(bench.core.credits, 998);
+}
