@@ -105,6 +105,6 @@ async fn large_events_end_a_batch_early() {
         assert!(it.body.len() < 256 * 1024 + EVENT_BYTES_MAX, "{} bytes", it.body.len());
     }
     assert!((30_000..EVENT_BYTES_MAX).contains(&largest), "{largest} bytes");
-    let count: usize = received.iter().map(|it| it.json().as_array().unwrap().len()).sum();
-    assert!(count < 20, "the third is not the last, or all fit in two");
+    let counts = received.iter().map(|it| it.json().as_array().unwrap().len());
+    assert!(counts.max().unwrap() < 20, "none of them has all of the contacts");
 }
