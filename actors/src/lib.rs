@@ -46,13 +46,19 @@
 //! | to | see |
 //! |---|---|
 //! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
-//! | send, verify, resend, read events | [`Workspace`] |
-//! | make, find and group contacts; keep opt-outs | [`Workspace`] |
+//! | send, verify and resend one-time passwords | [`Workspace::send_otp`], [`Workspace::verify_otp`] |
+//! | send a message, and see what becomes of it | [`Workspace::send_message`], [`Workspace::message`] |
+//! | send a template to many | [`Workspace::create_broadcast`], [`Audience`] |
+//! | read or follow what happened | [`Workspace::events`], [`Workspace::follow_events`] |
+//! | have it posted, signed | [`Workspace::create_webhook`], [`WebhookOptions`] |
+//! | make, find and group contacts; keep opt-outs | [`Workspace::create_contact`], [`Workspace::suppress`] |
+//! | read conversations and answer | [`Workspace::conversations`], [`Workspace::reply`] |
+//! | add templates | [`Workspace::create_template`] |
 //! | see what broadcasts and advertisements brought | [`Workspace::campaign_days`], [`Workspace::ad_days`] |
-//! | send messages, take what a provider calls back | [`Workspace::send_message`], [`Workspace::receive`] |
+//! | hand in what a provider of your own calls back | [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
-//! | take what a provider calls back | [`Engine::callbacks`] |
+//! | hand in what the Cloud API posts, signed, as it is | [`Engine::callbacks`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
 //! | know the values and their rules | [`domain`] |

@@ -94,7 +94,8 @@ pub(crate) struct Remote {
         default_value = "http://127.0.0.1:8080"
     )]
     pub(crate) server: String,
-    /// The admin token; left out: the settings' or the one in the data directory
+    /// The admin token; left out: that of the environment's settings (POSTRIDER__ADMIN__TOKEN) or the
+    /// one in the data directory
     #[arg(
         long,
         global = true,
@@ -211,14 +212,22 @@ pub(crate) enum CreditsCommand {
     Set {
         #[arg(long, short)]
         workspace: WorkspaceId,
+        /// How many: a whole number, 0 or more
+        #[arg(allow_negative_numbers = true, value_parser = credits)]
         credits: u64,
     },
     /// Add to the balance
     Add {
         #[arg(long, short)]
         workspace: WorkspaceId,
+        /// How many: a whole number, 0 or more
+        #[arg(allow_negative_numbers = true, value_parser = credits)]
         credits: u64,
     },
+}
+
+fn credits(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "a whole number, 0 or more")
 }
 
 #[derive(Debug, Subcommand)]
@@ -373,6 +382,7 @@ mod tests {
             "postrider limits set --workspace a otp_per_phone_10m=-1",
             "postrider limits set --workspace a",
             "postrider credits set --workspace a x",
+            "postrider credits set --workspace a -5",
             "postrider destinations set -w a --allow +49",
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",

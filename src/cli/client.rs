@@ -117,19 +117,23 @@ pub(super) fn innermost(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// The token of the arguments, of the settings, or of the file that the server made.
+/// The token of the arguments; of the file that the server made, where a data directory is given; of
+/// the settings; or of the file.
 fn token(remote: &Remote) -> Result<Secret, CliError> {
     if let Some(token) = &remote.token {
         return Ok(Secret::new(token));
     }
     let flags = Flags { data_dir: remote.data_dir.clone(), listen: None };
     let settings = Settings::load(None, &flags)?;
-    if let (Some(token), None) = (settings.admin.token, &remote.data_dir) {
-        return Ok(token);
+    let given = settings.admin.token;
+    if let (Some(token), None) = (&given, &remote.data_dir) {
+        return Ok(token.clone());
     }
     let path = settings.server.data_dir.join("admin.token");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Secret::new(text.trim())),
-        Err(source) => Err(CliError::NoToken { path, source }),
+    match (std::fs::read_to_string(&path), given) {
+        (Ok(text), _) => Ok(Secret::new(text.trim())),
+        // A server that is given its token makes no file.
+        (Err(_), Some(token)) => Ok(token),
+        (Err(source), None) => Err(CliError::NoToken { path, source }),
     }
 }

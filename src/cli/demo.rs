@@ -110,11 +110,12 @@ async fn broadcast(api: &Api, recipients: u32) -> Result<(), CliError> {
     let seconds = watch.elapsed().as_secs_f64();
     say(&format!("   checked, made durable and answered in {seconds:.2} s\n"))?;
     let path = format!("/messaging/broadcasts/{}", text(&made["broadcast_id"]));
-    let mut progress = Progress::of(recipients.into());
+    let mut progress = Progress::things(recipients.into());
     let done = loop {
         let now = api.get(&path).await?;
         let pending = now["counts"]["pending"].as_u64().unwrap_or_default();
-        progress.set(u64::from(recipients).saturating_sub(pending));
+        let handed_over = u64::from(recipients).saturating_sub(pending);
+        progress.at(handed_over, "handed over");
         match text(&now["status"]) {
             "queued" | "sending" => tokio::time::sleep(LOOK_EVERY).await,
             _ => break now,

@@ -1,49 +1,70 @@
-//! How far something is: a bar on a terminal, a line for each tenth elsewhere.
+//! How far a long command is: a bar on a terminal, now and then a line elsewhere.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
-/// Shown while something goes on.
-pub(super) enum Progress {
-    Bar(ProgressBar),
-    Lines { total: u64, told: u64 },
+/// Lines that tell of the progress where there is no terminal.
+const LINES: u64 = 20;
+
+/// Shows how far a command is. All of it goes to standard error.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    total: u64,
+    /// The last part that a line told of.
+    told: u64,
 }
 
 impl Progress {
-    /// Of `total` steps none is done.
-    pub(super) fn of(total: u64) -> Self {
-        if !std::io::stdout().is_terminal() {
-            return Self::Lines { total, told: 0 };
-        }
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stdout());
-        let style = "   {bar:40} {human_pos}/{human_len} ({per_sec})";
-        // A style that cannot be read leaves the usual one.
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style);
-        }
-        Self::Bar(bar)
+    /// Of something that has `total` bytes.
+    pub(super) fn bytes(total: u64) -> Self {
+        let bar = ProgressBar::new(total);
+        bar.set_style(style("{bar:40} {bytes}/{total_bytes} {msg} ({eta})"));
+        Self { bar, total, told: 0 }
     }
 
-    /// So many steps are done.
-    pub(super) fn set(&mut self, done: u64) {
-        match self {
-            Self::Bar(bar) => bar.set_position(done),
-            Self::Lines { total, told } => {
-                let tenths = (done * 10).checked_div(*total).unwrap_or(10);
-                if tenths > *told {
-                    *told = tenths;
-                    // Nobody may be reading.
-                    drop(writeln!(std::io::stdout(), "   {}% ({done} of {total})", tenths * 10));
-                }
-            }
+    /// Of `total` things.
+    pub(super) fn things(total: u64) -> Self {
+        let bar = ProgressBar::new(total);
+        bar.set_style(style("{bar:40} {human_pos}/{human_len} {msg} ({eta})"));
+        Self { bar, total, told: 0 }
+    }
+
+    /// It begins here.
+    pub(super) fn start_at(&mut self, at: u64) {
+        self.bar.set_position(at);
+        self.bar.reset_eta();
+        self.told = self.part(at);
+    }
+
+    /// It is here; `what` has been done.
+    pub(super) fn at(&mut self, at: u64, what: &str) {
+        self.bar.set_position(at);
+        self.bar.set_message(what.to_owned());
+        let part = self.part(at);
+        if self.bar.is_hidden() && part > self.told {
+            self.told = part;
+            self.say(&format!("{} %: {what}", part * 100 / LINES));
         }
     }
 
-    /// Leaves what is shown as it is.
+    /// Says something beside it.
+    pub(super) fn say(&self, line: &str) {
+        // Where nobody can read it, nobody can be told.
+        self.bar.suspend(|| drop(writeln!(std::io::stderr().lock(), "{line}")));
+    }
+
+    /// Ends it.
     pub(super) fn end(&self) {
-        if let Self::Bar(bar) = self {
-            bar.abandon();
-        }
+        self.bar.finish_and_clear();
     }
+
+    fn part(&self, at: u64) -> u64 {
+        at.saturating_mul(LINES).checked_div(self.total).unwrap_or(0)
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates above are good; without one the bar has its own.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

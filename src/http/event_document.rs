@@ -52,6 +52,7 @@ fn data_of(kind: &str, components: &mut Components) -> Option<Ref> {
         "number.recovered" => reference::<NumberData>(components),
         "webhook.disabled" => reference::<WebhookDisabledData>(components),
         "webhook.test" => reference::<WebhookData>(components),
+        "broadcast.completed" => reference::<BroadcastCompletedData>(components),
         _ => match kind.split('.').next()? {
             "broadcast" => reference::<BroadcastData>(components),
             "contact" => reference::<ContactData>(components),
@@ -134,6 +135,36 @@ struct BroadcastData {
     reason: Option<String>,
 }
 
+/// A broadcast all of which has been handed over.
+#[derive(ToSchema)]
+struct BroadcastCompletedData {
+    /// The broadcast.
+    broadcast_id: String,
+    /// What it is called.
+    name: String,
+    /// `completed`.
+    status: String,
+    /// To how many it goes.
+    total_recipients: u32,
+    /// Why it was paused before, if nobody asked for it.
+    reason: Option<String>,
+    /// What has become of its recipients so far, each counted once.
+    counts: CompletedCounts,
+}
+
+/// Recipients of a broadcast that is complete.
+#[derive(ToSchema)]
+struct CompletedCounts {
+    /// The channel took the message; whether it arrives is told by `message.delivered`.
+    sent: u32,
+    /// It was refused, or reported as failed.
+    failed: u32,
+    /// It was handed over and no answer came.
+    unknown: u32,
+    /// The phone had opted out.
+    suppressed: u32,
+}
+
 /// A phone that wants no marketing and no broadcasts.
 #[derive(ToSchema)]
 struct OptedOutData {
@@ -214,7 +245,8 @@ struct MessageData {
     message_id: String,
     /// The broadcast that it is of; its other fields are then told by the broadcast.
     broadcast_id: Option<String>,
-    /// Who gets it: a phone in E.164, or of a mail the address.
+    /// Who gets it: a phone in E.164, or of a mail the address. Of a broadcast's message where the
+    /// channel tells it.
     to: Option<String>,
     /// `template`, `text` or `email`.
     r#type: Option<String>,

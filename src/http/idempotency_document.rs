@@ -32,7 +32,8 @@ fn tell(operation: &mut Operation) {
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        .description(Some("For 24 hours the same key with the same body answers as the first time"))
+        .description(Some("For 24 hours the same key with the same body answers as the first time. Other operations \
+             do not look at this header"))
         .schema(Some(text))
         .build();
     operation.parameters.get_or_insert_default().push(key.into());

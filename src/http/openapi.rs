@@ -295,7 +295,7 @@ pub(super) fn refusal(status: u16) -> Response {
         .content("application/json", content)
         .build();
     if matches!(status, 429 | 500 | 503) {
-        let wait = header("Seconds to wait before another try, at least 1");
+        let wait = count_header("Seconds to wait before another try, at least 1");
         response.headers.insert("Retry-After".to_owned(), wait);
     }
     response
@@ -303,9 +303,13 @@ pub(super) fn refusal(status: u16) -> Response {
 
 fn add_limit_headers(response: &mut Response) {
     for (name, description) in [
-        ("X-RateLimit-Limit", "Requests allowed in the window"),
+        ("X-RateLimit-Limit", "Requests allowed in the window; left out where there is no limit"),
         ("X-RateLimit-Remaining", "Requests that are left"),
         ("X-RateLimit-Reset", "Unix second at which the bucket is full again"),
+    ] {
+        response.headers.insert(name.to_owned(), count_header(description));
+    }
+    for (name, description) in [
         ("RateLimit-Policy", "The limit, as `\"hour\";q=1000;w=3600`"),
         ("RateLimit", "What is left, as `\"hour\";r=998;t=8`"),
     ] {
@@ -316,6 +320,11 @@ fn add_limit_headers(response: &mut Response) {
 pub(super) fn header(description: &str) -> RefOr<Header> {
     let text = ObjectBuilder::new().schema_type(Type::String).build();
     HeaderBuilder::new().schema(Some(text)).description(Some(description)).build().into()
+}
+
+fn count_header(description: &str) -> RefOr<Header> {
+    let count = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).build();
+    HeaderBuilder::new().schema(Some(count)).description(Some(description)).build().into()
 }
 
 pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -341,7 +350,8 @@ mod tests {
                 ids.push(operation["operationId"].as_str().unwrap().to_owned());
                 if path.starts_with("/v1/") {
                     let headers = &responses["401"]["headers"];
-                    assert!(headers["X-RateLimit-Limit"].is_object(), "{method} {path}");
+                    let limit = &headers["X-RateLimit-Limit"]["schema"];
+                    assert_eq!(limit["type"], "integer", "{method} {path}");
                     assert!(operation["security"][0]["apiKey"].is_array(), "{method} {path}");
                 }
             }

@@ -41,7 +41,12 @@ fn kinds() -> ObjectBuilder {
 fn delivery(kind: &str, what: &str) -> OperationBuilder {
     let event = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema_of(kind)))).build();
     let body = RequestBodyBuilder::new()
-        .description(Some("The event; for an endpoint with `batch`, an array of up to 100"))
+        .description(Some(
+            "The event; for an endpoint with `batch`, an array of up to 100. An event has \
+             less than 70 kB, and less than 1 kB but for what somebody wrote: contacts with many \
+             fields, and messages and mails that come in, which are not cut, so that nobody has \
+             to ask for the rest. A batch ends at about 256 kB",
+        ))
         .content("application/json", event)
         .required(Some(Required::True))
         .build();

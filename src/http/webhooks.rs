@@ -42,7 +42,8 @@ pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
 /// An endpoint to be made.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct WebhookInput {
-    /// Where events are posted: `https`, and no private or local address.
+    /// Where events are posted: `https`, and no private or local address, unless the server is set
+    /// up to allow it, as a sandbox is.
     #[schema(example = "https://example.com/hooks", max_length = 2048)]
     url: String,
     /// Types of the events that are delivered; empty or left out: all.

@@ -98,6 +98,8 @@ async fn a_broadcast_reaches_everybody_once() {
         events["data"].as_array().unwrap().iter().map(|row| row["type"].clone()).collect();
     assert_eq!(kinds, ["broadcast.created", "broadcast.started", "broadcast.completed"]);
     assert_eq!(events["data"][2]["data"]["broadcast_id"], id);
+    let counts = json!({"sent": 1200, "failed": 0, "unknown": 0, "suppressed": 0});
+    assert_eq!(events["data"][2]["data"]["counts"], counts);
 }
 
 #[tokio::test]

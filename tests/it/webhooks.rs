@@ -4,9 +4,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use crate::otp::PHONE;
-use crate::world::{Answer, Api, Received, Sink, TestServer, eventually};
+use crate::world::{Api, Received, Sink, TestServer, eventually};
 
-const WEBHOOKS: &str = "/v1/webhooks";
+pub const WEBHOOKS: &str = "/v1/webhooks";
 
 /// A server whose limits are in nobody's way.
 pub async fn server() -> TestServer {
@@ -60,7 +60,8 @@ pub fn verify(secret: &str, received: &Received) {
     verifier.verify(&received.body, &headers).unwrap();
 }
 
-fn request_ids(received: &[Received]) -> Vec<String> {
+/// The requests that these tell of.
+pub fn request_ids(received: &[Received]) -> Vec<String> {
     let id = |it: &Received| it.json()["data"]["request_id"].as_str().unwrap().to_owned();
     received.iter().map(id).collect()
 }
@@ -265,159 +266,4 @@ async fn a_test_goes_to_its_endpoint_alone() {
     api.send_json("PATCH", &path, &json!({"enabled": false})).await.ok();
     let refused = api.post(&format!("{path}/test"), json!({})).await;
     assert_eq!(refused.check(422, "UNPROCESSABLE")["reason"], "webhook_disabled");
-}
-
-#[tokio::test]
-async fn what_was_delivered_can_be_had_again() {
-    let server = server().await;
-    let (api, sink) = (server.workspace("acme").await, Sink::start());
-    let early = events(&api, 2).await;
-    server.advance(60).await;
-    let clock = api.get("/v1/sandbox/clock").await.ok()["now"].clone();
-    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
-    let path = format!("{WEBHOOKS}/{id}/replay");
-    let mut late = events(&api, 2).await;
-    late.sort();
-    sink.wait("/", 2).await;
-    let reply = api.post(&path, json!({"since": clock})).await;
-    assert_eq!((reply.status, reply.ok()), (202, json!({"queued": 2})));
-    let four = sink.wait("/", 4).await;
-    let (mut first, mut again) = (request_ids(&four[..2]), request_ids(&four[2..]));
-    first.sort();
-    again.sort();
-    assert_eq!((&first, &again), (&late, &late));
-    let log = api.get("/v1/events").await.ok();
-    let event = log["data"][0]["id"].clone();
-    assert_eq!(api.post(&path, json!({"event_id": event})).await.ok(), json!({"queued": 1}));
-    let fifth = sink.wait("/", 5).await.remove(4);
-    assert_eq!(
-        (fifth.id(), &request_ids(std::slice::from_ref(&fifth))[0]),
-        (event.as_str().unwrap(), &early[0])
-    );
-    assert_eq!(api.post(&path, json!({"failed": true})).await.ok(), json!({"queued": 0}));
-    let unknown = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y";
-    api.post(&path, json!({"event_id": unknown})).await.check(404, "NOT_FOUND");
-}
-
-#[tokio::test]
-async fn what_is_had_again_lets_new_events_go_first() {
-    let mut server = server().await;
-    let (api, sink) = (server.workspace("acme").await, Sink::start());
-    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
-    let mut old = events(&api, 30).await;
-    sink.wait("/", 30).await;
-    let path = format!("{WEBHOOKS}/{id}");
-    api.send_json("PATCH", &path, &json!({"rate_limit_per_second": 4})).await.ok();
-    let since = json!({"since": "2020-01-01T00:00:00Z"});
-    let queued = api.post(&format!("{path}/replay"), since).await.ok();
-    assert_eq!(queued["queued"], 30);
-    let new = events(&api, 1).await.remove(0);
-    let came = async || {
-        let ids = request_ids(&sink.received("/")[30..]);
-        ids.contains(&new).then_some(ids)
-    };
-    let came = eventually("the new event", came).await;
-    assert!(came.len() < 20, "{} of 30 went before it", came.len() - 1);
-    // What is left of it is there after a crash.
-    server.crash().await;
-    api.send_json("PATCH", &path, &json!({"rate_limit_per_second": null})).await.ok();
-    old.sort();
-    let all = async || {
-        let mut again = request_ids(&sink.received("/")[30..]);
-        again.retain(|id| *id != new);
-        again.sort();
-        again.dedup();
-        (again == old).then_some(())
-    };
-    eventually("all of the old ones once more", all).await;
-}
-
-#[tokio::test]
-async fn a_batch_is_an_array() {
-    let server = server().await;
-    let (api, sink) = (server.workspace("acme").await, Sink::start());
-    sink.next("/", [Answer::Status(500, "")]);
-    let (id, secret) = register(&api, &sink.url("/"), json!({"batch": true})).await;
-    let path = format!("{WEBHOOKS}/{id}");
-    api.send_json("PATCH", &path, &json!({"enabled": false})).await.ok();
-    let mut sent = events(&api, 130).await;
-    // Of those of one millisecond the first is not always the smaller.
-    sent.sort();
-    api.send_json("PATCH", &path, &json!({"enabled": true})).await.ok();
-    let first = sink.wait("/", 1).await.remove(0);
-    server.advance(7).await;
-    let received = sink.wait("/", 3).await;
-    let again = received[1..].iter().find(|it| it.id() == first.id()).unwrap();
-    assert_eq!(again.body, first.body, "the same batch, under the same id");
-    verify(&secret, again);
-    let mut all = Vec::new();
-    for it in &received[1..] {
-        let batch = it.json();
-        let batch = batch.as_array().unwrap();
-        assert!(batch.len() <= 100);
-        let id = |event: &Value| event["data"]["request_id"].as_str().unwrap().to_owned();
-        all.extend(batch.iter().map(id));
-    }
-    all.sort();
-    assert_eq!(all, sent);
-    // The list says what each try carried, and each of them can be had again.
-    let rows = deliveries(&api, &id, 3).await;
-    for it in &received {
-        let batch: Vec<_> =
-            it.json().as_array().unwrap().iter().map(|event| event["id"].clone()).collect();
-        let row = rows.iter().find(|row| row["event_id"] == it.id()).unwrap();
-        assert_eq!((&row["type"], &row["event_ids"]), (&json!("batch"), &json!(batch)));
-    }
-    let one = rows[0]["event_ids"][0].clone();
-    let again = api.post(&format!("{path}/replay"), json!({ "event_id": one })).await.ok();
-    assert_eq!(again["queued"], 1);
-    let fourth = sink.wait("/", 4).await.remove(3);
-    assert_eq!(fourth.json()[0]["id"], one, "an array of one");
-}
-
-#[tokio::test]
-async fn the_list_of_tries_is_as_long_as_it_is_set_up() {
-    let settings =
-        [("WEBHOOKS__DELIVERIES_KEPT_MAX", "2"), ("WEBHOOKS__DELIVERIES_KEPT_DAYS", "1")];
-    let server = TestServer::with(&settings).await;
-    let (api, sink) = (server.workspace("acme").await, Sink::start());
-    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
-    let path = format!("{WEBHOOKS}/{id}/deliveries");
-    let mut rows = Value::Null;
-    for sent in 1..=4 {
-        events(&api, 1).await;
-        let newest = sink.wait("/", sent).await.remove(sent - 1).id().to_owned();
-        let listed = async || {
-            let rows = api.get(&path).await.ok();
-            (rows["data"][0]["event_id"] == newest.as_str()).then_some(rows)
-        };
-        rows = eventually("the newest row", listed).await;
-    }
-    assert_eq!((&rows["total"], rows["data"].as_array().unwrap().len()), (&json!(2), 2));
-    server.advance(24 * 3600 + 1).await;
-    assert_eq!(api.get(&path).await.ok()["total"], 0);
-}
-
-#[tokio::test]
-async fn a_batch_that_was_tried_stays_what_it_is() {
-    let mut server = server().await;
-    let (api, sink) = (server.workspace("acme").await, Sink::start());
-    sink.next("/", [Answer::Status(500, "")]);
-    let types = json!({"batch": true, "events": ["otp.sent", "webhook.disabled"]});
-    let (id, _) = register(&api, &sink.url("/"), types).await;
-    let path = format!("{WEBHOOKS}/{id}");
-    events(&api, 1).await;
-    deliveries(&api, &id, 1).await;
-    for change in [json!({"events": ["otp.failed"]}), json!({"batch": false, "events": []})] {
-        api.send_json("PATCH", &path, &change).await.ok();
-    }
-    let single = events(&api, 1).await;
-    server.restart().await;
-    server.advance(7).await;
-    let received = sink.wait("/", 3).await;
-    let first = &received[0];
-    let again = received[1..].iter().find(|it| it.id() == first.id()).unwrap();
-    assert_eq!(again.body, first.body);
-    let new = received[1..].iter().find(|it| it.id() != first.id()).unwrap();
-    assert_eq!(new.json()["data"]["request_id"], single[0], "what is new is as it is asked for");
 }

@@ -193,6 +193,15 @@ impl PublicEvent {
         }
     }
 
+    /// About how many bytes [`data`](Self::data) has as JSON.
+    #[must_use]
+    pub fn data_len(&self) -> usize {
+        match self {
+            Self::Other { data, .. } => data.len(),
+            _ => 200,
+        }
+    }
+
     /// The event's `data`: the ids of what it is about and the public fields of the thing.
     #[must_use]
     pub fn data(&self) -> serde_json::Value {

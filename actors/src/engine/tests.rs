@@ -35,6 +35,7 @@ mod second_number;
 mod snapshots;
 mod supervision;
 mod told_messages;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;

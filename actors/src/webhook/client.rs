@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const EXCERPT_BYTES_MAX: usize = 1024;
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// It was answered.
     Status {
         /// The HTTP status.
@@ -41,7 +42,7 @@ pub(super) enum Answer {
 
 /// Why there was no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoAnswer {
+pub(crate) enum NoAnswer {
     Timeout,
     BlockedAddress,
     InvalidUrl,
@@ -61,7 +62,34 @@ impl NoAnswer {
     }
 }
 
-/// Posts deliveries.
+/// What a request comes to.
+pub(crate) type Posting<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+/// What posts deliveries: the client, or in tests a receiver that goes by a script.
+pub(crate) trait Post: Send + Sync {
+    /// Posts a body to `url`.
+    fn post<'a>(
+        &'a self,
+        url: &'a str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        real_now: Timestamp,
+    ) -> Posting<'a>;
+}
+
+impl Post for Client {
+    fn post<'a>(
+        &'a self,
+        url: &'a str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        real_now: Timestamp,
+    ) -> Posting<'a> {
+        Box::pin(self.post_in_time(url, headers, body, real_now))
+    }
+}
+
+/// Posts deliveries over HTTP.
 pub(super) struct Client {
     http: reqwest::Client,
     rules: Arc<AddressRules>,
@@ -95,7 +123,7 @@ impl Client {
     }
 
     /// Posts a body. However it is answered, it takes no longer than the timeout.
-    pub(super) async fn post(
+    async fn post_in_time(
         &self,
         url: &str,
         headers: HeaderMap,

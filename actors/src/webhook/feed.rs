@@ -16,6 +16,8 @@ const EVENTS_MAX: usize = 500;
 const LOOKED_AT_MAX: u64 = 20_000;
 /// Most events of a batch.
 const BATCH_MAX: usize = 100;
+/// Bytes of their data, at about which a batch ends.
+const BATCH_BYTES_MAX: usize = 256 * 1024;
 
 /// What one reading gave.
 #[derive(Debug)]
@@ -69,7 +71,13 @@ pub(super) fn read(
     let mut parcels = Vec::with_capacity(events.len().div_ceil(size));
     let mut events = events.into_iter().peekable();
     while events.peek().is_some() {
-        let events: Arc<[EventEntry]> = events.by_ref().take(size).collect();
+        let (mut part, mut bytes) = (Vec::new(), 0);
+        while part.len() < size && bytes < BATCH_BYTES_MAX {
+            let Some(event) = events.next() else { break };
+            bytes += event.event.data_len();
+            part.push(event);
+        }
+        let events: Arc<[EventEntry]> = part.into();
         if let (Some(first), Some(last)) = (events.first(), events.last()) {
             let keyed = endpoint.settings.ordered && !endpoint.settings.batch;
             let lane = keyed.then(|| Lane::of(&first.event));

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::domain::{PublicEvent, Timestamp};
 
 /// Where the `data` of an event names whom it is about, the first that it has. An event of a
-/// broadcast's message names the message alone.
+/// broadcast's message names the message alone where the channel tells no phone.
 const NAMED_BY: [&str; 5] = ["phone", "to", "from", "contact_id", "message_id"];
 
 /// Whom an event is about: one contact, or nobody.

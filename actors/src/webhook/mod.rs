@@ -5,7 +5,7 @@ mod actor;
 mod attempt;
 mod body;
 mod breaker;
-mod client;
+pub(crate) mod client;
 pub(crate) mod delivery;
 pub(crate) mod endpoint;
 mod feed;
@@ -41,7 +41,7 @@ use crate::supervise::{Family, NurseryMessage, Residence};
 use crate::workspace::slot::Slot;
 
 pub(crate) use actor::EndpointMessage;
-use client::Client;
+use client::{Client, Post};
 use endpoint::Endpoint;
 pub(crate) use pool::Figures;
 use pool::Pool;
@@ -101,7 +101,7 @@ pub(crate) struct Webhooks {
     pub(crate) master_keys: MasterKeys,
     directory: DashMap<WebhookId, Arc<EndpointSlot>>,
     pool: Pool,
-    client: OnceLock<Option<Client>>,
+    client: OnceLock<Option<Box<dyn Post>>>,
     /// Held while the directory follows what is stored.
     following: Mutex<()>,
     /// Nothing more is begun.
@@ -311,12 +311,21 @@ impl Webhooks {
     }
 
     /// The client, made when it is first needed; `None` when there can be none.
-    fn client(&self) -> Option<&Client> {
+    fn client(&self) -> Option<&dyn Post> {
         let make = || {
             let made = Client::new(self.options.addresses.clone(), self.options.timeout);
-            made.inspect_err(|error| tracing::error!(%error, "no webhook can be delivered")).ok()
+            let made = made.inspect_err(|error| {
+                tracing::error!(%error, "no webhook can be delivered");
+            });
+            made.ok().map(|client| Box::new(client) as Box<dyn Post>)
         };
-        self.client.get_or_init(make).as_ref()
+        self.client.get_or_init(make).as_deref()
+    }
+
+    /// Has deliveries posted by another than the client; before the first one.
+    #[cfg(test)]
+    pub(crate) fn post_by(&self, receiver: impl Post + 'static) {
+        assert!(self.client.set(Some(Box::new(receiver))).is_ok(), "something was posted");
     }
 
     /// Deletes what is kept of a deleted endpoint's deliveries, in parts. What is left after a

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::progress::Progress;
 use super::ImportError;
 use super::columns::tags_cell;
-use super::progress::Progress;
 use crate::cli::CliError;
 use crate::cli::api::{Api, Patience, Tried, fault};
 

@@ -6,10 +6,10 @@ use csv::Position;
 use reqwest::Method;
 use serde_json::Value;
 
+use super::super::progress::Progress;
 use super::ImportError;
 use super::columns::Refusal;
 use super::lines::{Lines, hash};
-use super::progress::Progress;
 use super::refused::{RefusedFile, told};
 use super::state::{State, StateFile};
 use crate::cli::CliError;

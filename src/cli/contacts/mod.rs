@@ -4,7 +4,6 @@ mod columns;
 mod export;
 mod import;
 mod lines;
-mod progress;
 mod refused;
 mod state;
 

@@ -301,7 +301,7 @@ async fn what_the_provider_reports_later_is_counted_once() {
         provider_id: "wamid".into(),
         status,
         at: START,
-        to: None,
+        to: Some(phone(index)),
         known_as: None,
     };
     let statuses = vec![
@@ -332,4 +332,11 @@ async fn what_the_provider_reports_later_is_counted_once() {
     let told = kinds(&log(&acme).await);
     let count = |kind| told.iter().filter(|told| **told == kind).count();
     assert_eq!(["message.delivered", "message.read", "message.failed"].map(count), [1, 1, 1]);
+    let all = log(&acme).await;
+    let to = |kind| {
+        let told = all.iter().find(|entry| entry.event.kind() == kind);
+        told.map(|entry| entry.event.data()["to"].clone()).unwrap()
+    };
+    let expected = [0, 1, 2].map(|index| serde_json::json!(phone(index).to_string()));
+    assert_eq!(["message.delivered", "message.read", "message.failed"].map(to), expected);
 }

@@ -177,7 +177,8 @@ impl<'a> Committed<'a> {
         let rate_per_second = record.started_at.map(|started| {
             let seconds = record.finished_at.unwrap_or(now).since(started).as_secs_f64();
             // A part of a millisecond is not measured.
-            f64::from(counts.concluded()) / seconds.max(0.001)
+            let rate = f64::from(counts.concluded()) / seconds.max(0.001);
+            (rate * 10.0).round() / 10.0
         });
         Ok(Broadcast {
             id: record.id,

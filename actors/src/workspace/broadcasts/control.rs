@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::broadcast::outcomes::{Mark, Tally};
 use crate::broadcast::record::{BroadcastStatus, Record, record_key};
 use crate::channel::TemplateName;
@@ -15,7 +17,7 @@ use super::super::handle::Workspace;
 use super::super::messages::Unavailable;
 use super::super::records;
 use super::super::templates::{UseTemplateError, approved_template, find_template};
-use super::{counts, find, save, tell};
+use super::{counts, find, save, tell, tell_with};
 
 /// Why a broadcast was not controlled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -185,8 +187,21 @@ fn finish(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
     let finished_at = Some(context.now());
     let record = Record { status: BroadcastStatus::Completed, finished_at, ..record };
     let record = settle(context, record, tally);
-    tell(context, EventKind::BroadcastCompleted, &record);
+    tell_with(context, EventKind::BroadcastCompleted, &record, Some(counts(&record, tally)));
     record
+}
+
+/// How many recipients of a broadcast that is complete are what: each is counted once.
+fn counts(record: &Record, tally: &Tally) -> Value {
+    // What the channel took and reported as failed before the end.
+    let taken = tally.of(Mark::Sent);
+    let sent = taken.saturating_sub(record.reported_failed);
+    json!({
+        "sent": sent,
+        "failed": tally.of(Mark::Failed) + (taken - sent),
+        "unknown": tally.of(Mark::Unknown),
+        "suppressed": tally.of(Mark::OptedOut) + (record.total - record.sendable),
+    })
 }
 
 /// Gives back the credits of what surely was not sent, once.

@@ -42,6 +42,16 @@ fn save(context: &mut Context<'_>, record: &Record) {
 
 /// Tells of a broadcast in the event log.
 fn tell(context: &mut Context<'_>, kind: EventKind, record: &Record) {
+    tell_with(context, kind, record, None);
+}
+
+/// The same with what has become of its recipients.
+fn tell_with(
+    context: &mut Context<'_>,
+    kind: EventKind,
+    record: &Record,
+    counts: Option<serde_json::Value>,
+) {
     let mut data = json!({
         "broadcast_id": record.id.to_string(),
         "name": record.name,
@@ -50,6 +60,9 @@ fn tell(context: &mut Context<'_>, kind: EventKind, record: &Record) {
     });
     if let Some(reason) = &record.reason {
         data["reason"] = (&**reason).into();
+    }
+    if let Some(counts) = counts {
+        data["counts"] = counts;
     }
     let data = data.to_string().into();
     context.effects.tell(context.core.now(), PublicEvent::Other { kind, data });

@@ -9,7 +9,7 @@ use crate::broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
 use crate::broadcast::reports::{Report, Reports};
 use crate::channel::FailureClass;
 use crate::channel::callback::Progress;
-use crate::domain::{BroadcastId, EventKind, PublicEvent};
+use crate::domain::{BroadcastId, EventKind, Phone, PublicEvent};
 use crate::store::Table;
 
 use super::super::analytics;
@@ -19,7 +19,7 @@ use super::super::suppressions::stopped_marketing;
 use super::super::view::unreadable;
 use super::{counts, find, save};
 
-/// Takes a report on the message to one recipient; one of a broadcast that nobody knows changes
+/// Takes a report on the message to one recipient, whose phone is told where the channel knows it; one of a broadcast that nobody knows changes
 /// nothing.
 ///
 /// # Errors
@@ -28,6 +28,7 @@ pub(in crate::workspace) fn report(
     context: &mut Context<'_>,
     id: BroadcastId,
     index: u32,
+    to: Option<Phone>,
     progress: &Progress,
 ) -> Result<(), Unavailable> {
     let Some(record) = find(context, id)?.filter(|record| index < record.sendable) else {
@@ -60,7 +61,7 @@ pub(in crate::workspace) fn report(
         }
         give_back(context, record, mark);
     }
-    tell(context, id, index, report);
+    tell(context, (id, index), to, report);
     Ok(())
 }
 
@@ -103,7 +104,12 @@ fn give_back(context: &mut Context<'_>, record: Record, mark: Option<Mark>) {
     }
 }
 
-fn tell(context: &mut Context<'_>, id: BroadcastId, index: u32, report: Report) {
+fn tell(
+    context: &mut Context<'_>,
+    (id, index): (BroadcastId, u32),
+    to: Option<Phone>,
+    report: Report,
+) {
     let (kind, status) = match report {
         // Its own answer said so.
         Report::Sent => return,
@@ -111,11 +117,14 @@ fn tell(context: &mut Context<'_>, id: BroadcastId, index: u32, report: Report) 
         Report::Read => (EventKind::MessageRead, "read"),
         Report::Failed => (EventKind::MessageFailed, "failed"),
     };
-    let data = json!({
+    let mut data = json!({
         "message_id": message_id(id, index).to_string(),
         "broadcast_id": id.to_string(),
         "status": status,
     });
+    if let Some(to) = to {
+        data["to"] = to.to_string().into();
+    }
     let data = data.to_string().into();
     context.effects.tell(context.core.now(), PublicEvent::Other { kind, data });
 }

@@ -1,0 +1,212 @@
+//! The deliveries of one endpoint, through the engine, to a receiver that goes by a script.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use reqwest::header::HeaderMap;
+
+use super::*;
+use crate::webhook::client::{Answer, Post, Posting};
+use crate::{DisabledReason, WebhookInfo, WebhookSettings};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What a receiver does, and what it has seen.
+#[derive(Default)]
+struct Script {
+    status: AtomicU16,
+    /// How long an answer takes.
+    takes: Duration,
+    ids: Mutex<Vec<String>>,
+    under_way: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Script {
+    fn tries(&self) -> usize {
+        self.ids.lock().len()
+    }
+
+    fn answer_with(&self, status: u16) {
+        self.status.store(status, Ordering::Relaxed);
+    }
+}
+
+struct Receiver(Arc<Script>);
+
+impl Post for Receiver {
+    fn post<'a>(
+        &'a self,
+        _url: &'a str,
+        headers: HeaderMap,
+        _body: Vec<u8>,
+        _real_now: Timestamp,
+    ) -> Posting<'a> {
+        Box::pin(async move {
+            let script = &self.0;
+            script.ids.lock().push(headers["webhook-id"].to_str().unwrap().to_owned());
+            let now = script.under_way.fetch_add(1, Ordering::Relaxed) + 1;
+            script.most.fetch_max(now, Ordering::Relaxed);
+            tokio::time::sleep(script.takes).await;
+            script.under_way.fetch_sub(1, Ordering::Relaxed);
+            let status = script.status.load(Ordering::Relaxed);
+            Answer::Status { status, retry_after: None, excerpt: None }
+        })
+    }
+}
+
+/// A workspace with an endpoint, and what the endpoint does.
+struct Rig {
+    engine: Engine,
+    acme: Workspace,
+    webhook: WebhookInfo,
+    script: Arc<Script>,
+}
+
+impl Rig {
+    async fn new(status: u16, per_second: Option<u32>, takes: Duration) -> Self {
+        let limits = crate::domain::Limits {
+            otp_per_phone_10m: 0,
+            otp_per_workspace_hour: 0,
+            ..crate::domain::Limits::default()
+        };
+        let options = EngineOptions { limits, ..options(CrashingStore::new(), START) };
+        let engine = Engine::start(options).await.unwrap();
+        let script = Arc::new(Script { takes, ..Script::default() });
+        script.answer_with(status);
+        engine.shared().webhooks.post_by(Receiver(Arc::clone(&script)));
+        let acme = workspace(&engine, "acme", 10_000).await;
+        let settings = WebhookSettings {
+            url: "https://example.com/".to_owned(),
+            events: vec!["otp.sent".to_owned()],
+            description: None,
+            enabled: true,
+            rate_limit_per_second: per_second.and_then(std::num::NonZeroU32::new),
+            ordered: false,
+            batch: false,
+        };
+        let (webhook, _) = acme.create_webhook(settings).await.unwrap();
+        Self { engine, acme, webhook, script }
+    }
+
+    async fn send(&self, count: u32) {
+        for number in 0..count {
+            self.acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
+        }
+    }
+
+    async fn rows(&self) -> Vec<crate::WebhookDelivery> {
+        self.acme.webhook_deliveries(self.webhook.id).await.unwrap()
+    }
+
+    /// The tries, newest first, once there are so many.
+    async fn tried(&self, count: usize) -> Vec<crate::WebhookDelivery> {
+        until("a try", async || self.rows().await.len() >= count).await;
+        self.rows().await
+    }
+
+    /// Gives everything that could go the time to do so; there were no more tries than these.
+    async fn no_more_than(&self, count: usize) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(self.script.tries(), count);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_is_tried_on_schedule_and_given_up() {
+    let rig = Rig::new(500, None, Duration::ZERO).await;
+    rig.send(1).await;
+    for (before, wait) in
+        [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400].into_iter().enumerate()
+    {
+        let row = rig.tried(before + 1).await.remove(0);
+        let waits = row.next_retry_at.unwrap().since(row.at);
+        let about = Duration::from_secs(wait);
+        assert!((about.mul_f64(0.79)..about.mul_f64(1.21)).contains(&waits), "{waits:?}");
+        rig.engine.pass(waits - Duration::from_millis(1)).await;
+        rig.no_more_than(before + 1).await;
+        rig.engine.pass(Duration::from_millis(1)).await;
+    }
+    let last = rig.tried(10).await.remove(0);
+    assert_eq!((last.attempt, last.next_retry_at), (10, None));
+    rig.engine.pass(48 * HOUR).await;
+    rig.no_more_than(10).await;
+    let mut ids = rig.script.ids.lock().clone();
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "one id for all tries");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_is_down_is_tried_with_one_at_a_time() {
+    let rig = Rig::new(500, None, Duration::from_millis(50)).await;
+    rig.send(40).await;
+    rig.tried(5).await;
+    // Those that were under way when the fifth failed have ended too.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = rig.script.tries();
+    assert!(before < 12, "{before} tries");
+    rig.script.most.store(0, Ordering::Relaxed);
+    for _ in 0..3 {
+        let before = rig.script.tries();
+        until("another try", async || {
+            rig.engine.pass(Duration::from_secs(1)).await;
+            rig.script.tries() > before
+        })
+        .await;
+    }
+    assert_eq!(rig.script.most.load(Ordering::Relaxed), 1);
+    rig.script.answer_with(200);
+    until("all of them", async || {
+        rig.engine.pass(Duration::from_secs(60)).await;
+        let rows = rig.rows().await;
+        rows.iter().filter(|row| row.status == Some(200)).count() == 40
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoints_rate_is_kept() {
+    let rig = Rig::new(200, Some(2), Duration::ZERO).await;
+    rig.send(12).await;
+    rig.tried(1).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let first = rig.script.tries();
+    assert!(first <= 2, "{first} at once");
+    for step in 1..=4 {
+        rig.engine.pass(Duration::from_millis(500)).await;
+        rig.tried(first + step).await;
+        rig.no_more_than(first + step).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_endpoint_gets_more_at_a_time_within_bounds() {
+    let rig = Rig::new(200, None, Duration::from_millis(20)).await;
+    rig.send(600).await;
+    rig.tried(600).await;
+    let most = rig.script.most.load(Ordering::Relaxed);
+    assert!((8..=64).contains(&most), "{most} at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_days_of_failures_disable_it_with_an_event() {
+    let rig = Rig::new(500, None, Duration::ZERO).await;
+    for day in 0..6 {
+        rig.send(1).await;
+        rig.tried(day + 1).await;
+        rig.engine.pass(24 * HOUR).await;
+    }
+    let read = async || rig.acme.webhook(rig.webhook.id).await.unwrap();
+    until("its end", async || !read().await.settings.enabled).await;
+    assert_eq!(read().await.disabled_reason, Some(DisabledReason::Failing));
+    let log = log(&rig.acme).await;
+    let told = log.iter().find(|entry| entry.event.kind() == "webhook.disabled").unwrap();
+    let expected =
+        serde_json::json!({"webhook_id": rig.webhook.id.to_string(), "reason": "failing"});
+    assert_eq!(told.event.data(), expected);
+    let before = rig.script.tries();
+    rig.send(1).await;
+    rig.engine.pass(24 * HOUR).await;
+    rig.no_more_than(before).await;
+}
