@@ -2,7 +2,7 @@
 //!
 //! One record holds the entries that one workspace appended in one group commit, a chunk. Its key
 //! is the workspace's id, a zero byte and the sequence of the first entry (u64, big endian); its
-//! value a [`Head`] and the bytes of the entries. The head tells how many bytes of entries came
+//! value a head and the bytes of the entries. The head tells how many bytes of entries came
 //! before in this log, so that the size of what is kept is known from its two ends.
 
 use std::ops::ControlFlow;
