@@ -15,7 +15,7 @@ use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
 use super::lanes::{Attempt, Lanes};
-use super::news::{News, Recipient};
+use super::news::{News, Recipient, ToldNames};
 use super::pacer::Pacer;
 use super::pause::Pause;
 use super::providers::Connected;
@@ -99,6 +99,7 @@ pub(crate) struct State {
     answers: Vec<(Origin, Settled)>,
     /// What the answers told of recipients.
     pub(super) recipients_told: Vec<Recipient>,
+    pub(super) told_names: ToldNames,
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
     pub(super) draining: Option<oneshot::Sender<()>>,
@@ -137,6 +138,7 @@ impl State {
             wait: Wait::default(),
             answers: Vec::new(),
             recipients_told: Vec::new(),
+            told_names: ToldNames::default(),
             workspace: None,
             draining: None,
             closed: false,

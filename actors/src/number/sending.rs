@@ -192,7 +192,9 @@ impl NumberActor {
             }
             Outcome::SentAs(known_as) => {
                 let phone = attempt.message.to;
-                state.recipients_told.push(Recipient::KnownAs { phone, known_as });
+                if state.told_names.is_news(self.clock.now(), phone, known_as) {
+                    state.recipients_told.push(Recipient::KnownAs { phone, known_as });
+                }
                 attempt.trial = trial;
                 self.concluded(attempt, Outcome::Sent, state);
             }
