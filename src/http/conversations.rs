@@ -292,7 +292,10 @@ pub(crate) struct ReplyBody<'a> {
                    (422, `reason: \"email_not_configured\"`), text is always allowed and costs \
                    nothing. An open conversation is pending then. A reply leaves through the number \
                    that the contact last wrote to; where that is disconnected, free text through \
-                   another one whose window is open, and a template through the oldest one.",
+                   another one whose window is open, and a template through the oldest one. So does \
+                   a template where that number is of another account than the one that the \
+                   workspace's templates come from, which is that of its oldest number with an \
+                   account.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
     request_body = ReplyBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
