@@ -211,6 +211,7 @@ async fn agents_take_conversations_and_find_their_own() {
         api.send_json("PATCH", &at(&all[0]), &bad).await.check_field(field);
     }
     api.get(&format!("{CONVERSATIONS}?status=closed")).await.check_field("status");
+    api.get(&format!("{CONVERSATIONS}?assigned_to=")).await.check_field("assigned_to");
     api.get(&format!("{CONVERSATIONS}?limit=0")).await.check_field("limit");
 }
 

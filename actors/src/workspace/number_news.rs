@@ -46,7 +46,10 @@ fn note(
     recipient: Recipient,
 ) -> Result<(), Unavailable> {
     match recipient {
-        Recipient::KnownAs { phone, known_as } => aliases::learn(context, number, phone, known_as),
+        Recipient::KnownAs { phone, known_as } => {
+            // It was written to a moment ago.
+            aliases::learn(context, number, phone, known_as, context.now())
+        }
         Recipient::StoppedMarketing(phone) => suppressions::stopped_marketing(context, phone),
     }
 }

@@ -69,7 +69,9 @@ async fn conversations_are_counted_as_they_are_listed() {
     let number = number(&engine).await;
     let check = async || {
         for status in [None].into_iter().chain(ConversationStatus::ALL.map(Some)) {
-            for assigned_to in [None, Some("ana".to_owned()), Some("bo".to_owned())] {
+            for assigned_to in
+                [None, Some("ana".to_owned()), Some("bo".to_owned()), Some(String::new())]
+            {
                 let filter = ConversationFilter { status, assigned_to };
                 let all = acme.conversations(filter.clone(), 0, 200).await.unwrap();
                 assert_eq!(all.total, all.conversations.len(), "{filter:?}");

@@ -65,3 +65,16 @@ async fn when_that_number_is_gone_another_answers_that_was_written_to() {
     engine.admin().disconnect_number(&id("acme"), first).await.unwrap();
     assert_eq!(reply(&acme).await, Err(SendMessageError::NotConnected.into()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_last_counts_however_late_an_earlier_message_comes() {
+    let (engine, acme, [first, second]) = begin().await;
+    engine.pass(Duration::from_secs(600)).await;
+    let at = |seconds| START.plus(Duration::from_secs(seconds));
+    acme.receive(first, wrote(phone(1), "two", at(300))).await.unwrap();
+    acme.receive(second, wrote(phone(1), "late", at(60))).await.unwrap();
+    assert_eq!(reply(&acme).await, Ok(first));
+    // Times are whole seconds: within one, what comes last was written last.
+    acme.receive(second, wrote(phone(1), "three", at(300))).await.unwrap();
+    assert_eq!(reply(&acme).await, Ok(second));
+}

@@ -17,7 +17,7 @@ use super::record::{Conversation, ConversationStatus, find, put, tell};
 pub struct ConversationChange {
     /// Where it stands.
     pub status: Option<ConversationStatus>,
-    /// Who sees to it; `Some(None)` is nobody.
+    /// Who sees to it; `Some(None)`, or an empty name, is nobody.
     pub assigned_to: Option<Option<String>>,
 }
 
@@ -100,7 +100,8 @@ impl Command for UpdateConversation {
         let ConversationChange { status, assigned_to } = self.change;
         let new = Conversation {
             status: status.unwrap_or(old.status),
-            assigned_to: assigned_to.unwrap_or_else(|| old.assigned_to.clone()),
+            assigned_to: assigned_to
+                .map_or_else(|| old.assigned_to.clone(), |agent| agent.filter(|it| !it.is_empty())),
             ..old.clone()
         };
         if new != old {
