@@ -104,7 +104,7 @@ pub(super) fn read_again(
         if sequence <= last && is_one {
             events.push(EventEntry::of(workspace, sequence, entry));
         }
-        sequence < last && events.len() < BATCH_MAX
+        sequence < last
     })?;
     Ok(events.into())
 }

@@ -124,7 +124,7 @@ pub(crate) fn cursor_key(workspace: &WorkspaceId, id: WebhookId) -> Vec<u8> {
     state_key(workspace, id, b"c", &[])
 }
 
-pub(super) fn waiting_key(workspace: &WorkspaceId, id: WebhookId, first: u64) -> Vec<u8> {
+pub(crate) fn waiting_key(workspace: &WorkspaceId, id: WebhookId, first: u64) -> Vec<u8> {
     state_key(workspace, id, b"w", &first.to_be_bytes())
 }
 

@@ -13,6 +13,7 @@ use crate::workspace::records::encode;
 use super::actor::{EndpointActor, EndpointMessage, Loaded};
 use super::attempt::Tried;
 use super::delivery::Attempt;
+use super::earlier;
 use super::line::Line;
 use super::records::{self, Delivery};
 
@@ -22,7 +23,12 @@ impl EndpointActor {
         // What a predecessor has put into the writer's queue must be settled before it is read.
         self.hub.writer.barrier().await?;
         let (hub, slot) = (Arc::clone(&self.hub), Arc::clone(&self.slot));
-        let read = move || records::load(hub.store.as_ref(), &slot.workspace, slot.id);
+        let read = move || {
+            let (store, workspace) = (hub.store.as_ref(), &slot.workspace);
+            let mut stored = records::load(store, workspace, slot.id)?;
+            earlier::complete(store, workspace, &slot.endpoint.load(), &mut stored)?;
+            Ok(stored)
+        };
         let stored = tokio::task::spawn_blocking(read).await?.map_err(|error| match error {
             StoreError::Damaged(what) => ActorProcessingErr::from(Damaged(what)),
             error => error.into(),

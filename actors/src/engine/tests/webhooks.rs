@@ -7,8 +7,10 @@ use parking_lot::Mutex;
 use reqwest::header::HeaderMap;
 
 use super::*;
+use crate::store::{Change, Table};
 use crate::webhook::client::{Answer, Post, Posting};
-use crate::{DisabledReason, WebhookInfo, WebhookSettings};
+use crate::webhook::records;
+use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -56,6 +58,38 @@ impl Post for Receiver {
     }
 }
 
+/// An engine on this store whose deliveries go to a receiver with this answer.
+async fn start(
+    store: CrashingStore,
+    now: Timestamp,
+    status: u16,
+    takes: Duration,
+) -> (Engine, Arc<Script>) {
+    let limits = crate::domain::Limits {
+        otp_per_phone_10m: 0,
+        otp_per_workspace_hour: 0,
+        ..crate::domain::Limits::default()
+    };
+    let engine = Engine::start(EngineOptions { limits, ..options(store, now) }).await.unwrap();
+    let script = Arc::new(Script { takes, ..Script::default() });
+    script.answer_with(status);
+    engine.shared().webhooks.post_by(Receiver(Arc::clone(&script)));
+    (engine, script)
+}
+
+/// An endpoint that is told what was sent.
+fn settings() -> WebhookSettings {
+    WebhookSettings {
+        url: "https://example.com/".to_owned(),
+        events: vec!["otp.sent".to_owned()],
+        description: None,
+        enabled: true,
+        rate_limit_per_second: None,
+        ordered: false,
+        batch: false,
+    }
+}
+
 /// A workspace with an endpoint, and what the endpoint does.
 struct Rig {
     engine: Engine,
@@ -66,26 +100,10 @@ struct Rig {
 
 impl Rig {
     async fn new(status: u16, per_second: Option<u32>, takes: Duration) -> Self {
-        let limits = crate::domain::Limits {
-            otp_per_phone_10m: 0,
-            otp_per_workspace_hour: 0,
-            ..crate::domain::Limits::default()
-        };
-        let options = EngineOptions { limits, ..options(CrashingStore::new(), START) };
-        let engine = Engine::start(options).await.unwrap();
-        let script = Arc::new(Script { takes, ..Script::default() });
-        script.answer_with(status);
-        engine.shared().webhooks.post_by(Receiver(Arc::clone(&script)));
+        let (engine, script) = start(CrashingStore::new(), START, status, takes).await;
         let acme = workspace(&engine, "acme", 10_000).await;
-        let settings = WebhookSettings {
-            url: "https://example.com/".to_owned(),
-            events: vec!["otp.sent".to_owned()],
-            description: None,
-            enabled: true,
-            rate_limit_per_second: per_second.and_then(std::num::NonZeroU32::new),
-            ordered: false,
-            batch: false,
-        };
+        let rate_limit_per_second = per_second.and_then(std::num::NonZeroU32::new);
+        let settings = WebhookSettings { rate_limit_per_second, ..settings() };
         let (webhook, _) = acme.create_webhook(settings).await.unwrap();
         Self { engine, acme, webhook, script }
     }
@@ -209,4 +227,46 @@ async fn five_days_of_failures_disable_it_with_an_event() {
     rig.send(1).await;
     rig.engine.pass(24 * HOUR).await;
     rig.no_more_than(before).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_an_earlier_version_wrote_comes_whole() {
+    let store = CrashingStore::new();
+    let (engine, _) = start(store.clone(), START, 500, Duration::ZERO).await;
+    let acme = workspace(&engine, "acme", 100).await;
+    let settings = WebhookSettings { enabled: false, batch: true, ..settings() };
+    let (webhook, _) = acme.create_webhook(settings).await.unwrap();
+    let first = log(&acme).await.len() as u64 + 1;
+    for number in 0..3 {
+        for _ in 0..2 {
+            acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
+        }
+        acme.suppress(phone(number), None).await.unwrap();
+    }
+    let log = log(&acme).await;
+    let sent: Vec<_> = log.iter().filter(|it| it.event.kind() == "otp.sent").collect();
+    let end = log.last().unwrap().sequence;
+    engine.inner.root.kill();
+    // One that was under way, and one that had failed.
+    let store = store.crash(crate::store::Keep::Nothing);
+    let open = format!(r#"{{"first":{first},"last":{},"failures":0}}"#, first + 1);
+    let cursor = format!(r#"{{"after":{end},"open":[{open}]}}"#);
+    let waiting = format!(r#"{{"last":{end},"failures":1,"at":{}}}"#, START.as_millis());
+    let put = |key, text: String| Change::put(Table::Webhooks, key, text.into_bytes());
+    let changes = [
+        put(records::cursor_key(&id("acme"), webhook.id), cursor),
+        put(records::waiting_key(&id("acme"), webhook.id, first + 2), waiting),
+    ];
+    store.commit(None, &changes).unwrap();
+    let (engine, script) = start(store, START, 200, Duration::ZERO).await;
+    let acme = engine.workspace(&id("acme")).unwrap();
+    let change = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
+    let webhook = acme.update_webhook(webhook.id, change).await.unwrap();
+    let rig = Rig { engine, acme, webhook, script };
+    let mut came = Vec::new();
+    for row in rig.tried(2).await {
+        came.extend(row.batch_event_ids);
+    }
+    came.sort();
+    assert_eq!(came, sent.iter().map(|it| it.id).collect::<Vec<_>>());
 }
