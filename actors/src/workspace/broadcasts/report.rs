@@ -19,8 +19,9 @@ use super::super::suppressions::stopped_marketing;
 use super::super::view::unreadable;
 use super::{counts, find, save};
 
-/// Takes a report on the message to one recipient, whose phone is told where the channel knows it; one of a broadcast that nobody knows changes
-/// nothing.
+/// Takes a report on the message to one recipient, whose phone is told where the channel knows it;
+/// one of a broadcast that nobody knows changes nothing. What can fail is read before anything is
+/// written, as a report that comes again would find itself taken.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -50,30 +51,42 @@ pub(in crate::workspace) fn report(
         return Ok(());
     }
     let mark = mark(context, &key, at)?;
-    counts::reported(context, &record, mark, (before, report))?;
-    context.put(Table::BroadcastReports, key, reports.encode());
+    let counts = counts::after_report(context, &record, mark, (before, report))?;
+    if let Progress::Failed(failure) = progress
+        && failure.class == FailureClass::OptedOut
+        && let Some(phone) = recipient(context, &record, index, to)?
+    {
+        stopped_marketing(context, phone)?;
+    }
     if report != Report::Sent {
         analytics::note(context, &record, |counts| count(counts, mark, before, report))?;
     }
-    if let Progress::Failed(failure) = progress {
-        if failure.class == FailureClass::OptedOut {
-            suppress(context, &record, index)?;
-        }
+    // From here on nothing fails.
+    if let Some(counts) = counts {
+        counts::put(context, &record, &counts);
+    }
+    context.put(Table::BroadcastReports, key, reports.encode());
+    if report == Report::Failed {
         give_back(context, record, mark);
     }
     tell(context, (id, index), to, report);
     Ok(())
 }
 
-/// The recipient at this place wants no marketing.
-fn suppress(context: &mut Context<'_>, record: &Record, index: u32) -> Result<(), Unavailable> {
-    let (workspace, number) = (&context.core.id, index / SEGMENT);
-    let segment = Segment::read(context.store(), workspace, record.id, number, record.personal);
-    let segment = segment.map_err(unreadable)?;
-    match segment.recipient(index) {
-        Some((phone, _)) => stopped_marketing(context, phone),
-        None => Ok(()),
+/// The phone of the recipient at this place. Only where the channel does not tell it, a whole segment
+/// of the audience is read for it.
+fn recipient(
+    context: &Context<'_>,
+    record: &Record,
+    index: u32,
+    to: Option<Phone>,
+) -> Result<Option<Phone>, Unavailable> {
+    if to.is_some() {
+        return Ok(to);
     }
+    let (workspace, number) = (&context.core.id, index / SEGMENT);
+    let segment = Segment::read(context.store(), workspace, record.id, number, false);
+    Ok(segment.map_err(unreadable)?.recipient(index).map(|(phone, _)| phone))
 }
 
 /// What the fan-out has noted of a message.
