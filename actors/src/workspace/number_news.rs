@@ -47,6 +47,9 @@ fn note(
 ) -> Result<(), Unavailable> {
     match recipient {
         Recipient::KnownAs { phone, known_as } => aliases::learn(context, number, phone, known_as),
-        Recipient::StoppedMarketing(phone) => suppressions::stopped_marketing(context, phone),
+        Recipient::StoppedMarketing(phone) => {
+            let now = context.now();
+            suppressions::stopped_marketing(context, phone, now)
+        }
     }
 }

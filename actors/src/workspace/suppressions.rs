@@ -180,16 +180,23 @@ pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool,
     Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
 }
 
-/// The channel says that a phone wants no marketing.
+/// The channel says that a phone wanted no marketing at that moment; what was decided about it later
+/// counts, whichever is known first.
 pub(super) fn stopped_marketing(
     context: &mut Context<'_>,
     phone: Phone,
+    at: Timestamp,
 ) -> Result<(), Unavailable> {
-    if has_opted_out(context, phone)? {
+    // The channel's clock may be ahead of ours.
+    let at = at.min(context.now());
+    if last_decision(context, phone)? > at.as_millis() {
         return Ok(());
     }
-    let reason = Some(AT_CHANNEL.to_owned());
-    Suppress { phone, reason }.carry_out(context).map(drop)
+    if has_opted_out(context, phone)? {
+        decide(context, phone, at);
+        return Ok(());
+    }
+    opt_out(context, phone, Some(AT_CHANNEL.to_owned()), at).map(drop)
 }
 
 /// A phone turns out to be of the same person as another: if the other has opted out, it has too,

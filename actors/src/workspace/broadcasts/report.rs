@@ -8,7 +8,7 @@ use crate::broadcast::outcomes::{Failed, Mark, Window};
 use crate::broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
 use crate::broadcast::reports::{Report, Reports};
 use crate::channel::FailureClass;
-use crate::channel::callback::Progress;
+use crate::channel::callback::{Progress, StatusUpdate};
 use crate::domain::{BroadcastId, EventKind, Phone, PublicEvent};
 use crate::store::Table;
 
@@ -29,9 +29,9 @@ pub(in crate::workspace) fn report(
     context: &mut Context<'_>,
     id: BroadcastId,
     index: u32,
-    to: Option<Phone>,
-    progress: &Progress,
+    update: &StatusUpdate,
 ) -> Result<(), Unavailable> {
+    let StatusUpdate { status: progress, to, at, .. } = update;
     let Some(record) = find(context, id)?.filter(|record| index < record.sendable) else {
         return Ok(());
     };
@@ -45,18 +45,18 @@ pub(in crate::workspace) fn report(
     let stored = context.get(Table::BroadcastReports, &key)?;
     let stored = stored.map(|bytes| Reports::decode(&bytes)).transpose().map_err(unreadable)?;
     let mut reports = stored.unwrap_or_default();
-    let at = (index % WINDOW) as usize;
-    let before = reports.of(at);
-    if !reports.take(at, report, failed) {
+    let place = (index % WINDOW) as usize;
+    let before = reports.of(place);
+    if !reports.take(place, report, failed) {
         return Ok(());
     }
-    let mark = mark(context, &key, at)?;
+    let mark = mark(context, &key, place)?;
     let counts = counts::after_report(context, &record, mark, (before, report))?;
     if let Progress::Failed(failure) = progress
         && failure.class == FailureClass::OptedOut
-        && let Some(phone) = recipient(context, &record, index, to)?
+        && let Some(phone) = recipient(context, &record, index, *to)?
     {
-        stopped_marketing(context, phone)?;
+        stopped_marketing(context, phone, *at)?;
     }
     if report != Report::Sent {
         analytics::note(context, &record, |counts| count(counts, mark, before, report))?;
@@ -69,7 +69,7 @@ pub(in crate::workspace) fn report(
     if report == Report::Failed {
         give_back(context, record, mark);
     }
-    tell(context, (id, index), to, report);
+    tell(context, (id, index), *to, report);
     Ok(())
 }
 
