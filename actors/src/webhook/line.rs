@@ -28,8 +28,8 @@ use super::schedule::{self, FAILING_MAX};
 use stretch::Stretch;
 use turns::Next;
 
-/// Deliveries that may wait for another try or their turn; while there are more, nothing new is
-/// begun.
+/// Deliveries that may wait for another try or their turn, beside those that somebody asked for
+/// again; while there are more, nothing new is begun.
 const WAITING_MAX: usize = 10_000;
 /// In order: how many that were not begun are looked at for one that may go.
 const LOOK_AHEAD: usize = 128;

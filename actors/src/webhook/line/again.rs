@@ -116,6 +116,24 @@ fn all_that_failed_waits_for_what_is_new() {
 }
 
 #[test]
+fn however_much_failed_what_is_new_does_not_wait_for_it() {
+    let count = WAITING_MAX as u64;
+    let given_up =
+        |last| Waiting { last, failures: 10, at: None, lane: None, batch: None, again: false };
+    let waiting = (1..=count).map(|first| (first, given_up(first))).collect();
+    let cursor = Cursor { after: count, ..Cursor::default() };
+    let mut line = Line::new(&cursor, waiting, at(0));
+    line.set_rules(rules());
+    assert_eq!(line.retry_failed(at(0)), count);
+    feed(&mut line, 5);
+    for new in 1..=5 {
+        assert_eq!(line.start(at(0)).unwrap().parcel.first, count + new);
+        succeed(&mut line, count + new);
+    }
+    assert_eq!(begin(&mut line, at(0)), [1], "nothing new waits");
+}
+
+#[test]
 fn a_crash_forgets_no_replay() {
     let mut line = line(40);
     deliver_all(&mut line, at(0));
