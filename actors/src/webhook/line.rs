@@ -133,9 +133,17 @@ impl Line {
         (self.rules.enabled && self.new.fresh.len() < room).then_some(self.new.scanned)
     }
 
-    /// Takes what was read after `after`, up to `scanned`.
-    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) {
-        self.new.feed(after, parcels, scanned);
+    /// Takes what was read after `after`, up to `scanned`, unless it is read from elsewhere by now.
+    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
+        self.new.feed(after, parcels, scanned)
+    }
+
+    /// What is up to this sequence of a batch under way is not there any more.
+    pub(super) fn cut_off(&mut self, serial: u64, until: u64) {
+        let attempt = self.under_way.get_mut(&serial);
+        if let Some(batch) = attempt.and_then(|it| it.parcel.batch.as_mut()) {
+            *batch = batch.after(until);
+        }
     }
 
     /// Whether a delivery may go now.

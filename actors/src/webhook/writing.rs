@@ -17,6 +17,9 @@ use super::earlier;
 use super::line::Line;
 use super::records::{self, Delivery};
 
+/// What stands in place of a type, and as the error, where the log forgot what was to be delivered.
+const FORGOTTEN: &str = "forgotten";
+
 impl EndpointActor {
     /// Reads what is durable of the endpoint's deliveries.
     pub(super) async fn load(&self) -> Result<Loaded, ActorProcessingErr> {
@@ -60,6 +63,28 @@ impl EndpointActor {
         })
     }
 
+    /// Remembers and warns that the log forgot these events before they were delivered, after so many
+    /// tries.
+    pub(super) fn note_forgotten(&self, forgotten: (u64, u64), tries: u32, state: &mut Loaded) {
+        let (first, last) = forgotten;
+        let webhook = self.slot.id;
+        tracing::warn!(%webhook, first, last, "events were forgotten before they were delivered");
+        state.dirty = true;
+        state.new_tries.push(Delivery {
+            event_id: None,
+            batch_event_ids: Vec::new(),
+            forgotten: Some(forgotten),
+            kind: FORGOTTEN.to_owned(),
+            attempt: tries,
+            status: None,
+            error: Some(FORGOTTEN.to_owned()),
+            latency_ms: 0,
+            response: None,
+            at: self.hub.clock.now(),
+            next_retry_at: None,
+        });
+    }
+
     /// Has everything written that came to an end. While that is under way the next part collects.
     pub(super) fn write(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
         if !state.dirty || state.writing {
@@ -101,8 +126,9 @@ pub(super) fn row(
     next: Option<Timestamp>,
 ) -> Delivery {
     Delivery {
-        event_id: tried.id,
+        event_id: Some(tried.id),
         batch_event_ids: tried.batch_ids,
+        forgotten: None,
         kind: tried.kind.to_owned(),
         attempt: attempt.failures + 1,
         status: tried.status,
