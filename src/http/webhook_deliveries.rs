@@ -23,7 +23,7 @@ pub(crate) struct ReplayBody {
     /// This event.
     #[schema(example = json!(null))]
     event_id: Option<String>,
-    /// What failed: given up, or waiting for another try. Only `true`.
+    /// What failed: given up (the newest 10,000 are known), or waiting for another try. Only `true`.
     #[schema(example = json!(null))]
     failed: Option<bool>,
 }
@@ -179,16 +179,19 @@ pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     tag = "Webhooks",
     summary = "Deliver events again",
     description = "Each under the `webhook-id` that it had, with all of its tries before it; an \
-    endpoint with `batch` may get them in other batches, which have ids of their own. What is new \
+    endpoint with `batch` may get them in other batches, which have ids of their own. What the log \
+    has forgotten does not come again. What is new \
     goes first, whatever is delivered again: that has up to a quarter of the endpoint's requests \
     while nothing new waits, and one in ten otherwise. With `ordered` the events of one contact \
     that are delivered again keep their order too. A new event of that contact waits for one of \
-    them that is under way or has failed, but not for those that have not begun: it may come \
-    before them, and its `sequence` tells. A replay that is asked for while another one goes on \
-    becomes one with it.",
+    them that is under way or has failed, and then behind those of the same contact that had \
+    begun to wait with it, which go at the pace of a replay; it does not wait for those that have \
+    not begun: it may come before them, and its `sequence` tells. A replay that is asked for while \
+    another one goes on becomes one with it: what lies between the two comes again too. A \
+    disabled endpoint keeps what is asked for until it is enabled.",
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     request_body = ReplayBody,
-    responses((status = 202, description = "Durable, and on their way", body = ReplayAnswer))
+    responses((status = 202, description = "Durable; on their way if it is enabled", body = ReplayAnswer))
 )]
 pub(crate) async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
     let what = call.json::<ReplayBody>()?.check()?;

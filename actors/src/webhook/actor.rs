@@ -154,16 +154,7 @@ impl Actor for EndpointActor {
             EndpointMessage::Permit(permit) => self.begin(&myself, permit, state),
             EndpointMessage::Fed(fed) => {
                 state.reading = false;
-                let Fed { part, parcels, scanned, more, forgotten } = fed?;
-                if part.again {
-                    state.line.feed_again(part.after, parcels, scanned);
-                } else {
-                    state.grown |= more;
-                    let is_taken = state.line.feed(part.after, parcels, scanned);
-                    if let Some(forgotten) = forgotten.filter(|_| is_taken) {
-                        self.note_forgotten(forgotten, 0, state);
-                    }
-                }
+                self.take(fed?, state);
             }
             EndpointMessage::Done(finished) => self.finished(&myself, *finished, state),
             EndpointMessage::Flushed(result) => {
