@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::channel::Failure;
 use crate::domain::{BroadcastId, Day, NumberId};
 use crate::engine::Shared;
-use crate::number::HandedOver;
+use crate::number::room::HandedOver;
 use crate::store::{Change, StoreError, Table};
 use crate::workspace::Workspace;
 use crate::workspace::broadcasts::BroadcastError;
@@ -315,8 +315,7 @@ impl Fanout {
         let claimed = std::mem::take(&mut state.claimed);
         let store = self.shared.store.as_ref();
         let messages = state.messages.of(store, &claimed, give_up_at)?;
-        let handed = |message| HandedOver { message, claimed: false };
-        self.shared.numbers.dispatch(messages.into_iter().map(handed).collect());
+        self.shared.numbers.dispatch(messages.into_iter().map(HandedOver::from).collect());
         Ok(())
     }
 

@@ -30,6 +30,7 @@ mod opt_outs;
 mod pace;
 mod panics;
 mod passivation;
+mod places;
 mod scripted;
 mod second_number;
 mod snapshots;

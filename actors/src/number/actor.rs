@@ -15,15 +15,16 @@ use crate::workspace::core::Settled;
 
 use super::breaker::Breaker;
 use super::lanes::{Attempt, Lanes};
-use super::news::{News, Recipient};
+use super::news::{News, Recipient, ToldNames};
 use super::pacer::Pacer;
 use super::pause::Pause;
 use super::providers::Connected;
 use super::recipients::Recipients;
+use super::room::{HandedOver, Place};
 use super::staged::Staged;
 use super::unnoted::Unnoted;
 use super::window::Window;
-use super::{Answers, Granted, HandedOver, NumberSlot, Numbers};
+use super::{Answers, Granted, NumberSlot, Numbers};
 
 /// What a number's actor is told.
 #[derive(Debug)]
@@ -76,6 +77,8 @@ pub(crate) struct State {
     pub(super) recipients: Recipients,
     /// Those that are about to be handed over.
     pub(super) staged: Staged,
+    /// Held by what has come and is not reckoned with yet.
+    pub(super) places: Vec<Place>,
     /// Claims that the workspace is to be told the end of.
     pub(super) released: Vec<MessageId>,
     /// Answers that the workspace has not noted.
@@ -96,6 +99,7 @@ pub(crate) struct State {
     answers: Vec<(Origin, Settled)>,
     /// What the answers told of recipients.
     pub(super) recipients_told: Vec<Recipient>,
+    pub(super) told_names: ToldNames,
     /// Whose the answers are.
     workspace: Option<WorkspaceId>,
     pub(super) draining: Option<oneshot::Sender<()>>,
@@ -122,6 +126,7 @@ impl State {
             delayed: BTreeMap::new(),
             recipients: Recipients::default(),
             staged: Staged::default(),
+            places: Vec::new(),
             released: Vec::new(),
             unnoted: Unnoted::default(),
             in_flight: Vec::new(),
@@ -133,6 +138,7 @@ impl State {
             wait: Wait::default(),
             answers: Vec::new(),
             recipients_told: Vec::new(),
+            told_names: ToldNames::default(),
             workspace: None,
             draining: None,
             closed: false,
@@ -141,7 +147,8 @@ impl State {
 
     fn push(&mut self, handed: HandedOver) {
         self.expect_end(handed.message.give_up_at);
-        self.lanes.push(handed.message, handed.claimed);
+        self.lanes.push(handed.message, handed.place.is_some());
+        self.places.extend(handed.place);
     }
 
     /// Has it looked at what waits when it may be over.
@@ -195,11 +202,12 @@ impl Actor for NumberActor {
             NumberMessage::Recover(messages) => {
                 let has = state.origins();
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
-                missing.for_each(|message| state.push(HandedOver { message, claimed: false }));
+                missing.for_each(|message| state.push(message.into()));
                 self.workspace_is_new(state);
             }
             NumberMessage::Doubt(messages) => {
                 let has = state.origins();
+                state.release_again(&messages);
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
                 self.workspace_is_new(state);
                 missing.for_each(|message| self.answer(&message, Settled::Unknown, state));

@@ -1,8 +1,9 @@
 //! A single message is handed over when its workspace has durably noted that it may have been.
 
+use hashbrown::HashSet;
 use ractor::ActorRef;
 
-use crate::channel::Origin;
+use crate::channel::{Origin, Outbound};
 use crate::domain::Timestamp;
 use crate::workspace::core::Settled;
 
@@ -10,6 +11,9 @@ use super::actor::{NumberActor, NumberMessage, State};
 use super::breaker::Passage;
 use super::lanes::Attempt;
 use super::{Claims, Granted};
+
+/// Most claims that are given up in one commit of the workspace.
+const RELEASED_MAX: usize = 1000;
 
 impl State {
     /// The message was surely not taken: it can be handed over again, after a crash too.
@@ -28,6 +32,15 @@ impl State {
             if let Origin::Message(id) = attempt.message.origin {
                 self.released.push(id);
             }
+        }
+    }
+
+    /// Of messages that the workspace takes for claimed, those that wait are not: it has missed that.
+    pub(super) fn release_again(&mut self, claimed: &[Outbound]) {
+        let claimed: HashSet<_> = claimed.iter().map(|message| message.origin).collect();
+        let waiting = self.lanes.iter().chain(self.delayed.values()).chain(self.recipients.iter());
+        for attempt in waiting.filter(|attempt| claimed.contains(&attempt.message.origin)) {
+            self.released.extend(attempt.must_claim());
         }
     }
 
@@ -93,13 +106,17 @@ impl NumberActor {
     /// Tells the workspace what is claimed, and what is not any more.
     pub(super) fn tell_claims(&self, state: &mut State) {
         let asked = state.staged.ask(self.clock.now());
-        let released = std::mem::take(&mut state.released);
-        if asked.is_none() && released.is_empty() {
-            return;
-        }
-        if let Some(wiring) = self.numbers.wiring.get() {
+        let mut released = std::mem::take(&mut state.released);
+        let Some(wiring) = self.numbers.wiring.get() else { return };
+        let tell = |released, asked| {
             let claims = Claims { number: self.number, released, asked };
             wiring.settle.claims(&self.workspace, claims);
+        };
+        while released.len() > RELEASED_MAX {
+            tell(released.split_off(released.len() - RELEASED_MAX), None);
+        }
+        if asked.is_some() || !released.is_empty() {
+            tell(released, asked);
         }
     }
 }

@@ -41,14 +41,13 @@ impl Numbers {
         let residence = slot.residence.read();
         match &*residence {
             Residence::Live(actor) => drop(actor.cast(NumberMessage::Close)),
-            // None has started yet.
-            Residence::Idle => {
+            // None has started yet, or one has died; what came since then has not come to any.
+            residence => {
                 let waiting = std::mem::take(&mut *slot.waiting.lock());
                 waiting.into_iter().for_each(|message| self.refuse(message));
-            }
-            // One that has died took its messages with it.
-            Residence::Down { .. } | Residence::Parked(_) => {
-                if let Some(wiring) = self.wiring.get() {
+                let has_died = !matches!(residence, Residence::Idle);
+                // It took its messages with it.
+                if has_died && let Some(wiring) = self.wiring.get() {
                     wiring.settle.queue_lost(number);
                 }
             }

@@ -110,7 +110,8 @@ impl Lanes {
 
     /// Takes out what is not worth sending any more. Gives when the next one will not be.
     pub(super) fn expire(&mut self, now: Timestamp, out: &mut Vec<Attempt>) -> Option<Timestamp> {
-        let (mut kept, mut next) = (Self { count: self.count, ..Self::default() }, None);
+        let (mut kept, mut next) = (Self::default(), None);
+        (kept.count, kept.claimed) = (self.count, self.claimed);
         for attempt in self.drain() {
             let end = attempt.message.give_up_at;
             if end <= now {
@@ -188,5 +189,15 @@ pub(super) mod tests {
         lanes.push(message(6, 50), false);
         assert_eq!(popped(&mut lanes), [1, 3, 5, 6]);
         assert_eq!(lanes.expire(at(99), &mut out), None);
+    }
+
+    #[test]
+    fn claims_are_found_after_something_was_over() {
+        let mut lanes = Lanes::default();
+        lanes.push(message(1, 10), false);
+        lanes.push(message(2, 20), true);
+        lanes.expire(at(10), &mut Vec::new());
+        let claimed: Vec<_> = lanes.claimed().map(|attempt| attempt.sequence).collect();
+        assert_eq!(claimed, [2]);
     }
 }

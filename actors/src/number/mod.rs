@@ -14,13 +14,14 @@ mod pacer;
 mod pause;
 pub(crate) mod providers;
 mod recipients;
+pub(crate) mod room;
 mod sending;
 mod staged;
 mod unnoted;
 mod window;
 mod withdraw;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -42,6 +43,7 @@ use figures::Outcomes;
 use info::{NumberKind, Stored};
 use news::News;
 use providers::{Connected, Providers};
+use room::{HandedOver, Place, Room};
 
 /// Takes a number's final answers.
 pub(crate) trait Settle: Send + Sync + 'static {
@@ -70,14 +72,6 @@ pub(crate) struct Answers {
     pub(crate) settled: Vec<(Origin, Settled)>,
     /// The number that is told when they are durably noted, and under which ticket.
     pub(crate) noted_to: Option<(NumberId, u64)>,
-}
-
-/// A message for its number.
-#[derive(Debug)]
-pub(crate) struct HandedOver {
-    pub(crate) message: Outbound,
-    /// It was claimed when it was accepted, because its number could hand it over at once.
-    pub(crate) claimed: bool,
 }
 
 /// What a number claims of its workspace's single messages: none is handed over before its claim
@@ -126,8 +120,8 @@ pub(crate) struct NumberSlot {
     down_until_ms: AtomicU64,
     /// Messages that are not answered for.
     queue: AtomicUsize,
-    /// How many single messages could go to the channel at once.
-    room: AtomicUsize,
+    /// For single messages that could go to the channel at once.
+    room: Arc<Room>,
     /// What came while no actor ran; it is given to the next one.
     waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
@@ -247,15 +241,12 @@ impl Numbers {
         number_of: fn(&T) -> NumberId,
         message: fn(Vec<T>) -> NumberMessage,
     ) {
-        let mut messages = messages.into_iter().peekable();
-        while let Some(first) = messages.next() {
-            let number = number_of(&first);
-            let mut same = vec![first];
-            same.reserve(messages.len());
-            while let Some(next) = messages.next_if(|next| number_of(next) == number) {
-                same.push(next);
-            }
-            self.hand_over_to(number, message(same));
+        let mut of: BTreeMap<NumberId, Vec<T>> = BTreeMap::new();
+        for message in messages {
+            of.entry(number_of(&message)).or_default().push(message);
+        }
+        for (number, messages) in of {
+            self.hand_over_to(number, message(messages));
         }
     }
 
@@ -274,8 +265,13 @@ impl Numbers {
                 return self.refuse(message);
             }
             Residence::Idle => message,
-            // Its restart has everything handed over again.
-            Residence::Down { .. } | Residence::Parked(_) => return,
+            Residence::Down { .. } | Residence::Parked(_) => {
+                // Its restart has everything handed over again but what is claimed: of that, what
+                // has not come to it is as if its channel might have it.
+                let NumberMessage::Dispatch(mut messages) = message else { return };
+                messages.retain(|message| message.place.is_some());
+                return slot.waiting.lock().push(NumberMessage::Dispatch(messages));
+            }
         };
         slot.waiting.lock().push(message);
         drop(residence);
@@ -305,7 +301,7 @@ impl Numbers {
                 residence: RwLock::new(Residence::Idle),
                 down_until_ms: AtomicU64::new(0),
                 queue: AtomicUsize::new(0),
-                room: AtomicUsize::new(0),
+                room: Arc::default(),
                 waiting: parking_lot::Mutex::default(),
             })
         };
@@ -321,11 +317,9 @@ impl NumberSlot {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Takes the place of a single message that the number could hand over at once, if there is
-    /// one. It may not be there any more when the message comes.
-    pub(crate) fn take_room(&self) -> bool {
-        let less = |room: usize| room.checked_sub(1);
-        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    /// Takes a place for a single message that the number could hand over at once.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        self.room.take()
     }
 }
 
@@ -377,7 +371,7 @@ impl Family for NumberFamily {
             // That may have changed while it was on its way.
             drop(actor.cast(NumberMessage::Reconnected));
         }
-        slot.room.store(0, Ordering::Relaxed);
+        slot.room.is(0);
         *place = residence;
     }
 

@@ -31,7 +31,8 @@ impl NumberActor {
     pub(super) fn send_what_may_go(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
         if state.draining.is_some() {
             state.release_waiting();
-            return self.slot.room.store(0, Ordering::Relaxed);
+            self.slot.room.is(0);
+            return state.places.clear();
         }
         let now = self.clock.now();
         self.take_in_what_is_due(now, state);
@@ -61,7 +62,9 @@ impl NumberActor {
         self.slot.queue.store(state.queue(), Ordering::Relaxed);
         state.release_waiting();
         let is_open = state.breaker.passage(now) == Passage::Open;
-        self.slot.room.store(if is_open { room } else { 0 }, Ordering::Relaxed);
+        self.slot.room.is(if is_open { room } else { 0 });
+        // After that, so that none is taken twice.
+        state.places.clear();
         self.tell_failing(state);
         self.tell_claims(state);
         self.wait_for_next(myself, blocked_until, now, state);
@@ -189,7 +192,9 @@ impl NumberActor {
             }
             Outcome::SentAs(known_as) => {
                 let phone = attempt.message.to;
-                state.recipients_told.push(Recipient::KnownAs { phone, known_as });
+                if state.told_names.is_news(self.clock.now(), phone, known_as) {
+                    state.recipients_told.push(Recipient::KnownAs { phone, known_as });
+                }
                 attempt.trial = trial;
                 self.concluded(attempt, Outcome::Sent, state);
             }

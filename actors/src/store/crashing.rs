@@ -82,6 +82,12 @@ impl CrashingStore {
         state.script.push_back(Some(outcome));
     }
 
+    /// Whether every failure that was asked for has come.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.0.lock().script.is_empty()
+    }
+
     /// Makes the next `count` calls of [`Store::reopen`] on the failed store fail.
     pub fn fail_next_reopens(&self, count: usize) {
         self.0.lock().failed_reopens = count;

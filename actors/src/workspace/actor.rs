@@ -142,6 +142,11 @@ impl Actor for WorkspaceActor {
                     state.unnoted.push(answers);
                     return Ok(());
                 }
+                WorkspaceMessage::Claims(claims) => {
+                    // What it claims it asks for again.
+                    state.unreleased.extend(claims.released);
+                    return Ok(());
+                }
                 message => {
                     refuse(message, Unavailable::because(UnavailableReason::Storage));
                     return Ok(());
@@ -197,6 +202,7 @@ impl WorkspaceActor {
                 for answers in std::mem::take(&mut state.unnoted) {
                     self.settle(answers, state)?;
                 }
+                state.release_late()?;
                 self.beat(myself, state)?;
                 self.passivate(myself, state);
                 return Ok(());
@@ -309,6 +315,8 @@ impl WorkspaceActor {
 
     /// Lets a number hand over what it claims, once that is durable.
     fn claim(&self, claims: Claims, state: &mut Loaded) -> Result<(), StateLost> {
+        // What it claims now it may have given up before.
+        state.release_late()?;
         let Claims { number, released, asked } = claims;
         let (ticket, asked) = asked.unzip();
         let messages = state.core.claim(&released, asked.unwrap_or_default(), &mut state.effects);

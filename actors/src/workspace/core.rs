@@ -324,7 +324,7 @@ impl Core {
         let resend = message.as_bytes() != id.as_bytes();
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
         effects.tell(self.hot.now(), event);
-        effects.outbound.push(self.outbound(otp, message)?);
+        effects.outbound.push(self.outbound(otp, message)?.into());
         Some(OtpSent { request_id: id, expires_at })
     }
 

@@ -1,7 +1,7 @@
 //! What a command wants done: made durable first, then sent.
 
-use crate::channel::Outbound;
 use crate::domain::{Event, LogEntry, PublicEvent, Timestamp};
+use crate::number::room::HandedOver;
 use crate::store::frame::FRAME_BYTES_MAX;
 
 use super::view::Changes;
@@ -26,7 +26,7 @@ pub(crate) struct Effects {
     /// Nobody waits for them to be durable.
     pub(super) patient: bool,
     /// Messages for the number, once all of this is durable.
-    pub(super) outbound: Vec<Outbound>,
+    pub(super) outbound: Vec<HandedOver>,
 }
 
 impl Effects {

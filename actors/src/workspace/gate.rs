@@ -7,7 +7,8 @@ use hashbrown::HashSet;
 
 use crate::channel::Outbound;
 use crate::domain::{MessageId, NumberId};
-use crate::number::{Granted, HandedOver, Numbers};
+use crate::number::room::HandedOver;
+use crate::number::{Granted, Numbers};
 use crate::store::writer::Group;
 
 use super::command::Answering;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::channel::Origin;
-use crate::domain::NumberId;
+use crate::domain::{MessageId, NumberId};
 use crate::number::info::NumberInfo;
-use crate::number::{Answers, HandedOver, NumberSlot, Numbers};
+use crate::number::{Answers, NumberSlot, Numbers};
 use crate::store::writer::{ChangeRef, CommitError, Group};
 use crate::store::{Batch, Store, Subscriber, Table};
 
@@ -58,6 +58,8 @@ pub(crate) struct Loaded {
     waiters: Waiters,
     /// The number's answers that came while storage failed.
     pub(super) unnoted: Vec<Answers>,
+    /// Claims that the number gave up while storage failed.
+    pub(super) unreleased: Vec<MessageId>,
     /// The key of the balance's record.
     credits_key: Vec<u8>,
     /// Time has brought more than was seen to.
@@ -94,6 +96,7 @@ impl Loaded {
             conversations_gone: conversations::Gone::default(),
             waiters: Waiters::default(),
             unnoted: Vec::new(),
+            unreleased: Vec::new(),
             credits_key: records::credits_key(id),
             behind: false,
             barriers: Vec::new(),
@@ -129,12 +132,7 @@ impl Loaded {
                 return Err(lost);
             }
         };
-        let unsent = &self.core.hot.messages;
-        let outbound = self.effects.outbound.drain(..).map(|message| {
-            let claimed = unsent.is_claimed(message.message_id);
-            HandedOver { message, claimed }
-        });
-        self.gate.hold_outbound(group, outbound);
+        self.gate.hold_outbound(group, self.effects.outbound.drain(..));
         self.hold_answers(group);
         self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();
@@ -231,6 +229,15 @@ impl Loaded {
             }
         }
         self.finish(held)
+    }
+
+    /// Gives up the claims that could not be given up while storage failed.
+    pub(super) fn release_late(&mut self) -> Result<(), StateLost> {
+        for released in std::mem::take(&mut self.unreleased).chunks(SETTLED_MAX) {
+            self.core.claim(released, Vec::new(), &mut self.effects);
+            self.finish(None)?;
+        }
+        Ok(())
     }
 
     /// Ends messages whose life is long over and that no number has. Returns whether there may be

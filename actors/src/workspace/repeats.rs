@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::channel::Outbound;
 use crate::domain::event::{Delivery, EventDecodeError, OtpStatus, Repeat};
 use crate::domain::{Event, MessageId, RequestId, Timestamp};
+use crate::number::room::HandedOver;
 
 use super::core::{Core, Settled};
 use super::effects::Effects;
@@ -113,7 +114,7 @@ impl Core {
             let message = self.lost_message(id);
             let repeat = message.is_some().then_some(Repeat { count: count + 1, due: None });
             self.set_repeat(id, repeat, effects);
-            effects.outbound.extend(message);
+            effects.outbound.extend(message.map(HandedOver::from));
         }
         due.len() == TICK_MAX
     }

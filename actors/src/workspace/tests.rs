@@ -152,7 +152,7 @@ impl Bench {
         self.log.extend(told);
         self.stored_credits = effects.credits.unwrap_or(self.stored_credits);
         assert_eq!(self.stored_credits, self.core.credits);
-        self.outbound.append(&mut effects.outbound);
+        self.outbound.extend(effects.outbound.drain(..).map(|handed| handed.message));
         result
     }
 

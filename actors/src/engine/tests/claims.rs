@@ -85,6 +85,7 @@ async fn what_was_to_go_at_once_and_waits_after_all_is_sent_after_a_crash() {
     // One commit accepts all of them, and its number could take them when it began.
     let messages = tokio::join!(rig.send(1), rig.send(2), rig.send(3));
     let messages: [_; 3] = messages.into();
+    rig.handed(2).await;
     rig.settle().await;
     assert_eq!(messages.map(|message| rig.count(message)), [1, 0, 0]);
     let (rig, _) = rig.after_a_crash(&store).await;
@@ -103,7 +104,7 @@ async fn nothing_is_handed_over_before_its_claim_is_durable() {
         // The message's own commit, and then that of its claim.
         store.fail_after(1, outcome);
         let message = rig.send(1).await;
-        until("the failure", async || !rig.engine.health().ready).await;
+        until("the failure", async || store.has_failed()).await;
         assert_eq!(rig.count(message), 0, "{outcome:?}");
         // The workspace is rebuilt, and the number asks it again.
         rig.becomes(message, MessageStatus::Sent).await;
@@ -113,7 +114,7 @@ async fn nothing_is_handed_over_before_its_claim_is_durable() {
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
     store.fail_after(1, CommitOutcome::Lost);
     let message = rig.send(1).await;
-    until("the failure", async || !rig.engine.health().ready).await;
+    until("the failure", async || store.has_failed()).await;
     let (rig, _) = rig.after_a_crash(&store).await;
     rig.becomes(message, MessageStatus::Sent).await;
     assert_eq!(rig.count(message), 1);

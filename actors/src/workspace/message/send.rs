@@ -10,6 +10,7 @@ use crate::domain::text::MessageText;
 use crate::domain::{Event, MessageId, NumberId, Phone};
 use crate::number::NumberSlot;
 use crate::number::info::NumberInfo;
+use crate::number::room::HandedOver;
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations::{self, Wrote};
@@ -153,7 +154,8 @@ impl Command for Send {
         };
         let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
         context.core.perform(event, context.effects);
-        if context.number(number).is_some_and(NumberSlot::take_room) {
+        let place = context.number(number).and_then(NumberSlot::take_place);
+        if place.is_some() {
             // It goes out as soon as this is durable, with no commit between the two.
             context.core.perform(Event::MessageClaimed { id: message_id }, context.effects);
         }
@@ -170,7 +172,8 @@ impl Command for Send {
             let wrote = Wrote { id: message_id, kind: kind.as_str(), text };
             conversations::sent(context, conversation, &wrote);
         }
-        context.effects.outbound.push(outbound(&workspace, &state, content));
+        let message = outbound(&workspace, &state, content);
+        context.effects.outbound.push(HandedOver { message, place });
         if let Some(waiter) = waiter {
             context.waiters.add(message_id, waiter);
         }

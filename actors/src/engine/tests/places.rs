@@ -1,0 +1,94 @@
+//! Single messages that are claimed as they are accepted: no more than their number can hand over,
+//! and only while it may have them.
+
+use crate::MessageStatus;
+use crate::channel::{Outcome, Throttle};
+use crate::store::Outcome as CommitOutcome;
+
+use super::gated::Gated;
+use super::message_commands::send_message;
+use super::scripted::Rig;
+use super::*;
+
+async fn number(rig: &Rig) -> crate::domain::NumberId {
+    rig.engine.admin().numbers(&id("acme")).await.unwrap()[0].id
+}
+
+/// Starts sending, and lets it come as far as the store lets it.
+async fn send_while_shut(rig: &Rig, phones: std::ops::Range<u32>) {
+    for number in phones {
+        let acme = rig.acme.clone();
+        drop(tokio::spawn(async move { send_message(&acme, phone(number)).await }));
+    }
+    yields().await;
+}
+
+async fn yields() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_on_its_way_to_the_number_holds_its_place() {
+    let store = Gated::default();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    let first = rig.send(0).await;
+    rig.becomes(first, MessageStatus::Sent).await;
+    let number = number(&rig).await;
+    let numbers = Arc::clone(&rig.engine.shared().numbers);
+    *rig.script.is_mute.lock() = true;
+    store.shut();
+    send_while_shut(&rig, 1..11).await;
+    // The number reckons anew what it could hand over. It has heard of none of them.
+    numbers.noted(number, 0);
+    yields().await;
+    let places: Vec<_> = std::iter::from_fn(|| numbers.slot(number).take_place()).collect();
+    assert_eq!(places.len(), 16 - 10);
+    drop(places);
+    store.open();
+    rig.handed(11).await;
+    rig.settle().await;
+    let places: Vec<_> = std::iter::from_fn(|| numbers.slot(number).take_place()).collect();
+    assert_eq!(places.len(), 16 - 10, "they are with the channel");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_accepted_while_its_number_is_down_is_sent_after_all() {
+    let store = Gated::default();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    let first = rig.send(0).await;
+    rig.becomes(first, MessageStatus::Sent).await;
+    store.shut();
+    send_while_shut(&rig, 1..3).await;
+    for number in rig.engine.shared().numbers.live() {
+        number.kill();
+    }
+    yields().await;
+    assert!(rig.engine.shared().numbers.live().is_empty());
+    store.open();
+    rig.handed(3).await;
+    let messages = rig.script.handed.lock().clone();
+    for message in messages {
+        rig.becomes(message, MessageStatus::Sent).await;
+    }
+}
+
+/// The number has given a claim up, and the workspace has lost that.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_given_up_in_vain_is_given_up_again() {
+    let store = CrashingStore::new();
+    let rig = Rig::start(store.clone(), Arc::default(), START).await;
+    let (scope, after) = (Throttle::Number, Some(Duration::from_secs(600)));
+    rig.script.answers.lock().push_back(Outcome::Throttled { scope, after });
+    // The message's own commit, that of its claim, and then that of its release.
+    store.fail_after(2, CommitOutcome::Lost);
+    let message = rig.send(1).await;
+    rig.handed(1).await;
+    until("the failure", async || store.has_failed()).await;
+    healed(&rig.acme).await;
+    rig.settle().await;
+    let (rig, _) = rig.after_a_crash(&store).await;
+    rig.becomes(message, MessageStatus::Sent).await;
+    assert_eq!(rig.count(message), 2);
+}
