@@ -23,7 +23,7 @@ pub(crate) struct ReplayBody {
     /// This event.
     #[schema(example = json!(null))]
     event_id: Option<String>,
-    /// What failed: given up, or waiting for another try. Only `true`.
+    /// What failed: given up (the newest 10,000 are known), or waiting for another try. Only `true`.
     #[schema(example = json!(null))]
     failed: Option<bool>,
 }
@@ -49,27 +49,31 @@ pub(crate) struct TestAnswer {
     queued: u64,
 }
 
-/// A try of a delivery.
+/// A try of a delivery, or what was never delivered because the event log forgot it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryRow {
-    /// What `webhook-id` said: the event's id, or that of a batch.
+    /// What `webhook-id` said: the event's id, or that of a batch; null for what was forgotten.
     #[schema(example = "evt_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    event_id: String,
+    event_id: Option<String>,
     /// The events that it carried, a hundred at the most: one, unless it was a batch.
     #[schema(example = json!(["evt_01jd3v0x5n8m7k2q4r6s8t0w2y"]), max_items = 100)]
     event_ids: Vec<String>,
-    /// The event's type, or `batch`.
+    /// The `sequence` of the first and of the last event that the log forgot before they were
+    /// delivered, whatever their types; null otherwise.
+    #[schema(min_items = 2, max_items = 2)]
+    forgotten: Option<[u64; 2]>,
+    /// The event's type, `batch` or `forgotten`.
     #[serde(rename = "type")]
     #[schema(example = "otp.verified")]
     kind: String,
-    /// Which try this was.
+    /// Which try this was; of what was forgotten how many there had been.
     #[schema(example = 1)]
     attempt: u32,
     /// The HTTP status; null when there was no answer.
     #[schema(example = 200)]
     status: Option<u16>,
     /// Null for a delivery that arrived; otherwise `status`, `redirect`, `timeout`,
-    /// `connection_failed`, `connection_lost`, `blocked_address` or `invalid_url`.
+    /// `connection_failed`, `connection_lost`, `blocked_address`, `invalid_url` or `forgotten`.
     error: Option<String>,
     /// Milliseconds that it took.
     #[schema(example = 42)]
@@ -99,12 +103,13 @@ pub(crate) struct DeliveriesAnswer {
 impl From<WebhookDelivery> for DeliveryRow {
     fn from(delivery: WebhookDelivery) -> Self {
         let ids = match delivery.batch_event_ids.as_slice() {
-            [] => std::slice::from_ref(&delivery.event_id),
+            [] => delivery.event_id.as_slice(),
             batch => batch,
         };
         Self {
             event_ids: ids.iter().map(ToString::to_string).collect(),
-            event_id: delivery.event_id.to_string(),
+            event_id: delivery.event_id.map(|id| id.to_string()),
+            forgotten: delivery.forgotten.map(|(first, last)| [first, last]),
             kind: delivery.kind,
             attempt: delivery.attempt,
             status: delivery.status,
@@ -174,16 +179,19 @@ pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     tag = "Webhooks",
     summary = "Deliver events again",
     description = "Each under the `webhook-id` that it had, with all of its tries before it; an \
-    endpoint with `batch` may get them in other batches, which have ids of their own. What is new \
+    endpoint with `batch` may get them in other batches, which have ids of their own. What the log \
+    has forgotten does not come again. What is new \
     goes first, whatever is delivered again: that has up to a quarter of the endpoint's requests \
     while nothing new waits, and one in ten otherwise. With `ordered` the events of one contact \
     that are delivered again keep their order too. A new event of that contact waits for one of \
-    them that is under way or has failed, but not for those that have not begun: it may come \
-    before them, and its `sequence` tells. A replay that is asked for while another one goes on \
-    becomes one with it.",
+    them that is under way or has failed, and then behind those of the same contact that had \
+    begun to wait with it, which go at the pace of a replay; it does not wait for those that have \
+    not begun: it may come before them, and its `sequence` tells. A replay that is asked for while \
+    another one goes on becomes one with it: what lies between the two comes again too. A \
+    disabled endpoint keeps what is asked for until it is enabled.",
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     request_body = ReplayBody,
-    responses((status = 202, description = "Durable, and on their way", body = ReplayAnswer))
+    responses((status = 202, description = "Durable; on their way if it is enabled", body = ReplayAnswer))
 )]
 pub(crate) async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
     let what = call.json::<ReplayBody>()?.check()?;

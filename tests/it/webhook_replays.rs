@@ -71,6 +71,27 @@ async fn what_is_had_again_lets_new_events_go_first() {
 }
 
 #[tokio::test]
+async fn a_disabled_endpoint_keeps_what_is_asked_for() {
+    let server = server().await;
+    let (api, sink) = (server.workspace("acme").await, Sink::start());
+    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let mut old = events(&api, 3).await;
+    sink.wait("/", 3).await;
+    let path = format!("{WEBHOOKS}/{id}");
+    api.send_json("PATCH", &path, &json!({"enabled": false})).await.ok();
+    let since = json!({"since": "2020-01-01T00:00:00Z"});
+    let reply = api.post(&format!("{path}/replay"), since).await;
+    assert_eq!((reply.status, reply.ok()), (202, json!({"queued": 3})));
+    server.advance(60).await;
+    assert_eq!(sink.received("/").len(), 3);
+    api.send_json("PATCH", &path, &json!({"enabled": true})).await.ok();
+    let mut again = request_ids(&sink.wait("/", 6).await[3..]);
+    again.sort();
+    old.sort();
+    assert_eq!(again, old);
+}
+
+#[tokio::test]
 async fn the_list_of_tries_is_as_long_as_it_is_set_up() {
     let settings =
         [("WEBHOOKS__DELIVERIES_KEPT_MAX", "2"), ("WEBHOOKS__DELIVERIES_KEPT_DAYS", "1")];

@@ -129,6 +129,7 @@ async fn what_makes_no_endpoint_is_refused() {
         (json!({"url": "http://169.254.169.254/latest/meta-data"}), "url"),
         (json!({"url": "https://0xa9fea9fe/"}), "url"),
         (json!({"url": "https://[::ffff:10.0.0.1]/"}), "url"),
+        (json!({"url": "https://example.com:0/"}), "url"),
         (json!({"url": url, "events": ["otp.sent", "otp.lost"]}), "events"),
         (json!({"url": url, "events": "otp.sent"}), "events"),
         (json!({"url": url, "description": "x".repeat(501)}), "description"),
@@ -144,7 +145,9 @@ async fn what_makes_no_endpoint_is_refused() {
     for body in [json!({}), json!({"failed": true, "since": "2026-01-31T09:25:00Z"})] {
         api.post(&format!("{path}/replay"), body).await.check(400, "VALIDATION_ERROR");
     }
-    api.post(&format!("{path}/replay"), json!({"since": "today"})).await.check_field("since");
+    for since in ["today", "2026-01-01T00:00:00+25:00"] {
+        api.post(&format!("{path}/replay"), json!({"since": since})).await.check_field("since");
+    }
     api.post(&format!("{path}/replay"), json!({"failed": false})).await.check_field("failed");
     api.post(&format!("{path}/replay"), json!({"event_id": "x"})).await.check(404, "NOT_FOUND");
 }

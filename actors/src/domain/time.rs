@@ -12,9 +12,14 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct Timestamp(u64);
 
+/// Seconds of a day: no place of the earth is so far from UTC.
+const DAY_SECONDS: u32 = 24 * 3600;
+
 /// The text is not an RFC 3339 moment, or one before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be an RFC 3339 date and time, such as 2026-01-31T09:30:00Z")]
+#[error(
+    "must be an RFC 3339 date and time, such as 2026-01-31T09:30:00Z, at most 23:59 hours from UTC"
+)]
 pub struct TimestampError;
 
 impl Timestamp {
@@ -70,6 +75,11 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self, TimestampError> {
         let moment: jiff::Timestamp = text.parse().map_err(|_| TimestampError)?;
+        let pieces = jiff::fmt::temporal::Pieces::parse(text).map_err(|_| TimestampError)?;
+        let offset = pieces.to_numeric_offset().ok_or(TimestampError)?;
+        if offset.seconds().unsigned_abs() >= DAY_SECONDS {
+            return Err(TimestampError);
+        }
         u64::try_from(moment.as_millisecond()).map(Self).map_err(|_| TimestampError)
     }
 }
@@ -91,7 +101,18 @@ mod tests {
         assert_eq!(moment.to_string(), "2023-11-14T22:13:20.007Z");
         assert_eq!("2023-11-14T23:13:20.007+01:00".parse(), Ok(moment));
         assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
-        for bad in ["", "2023-11-14", "now", "1969-12-31T23:59:59Z", "2023-13-01T00:00:00Z"] {
+        assert_eq!("2023-11-15T22:12:20.007+23:59".parse(), Ok(moment));
+        assert_eq!("2023-11-13T22:14:20.007-23:59".parse(), Ok(moment));
+        for bad in [
+            "",
+            "2023-11-14",
+            "now",
+            "1969-12-31T23:59:59Z",
+            "2023-13-01T00:00:00Z",
+            "2023-11-14T22:13:20",
+            "2023-11-14T22:13:20+24:00",
+            "2023-11-14T22:13:20-25:00",
+        ] {
             assert_eq!(bad.parse::<Timestamp>(), Err(TimestampError), "{bad}");
         }
         assert!(!Timestamp::from_millis(u64::MAX).to_string().is_empty());

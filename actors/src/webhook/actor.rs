@@ -154,13 +154,7 @@ impl Actor for EndpointActor {
             EndpointMessage::Permit(permit) => self.begin(&myself, permit, state),
             EndpointMessage::Fed(fed) => {
                 state.reading = false;
-                let Fed { part, parcels, scanned, more } = fed?;
-                if part.again {
-                    state.line.feed_again(part.after, parcels, scanned);
-                } else {
-                    state.grown |= more;
-                    state.line.feed(part.after, parcels, scanned);
-                }
+                self.take(fed?, state);
             }
             EndpointMessage::Done(finished) => self.finished(&myself, *finished, state),
             EndpointMessage::Flushed(result) => {
@@ -307,9 +301,13 @@ impl EndpointActor {
 
     fn finished(&self, myself: &ActorRef<EndpointMessage>, finished: Finished, state: &mut Loaded) {
         while state.tasks.try_join_next().is_some() {}
-        let Finished { attempt, outcome } = finished;
+        let Finished { attempt, outcome, forgotten } = finished;
         let now = self.hub.clock.now();
         state.dirty = true;
+        if let Some(forgotten) = forgotten {
+            state.line.cut_off(attempt.serial, forgotten.1);
+            self.note_forgotten(forgotten, attempt.failures, state);
+        }
         match outcome {
             Outcome::Vanished => state.line.vanished(attempt.serial),
             Outcome::NotTried => state.line.postponed(attempt.serial, now),

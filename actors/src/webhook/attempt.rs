@@ -24,6 +24,8 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 pub(crate) struct Finished {
     pub(super) attempt: Attempt,
     pub(super) outcome: Outcome,
+    /// From which event to which the log has forgotten what was to be delivered.
+    pub(super) forgotten: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -59,13 +61,15 @@ pub(super) async fn make(
     attempt: Attempt,
     permit: Permit,
 ) -> Finished {
-    let outcome = match events(&hub, &workspace, &attempt).await {
+    let events = events(&hub, &workspace, &attempt).await;
+    let forgotten = events.as_ref().and_then(|events| attempt.parcel.forgotten(events));
+    let outcome = match events {
         Some(events) if events.is_empty() => Outcome::Vanished,
         Some(events) => post(&hub, &endpoint, attempt.parcel.batch.is_some(), &events).await,
         None => Outcome::NotTried,
     };
     drop(permit);
-    Finished { attempt, outcome }
+    Finished { attempt, outcome, forgotten }
 }
 
 async fn events(

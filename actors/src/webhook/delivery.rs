@@ -27,6 +27,13 @@ pub(super) struct Parcel {
 }
 
 impl Parcel {
+    /// From which event to which it is not there any more, when these are left of it.
+    pub(super) fn forgotten(&self, left: &[EventEntry]) -> Option<(u64, u64)> {
+        let first = self.batch.as_ref().and_then(Batch::first).unwrap_or(self.first);
+        let last = left.first().map_or(self.last, |event| event.sequence - 1);
+        (first <= last).then_some((first, last))
+    }
+
     /// The record of it waiting for another try or its turn.
     pub(super) fn waiting(&self, failures: u32, at: Option<Timestamp>) -> Waiting {
         let Self { last, lane, ref batch, again, .. } = *self;
@@ -50,6 +57,17 @@ impl Batch {
             }
         }
         Self(runs)
+    }
+
+    /// The sequence of its first event.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.0.first().map(|(first, _)| *first)
+    }
+
+    /// What of it comes after this sequence.
+    pub(super) fn after(&self, sequence: u64) -> Self {
+        let all = self.0.iter().flat_map(|(first, count)| *first..first + count);
+        Self::of(all.filter(|it| *it > sequence))
     }
 
     /// Whether the event of this sequence is one of it.
@@ -152,6 +170,9 @@ mod tests {
         assert_eq!(batch.0, [(3, 3), (9, 1), (11, 2)]);
         for sequence in 0..20 {
             assert_eq!(batch.has(sequence), sequences.contains(&sequence), "{sequence}");
+            let after = Batch::of(sequences.into_iter().filter(|it| *it > sequence));
+            assert_eq!(batch.after(sequence), after, "{sequence}");
         }
+        assert_eq!((batch.first(), batch.after(12).first()), (Some(3), None));
     }
 }

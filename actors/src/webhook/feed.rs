@@ -29,6 +29,8 @@ pub(crate) struct Fed {
     pub(super) scanned: u64,
     /// Whether the log may have more.
     pub(super) more: bool,
+    /// From which event to which the log has forgotten what is new to the endpoint.
+    pub(super) forgotten: Option<(u64, u64)>,
 }
 
 /// What is read of a log.
@@ -52,9 +54,13 @@ pub(super) fn read(
     let Part { after, until, again } = part;
     let mut events: Vec<EventEntry> = Vec::new();
     let (mut scanned, mut more) = (after, false);
+    let mut forgotten = None;
     log::read(store, workspace, after, &mut |sequence, entry| {
         if sequence > until {
             return false;
+        }
+        if !again && scanned == after && sequence > after + 1 {
+            forgotten = Some((after + 1, sequence - 1));
         }
         scanned = sequence;
         if endpoint.takes(&entry.event) {
@@ -87,7 +93,7 @@ pub(super) fn read(
             parcels.push(Parcel { first, last, events: Some(events), lane, batch, again });
         }
     }
-    Ok(Fed { part, parcels, scanned, more })
+    Ok(Fed { part, parcels, scanned, more, forgotten })
 }
 
 /// Reads the events of a parcel again; none are left when the log has been cut off behind them.
@@ -104,7 +110,7 @@ pub(super) fn read_again(
         if sequence <= last && is_one {
             events.push(EventEntry::of(workspace, sequence, entry));
         }
-        sequence < last && events.len() < BATCH_MAX
+        sequence < last
     })?;
     Ok(events.into())
 }

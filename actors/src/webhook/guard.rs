@@ -29,6 +29,9 @@ pub enum WebhookUrlError {
     /// It has a user's name or password, which would be kept and logged in clear.
     #[error("must have no user name and no password")]
     Credentials,
+    /// Nothing can be delivered to port 0.
+    #[error("must not have port 0")]
+    Port,
     /// It names an address that is not public.
     #[error("must not name an address that is private, local or reserved")]
     BlockedAddress,
@@ -53,6 +56,9 @@ impl AddressRules {
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(WebhookUrlError::Credentials);
+        }
+        if url.port() == Some(0) {
+            return Err(WebhookUrlError::Port);
         }
         let address = match url.host() {
             None => return Err(WebhookUrlError::NotAUrl),
@@ -271,6 +277,8 @@ mod tests {
             ("gopher://example.com", WebhookUrlError::Scheme("https://")),
             ("https://user@example.com", WebhookUrlError::Credentials),
             ("https://:pass@example.com", WebhookUrlError::Credentials),
+            ("https://example.com:0/", WebhookUrlError::Port),
+            ("https://[2606:4700::1111]:00/", WebhookUrlError::Port),
         ] {
             assert_eq!(rules.check_url(url), Err(error), "{url}");
         }

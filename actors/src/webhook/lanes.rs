@@ -41,7 +41,7 @@ pub(super) struct Lanes {
     /// What may go at its time: everything that waits; in order the first of each lane. Apart from
     /// it, what somebody asked for again.
     due: [BTreeSet<(Timestamp, u64)>; 2],
-    waiting: usize,
+    waiting: [usize; 2],
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +71,12 @@ impl Lanes {
 
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting
+        self.waiting.iter().sum()
+    }
+
+    /// How many of those that nobody asked for again wait.
+    pub(super) fn waiting_anew(&self) -> usize {
+        self.waiting[usize::from(false)]
     }
 
     /// The one that may go next, and when, of those that go `again` or of the others.
@@ -81,7 +86,7 @@ impl Lanes {
 
     /// This one, which does not wait yet, waits from now on.
     pub(super) fn wait(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
-        self.waiting += 1;
+        self.waiting[usize::from(again)] += 1;
         if self.in_order {
             self.change(lane, |taken| {
                 taken.waiting.insert(first, (at, again));
@@ -93,7 +98,7 @@ impl Lanes {
 
     /// This one waits no more.
     pub(super) fn leave(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
-        self.waiting -= 1;
+        self.waiting[usize::from(again)] -= 1;
         if self.in_order {
             self.change(lane, |taken| {
                 taken.waiting.remove(&first);

@@ -28,8 +28,8 @@ use super::schedule::{self, FAILING_MAX};
 use stretch::Stretch;
 use turns::Next;
 
-/// Deliveries that may wait for another try or their turn; while there are more, nothing new is
-/// begun.
+/// Deliveries that may wait for another try or their turn, beside those that somebody asked for
+/// again; while there are more, nothing new is begun.
 const WAITING_MAX: usize = 10_000;
 /// In order: how many that were not begun are looked at for one that may go.
 const LOOK_AHEAD: usize = 128;
@@ -133,9 +133,17 @@ impl Line {
         (self.rules.enabled && self.new.fresh.len() < room).then_some(self.new.scanned)
     }
 
-    /// Takes what was read after `after`, up to `scanned`.
-    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) {
-        self.new.feed(after, parcels, scanned);
+    /// Takes what was read after `after`, up to `scanned`, unless it is read from elsewhere by now.
+    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
+        self.new.feed(after, parcels, scanned)
+    }
+
+    /// What is up to this sequence of a batch under way is not there any more.
+    pub(super) fn cut_off(&mut self, serial: u64, until: u64) {
+        let attempt = self.under_way.get_mut(&serial);
+        if let Some(batch) = attempt.and_then(|it| it.parcel.batch.as_mut()) {
+            *batch = batch.after(until);
+        }
     }
 
     /// Whether a delivery may go now.
@@ -186,7 +194,9 @@ impl Line {
     /// A delivery arrived.
     pub(super) fn succeeded(&mut self, serial: u64, latency: Duration) {
         let Some(attempt) = self.ended(serial) else { return };
-        self.forget(&attempt);
+        if attempt.stored {
+            self.forget(attempt.parcel.first);
+        }
         self.limiter.succeeded(latency);
         self.breaker.answered();
         self.failing_since = None;
@@ -195,7 +205,9 @@ impl Line {
     /// There is nothing left of what was to be delivered.
     pub(super) fn vanished(&mut self, serial: u64) {
         if let Some(attempt) = self.ended(serial) {
-            self.forget(&attempt);
+            if attempt.stored {
+                self.forget(attempt.parcel.first);
+            }
             self.breaker.abandoned();
         }
     }
@@ -319,8 +331,12 @@ impl Line {
     }
 
     fn wait(&mut self, first: u64, mut waiting: Waiting) {
-        // One event of a batch must not take the place of all.
-        if let Some(before) = self.drop_waiting(first).filter(|it| it.last > waiting.last) {
+        // One event of a batch must not take the place of all, nor that of the record of all.
+        let under_way = self.recorded(first).map(|it| it.parcel.waiting(it.failures, None));
+        let before = under_way.chain(self.waiting.get(&first).cloned());
+        let before = before.max_by_key(|it| it.last);
+        self.drop_waiting(first);
+        if let Some(before) = before.filter(|it| it.last > waiting.last) {
             waiting = Waiting { failures: waiting.failures, at: waiting.at, ..before };
         }
         let Waiting { at, lane, again, .. } = waiting;
@@ -338,21 +354,25 @@ impl Line {
         }
     }
 
-    fn drop_waiting(&mut self, first: u64) -> Option<Waiting> {
-        let waiting = self.waiting.remove(&first)?;
+    fn drop_waiting(&mut self, first: u64) {
+        let Some(waiting) = self.waiting.remove(&first) else { return };
         if let Some(at) = waiting.at {
             self.lanes.leave(first, waiting.lane, at, waiting.again);
         }
-        self.changed.insert(first, None);
-        Some(waiting)
+        self.forget(first);
     }
 
-    /// Deletes the record of what came to an end, unless it waits anew.
-    fn forget(&mut self, attempt: &Attempt) {
-        let first = attempt.parcel.first;
-        if attempt.stored && !self.waiting.contains_key(&first) {
+    /// Deletes the record of what came to an end, unless it waits anew, or another try goes by it.
+    fn forget(&mut self, first: u64) {
+        if !self.waiting.contains_key(&first) && self.recorded(first).next().is_none() {
             self.changed.insert(first, None);
         }
+    }
+
+    /// What is under way and has no other record than this one.
+    fn recorded(&self, first: u64) -> impl Iterator<Item = &Attempt> {
+        let under_way = self.under_way.values();
+        under_way.filter(move |it| it.stored && it.parcel.first == first)
     }
 
     /// Lets the endpoint begin anew.

@@ -7,6 +7,7 @@ mod body;
 mod breaker;
 pub(crate) mod client;
 pub(crate) mod delivery;
+mod earlier;
 pub(crate) mod endpoint;
 mod feed;
 pub(crate) mod guard;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ractor::ActorRef;
 
 use super::actor::{EndpointActor, EndpointMessage, Loaded, READ_AHEAD};
-use super::feed::{self, Part};
+use super::feed::{self, Fed, Part};
 
 impl EndpointActor {
     /// Reads the log on, if there is room for more. What is new and what comes again take turns.
@@ -30,5 +30,19 @@ impl EndpointActor {
             // An actor that is gone reads again when it is back.
             drop(myself.cast(EndpointMessage::Fed(fed)));
         }));
+    }
+
+    /// Takes what was read.
+    pub(super) fn take(&self, fed: Fed, state: &mut Loaded) {
+        let Fed { part, parcels, scanned, more, forgotten } = fed;
+        if part.again {
+            state.line.feed_again(part.after, parcels, scanned);
+            return;
+        }
+        state.grown |= more;
+        let is_taken = state.line.feed(part.after, parcels, scanned);
+        if let Some(forgotten) = forgotten.filter(|_| is_taken) {
+            self.note_forgotten(forgotten, 0, state);
+        }
     }
 }

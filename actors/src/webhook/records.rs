@@ -83,12 +83,16 @@ impl Waiting {
 /// One try of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// What `webhook-id` said: the event's id, or the batch's.
-    pub event_id: EventId,
+    /// What `webhook-id` said: the event's id, or the batch's; `None` for what was forgotten.
+    pub event_id: Option<EventId>,
     /// The events of a batch, a hundred at the most; none for a single event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batch_event_ids: Vec<EventId>,
-    /// The event's type, or `batch`.
+    /// Sequences of the first and the last of the events that the log forgot before they were
+    /// delivered. Then this is no try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgotten: Option<(u64, u64)>,
+    /// The event's type, `batch` or `forgotten`.
     pub kind: String,
     /// Which try this was, from 1.
     pub attempt: u32,
@@ -124,7 +128,7 @@ pub(crate) fn cursor_key(workspace: &WorkspaceId, id: WebhookId) -> Vec<u8> {
     state_key(workspace, id, b"c", &[])
 }
 
-pub(super) fn waiting_key(workspace: &WorkspaceId, id: WebhookId, first: u64) -> Vec<u8> {
+pub(crate) fn waiting_key(workspace: &WorkspaceId, id: WebhookId, first: u64) -> Vec<u8> {
     state_key(workspace, id, b"w", &first.to_be_bytes())
 }
 

@@ -13,8 +13,12 @@ use crate::workspace::records::encode;
 use super::actor::{EndpointActor, EndpointMessage, Loaded};
 use super::attempt::Tried;
 use super::delivery::Attempt;
+use super::earlier;
 use super::line::Line;
 use super::records::{self, Delivery};
+
+/// What stands in place of a type, and as the error, where the log forgot what was to be delivered.
+const FORGOTTEN: &str = "forgotten";
 
 impl EndpointActor {
     /// Reads what is durable of the endpoint's deliveries.
@@ -22,7 +26,12 @@ impl EndpointActor {
         // What a predecessor has put into the writer's queue must be settled before it is read.
         self.hub.writer.barrier().await?;
         let (hub, slot) = (Arc::clone(&self.hub), Arc::clone(&self.slot));
-        let read = move || records::load(hub.store.as_ref(), &slot.workspace, slot.id);
+        let read = move || {
+            let (store, workspace) = (hub.store.as_ref(), &slot.workspace);
+            let mut stored = records::load(store, workspace, slot.id)?;
+            earlier::complete(store, workspace, &slot.endpoint.load(), &mut stored)?;
+            Ok(stored)
+        };
         let stored = tokio::task::spawn_blocking(read).await?.map_err(|error| match error {
             StoreError::Damaged(what) => ActorProcessingErr::from(Damaged(what)),
             error => error.into(),
@@ -52,6 +61,28 @@ impl EndpointActor {
             drained: None,
             retired: false,
         })
+    }
+
+    /// Remembers and warns that the log forgot these events before they were delivered, after so many
+    /// tries.
+    pub(super) fn note_forgotten(&self, forgotten: (u64, u64), tries: u32, state: &mut Loaded) {
+        let (first, last) = forgotten;
+        let webhook = self.slot.id;
+        tracing::warn!(%webhook, first, last, "events were forgotten before they were delivered");
+        state.dirty = true;
+        state.new_tries.push(Delivery {
+            event_id: None,
+            batch_event_ids: Vec::new(),
+            forgotten: Some(forgotten),
+            kind: FORGOTTEN.to_owned(),
+            attempt: tries,
+            status: None,
+            error: Some(FORGOTTEN.to_owned()),
+            latency_ms: 0,
+            response: None,
+            at: self.hub.clock.now(),
+            next_retry_at: None,
+        });
     }
 
     /// Has everything written that came to an end. While that is under way the next part collects.
@@ -95,8 +126,9 @@ pub(super) fn row(
     next: Option<Timestamp>,
 ) -> Delivery {
     Delivery {
-        event_id: tried.id,
+        event_id: Some(tried.id),
         batch_event_ids: tried.batch_ids,
+        forgotten: None,
         kind: tried.kind.to_owned(),
         attempt: attempt.failures + 1,
         status: tried.status,

@@ -45,11 +45,12 @@ fn note(
     number: NumberId,
     recipient: Recipient,
 ) -> Result<(), Unavailable> {
+    let now = context.now();
     match recipient {
+        // It was written to a moment ago.
         Recipient::KnownAs { phone, known_as } => {
-            // It was written to a moment ago.
-            aliases::learn(context, number, phone, known_as, context.now())
+            aliases::learn(context, number, phone, known_as, now)
         }
-        Recipient::StoppedMarketing(phone) => suppressions::stopped_marketing(context, phone),
+        Recipient::StoppedMarketing(phone) => suppressions::stopped_marketing(context, phone, now),
     }
 }

@@ -114,7 +114,7 @@ fn report(
         }
         Origin::Message(id) => (message::report(context, id, status, *at)?, id.timestamp()),
         Origin::Broadcast { broadcast, index } => {
-            broadcasts::report(context, broadcast, index, *to, status)?;
+            broadcasts::report(context, broadcast, index, update)?;
             (*to, broadcast.timestamp())
         }
     };

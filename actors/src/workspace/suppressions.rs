@@ -180,16 +180,23 @@ pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool,
     Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
 }
 
-/// The channel says that a phone wants no marketing.
+/// The channel says that a phone wanted no marketing at that moment; what was decided about it later
+/// counts, whichever is known first.
 pub(super) fn stopped_marketing(
     context: &mut Context<'_>,
     phone: Phone,
+    at: Timestamp,
 ) -> Result<(), Unavailable> {
-    if has_opted_out(context, phone)? {
+    // The channel's clock may be ahead of ours.
+    let at = at.min(context.now());
+    if last_decision(context, phone)? > at.as_millis() {
         return Ok(());
     }
-    let reason = Some(AT_CHANNEL.to_owned());
-    Suppress { phone, reason }.carry_out(context).map(drop)
+    if has_opted_out(context, phone)? {
+        decide(context, phone, at);
+        return Ok(());
+    }
+    opt_out(context, phone, Some(AT_CHANNEL.to_owned()), at).map(drop)
 }
 
 /// A phone turns out to be of the same person as another: if the other has opted out, it has too,
@@ -247,8 +254,7 @@ fn opt_out(
     };
     let suppression = Suppression { phone, reason: reason.or(old_reason), created_at };
     if is_new {
-        add_to_count(context, 1)?;
-        tell(context, EventKind::ContactOptedOut, &suppression)?;
+        change_count(context, 1, EventKind::ContactOptedOut, &suppression)?;
     }
     let reason = suppression.reason.clone();
     context.put_json(TABLE, key, &Record { reason, created_at });
@@ -262,8 +268,8 @@ fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool
     let old: Option<Record> = context.get_json(TABLE, &key)?;
     let was_out = old.is_some();
     if let Some(Record { reason, created_at }) = old {
-        add_to_count(context, -1)?;
-        tell(context, EventKind::ContactOptedIn, &Suppression { phone, reason, created_at })?;
+        let suppression = Suppression { phone, reason, created_at };
+        change_count(context, -1, EventKind::ContactOptedIn, &suppression)?;
         context.delete(TABLE, key);
     }
     decide(context, phone, at);
@@ -276,12 +282,27 @@ fn decide(context: &mut Context<'_>, phone: Phone, at: Timestamp) {
     context.put(TABLE, key, at.as_millis().to_be_bytes().to_vec());
 }
 
-fn add_to_count(context: &mut Context<'_>, change: i64) -> Result<(), Unavailable> {
+/// One more has opted out, or one less: counts and tells it. What can fail is read before anything is
+/// written.
+fn change_count(
+    context: &mut Context<'_>,
+    change: i64,
+    kind: EventKind,
+    suppression: &Suppression,
+) -> Result<(), Unavailable> {
+    let Suppression { phone, reason, .. } = suppression;
+    let contact = holder(context, *phone)?.map(|contact| contact.id.to_string());
     let key = count_key(&context.core.id);
     let kept = context.get(TABLE, &key)?;
     let count = count(context.store(), &context.core.id, kept).map_err(unreadable)?;
     let count = (count as u64).saturating_add_signed(change);
     context.put(TABLE, key, count.to_be_bytes().to_vec());
+    let mut data = json!({ "phone": phone.to_string(), "contact_id": contact });
+    if kind == EventKind::ContactOptedOut {
+        data["reason"] = json!(reason);
+    }
+    let event = PublicEvent::Other { kind, data: data.to_string().into() };
+    context.effects.tell(context.now(), event);
     Ok(())
 }
 
@@ -301,23 +322,6 @@ fn count(
         ControlFlow::Continue(())
     })?;
     Ok(count)
-}
-
-/// Tells that a phone has opted out, or in again.
-fn tell(
-    context: &mut Context<'_>,
-    kind: EventKind,
-    suppression: &Suppression,
-) -> Result<(), Unavailable> {
-    let Suppression { phone, reason, .. } = suppression;
-    let contact = holder(context, *phone)?.map(|contact| contact.id.to_string());
-    let mut data = json!({ "phone": phone.to_string(), "contact_id": contact });
-    if kind == EventKind::ContactOptedOut {
-        data["reason"] = json!(reason);
-    }
-    let event = PublicEvent::Other { kind, data: data.to_string().into() };
-    context.effects.tell(context.now(), event);
-    Ok(())
 }
 
 fn prefix(workspace: &WorkspaceId) -> Vec<u8> {

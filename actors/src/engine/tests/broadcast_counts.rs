@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::channel::callback::{Callback, Progress, StatusUpdate};
-use crate::channel::{Failure, Origin};
+use crate::channel::{Failure, FailureClass, Origin};
 use crate::domain::{BroadcastId, NumberId};
 use crate::store::{Change, Direction, Table};
 use crate::{BroadcastCounts, BroadcastStatus, NewBroadcast, RecipientStatus, ScriptedOutcome};
@@ -31,16 +31,91 @@ async fn report(acme: &Workspace, number: NumberId, id: BroadcastId, index: u32,
         2 => Progress::Read,
         _ => Progress::Failed(Failure::permanent(Some(131_049))),
     };
+    let to = None;
+    acme.receive(number, callback(id, index, status, to)).await.unwrap();
+}
+
+fn callback(broadcast: BroadcastId, index: u32, status: Progress, to: Option<Phone>) -> Callback {
     let status = StatusUpdate {
-        origin: Origin::Broadcast { broadcast: id, index },
+        origin: Origin::Broadcast { broadcast, index },
         provider_id: "wamid".into(),
         status,
         at: START,
-        to: None,
+        to,
         known_as: None,
     };
-    let callback = Callback { statuses: vec![status], ..Callback::default() };
-    acme.receive(number, callback).await.unwrap();
+    Callback { statuses: vec![status], ..Callback::default() }
+}
+
+fn opted_out() -> Progress {
+    let class = FailureClass::OptedOut;
+    Progress::Failed(Failure { class, ..Failure::permanent(Some(131_050)) })
+}
+
+/// Everything that is kept in a table.
+fn table(store: &CrashingStore, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all = Vec::new();
+    let visit = &mut |key: &[u8], value: &[u8]| {
+        all.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    };
+    store.scan(table, &[], None, Direction::Forward, visit).unwrap();
+    all
+}
+
+/// Without the audience: the phone is told by the report.
+#[tokio::test(start_paused = true)]
+async fn who_a_report_says_has_stopped_marketing_is_not_looked_up() {
+    let store = CrashingStore::new();
+    let engine = engine(&store, START).await;
+    let acme = with_template(&engine).await;
+    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    let sale = create(&acme, broadcast_to(3)).await;
+    becomes(&acme, sale, BroadcastStatus::Completed).await;
+    let gone = table(&store, Table::BroadcastAudience);
+    let gone = gone.into_iter().map(|(key, _)| Change::delete(Table::BroadcastAudience, key));
+    engine.shared().writer.commit(gone.collect()).await.unwrap();
+    let told = callback(sale, 1, opted_out(), Some(phone(1)));
+    acme.receive(number, told).await.unwrap();
+    assert_eq!(acme.suppressions(0, 9).await.unwrap().suppressions[0].phone, phone(1));
+}
+
+/// Whatever of it cannot be read, a report that fails is taken when it comes again.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_fails_leaves_nothing_half_done() {
+    for damaged in
+        [Table::BroadcastAudience, Table::Analytics, Table::Broadcasts, Table::BroadcastOutcomes]
+    {
+        let store = CrashingStore::new();
+        let engine = engine(&store, START).await;
+        let acme = with_template(&engine).await;
+        let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+        let sale = create(&acme, broadcast_to(3)).await;
+        becomes(&acme, sale, BroadcastStatus::Completed).await;
+        report(&acme, number, sale, 0, 1).await;
+        let before = credits(&engine, "acme").await;
+        let told = log(&acme).await.len();
+        let whole = table(&store, damaged);
+        // The broadcast's own record, the first, can be read. A part of the audience is missing.
+        let spoilt = whole.iter().skip(usize::from(damaged == Table::Broadcasts));
+        let spoilt = spoilt.map(|(key, _)| match damaged {
+            Table::BroadcastAudience => Change::delete(damaged, key.clone()),
+            _ => Change::put(damaged, key.clone(), vec![0xff; 3]),
+        });
+        engine.shared().writer.commit(spoilt.collect()).await.unwrap();
+        let reported = async || acme.receive(number, callback(sale, 1, opted_out(), None)).await;
+        let taken = reported().await;
+        let mended = whole.iter().map(|(key, it)| Change::put(damaged, key.clone(), it.clone()));
+        engine.shared().writer.commit(mended.collect()).await.unwrap();
+        assert!(taken.is_err(), "{damaged:?}");
+        reported().await.unwrap();
+        let now = acme.broadcast(sale).await.unwrap().counts;
+        assert_eq!(now, counted(&acme, sale).await);
+        assert_eq!((now.failed, now.delivered), (1, 1), "{damaged:?}");
+        assert_eq!(credits(&engine, "acme").await, before + 1, "{damaged:?}");
+        let log = log(&acme).await;
+        assert_eq!(kinds(&log)[told..], ["contact.opted_out", "message.failed"], "{damaged:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Opt-outs by message, in whatever order the messages come.
 
-use crate::channel::callback::{Callback, Inbound};
+use crate::channel::callback::{Callback, Inbound, Progress, StatusUpdate};
+use crate::channel::{Failure, FailureClass, Origin};
 use crate::domain::{NumberId, PublicEvent};
 
 use super::*;
@@ -100,4 +101,58 @@ async fn opting_out_and_in_is_told_once() {
     let expected = [(out.clone(), false), (back.clone(), false), (out, true), (back, true)];
     assert_eq!(told(&acme).await, expected);
     assert_eq!(acme.suppressions(0, 10).await.unwrap().total, 0);
+}
+
+/// A report of the channel comes late: what was written after its moment counts, and not before.
+#[tokio::test(start_paused = true)]
+async fn what_the_channel_reports_late_is_decided_by_its_moment() {
+    use super::broadcasts::{becomes, broadcast_to, create, with_template};
+    let class = FailureClass::OptedOut;
+    let failure = Failure { class, ..Failure::permanent(Some(131_050)) };
+    let engine = engine(&CrashingStore::new(), START).await;
+    let acme = with_template(&engine).await;
+    let number = number(&engine).await;
+    let sale = create(&acme, broadcast_to(4)).await;
+    becomes(&acme, sale, crate::BroadcastStatus::Completed).await;
+    engine.pass(Duration::from_secs(7200)).await;
+    let second = |second| START.plus(Duration::from_secs(second));
+    let report = async |index: u32, at: Timestamp| {
+        let report = StatusUpdate {
+            origin: Origin::Broadcast { broadcast: sale, index },
+            provider_id: "wamid".into(),
+            status: Progress::Failed(failure.clone()),
+            at,
+            to: Some(phone(index)),
+            known_as: None,
+        };
+        let callback = Callback { statuses: vec![report], ..Callback::default() };
+        acme.receive(number, callback).await.unwrap();
+    };
+    let write = async |from: u32, text: &str, at: Timestamp| {
+        let inbound = Inbound {
+            provider_id: format!("{from}{text}").into(),
+            from: phone(from),
+            name: None,
+            kind: "text".into(),
+            text: text.into(),
+            at,
+            referral: None,
+        };
+        let callback = Callback { inbound: vec![inbound], ..Callback::default() };
+        acme.receive(number, callback).await.unwrap();
+    };
+    write(0, "START", second(60)).await;
+    report(0, second(0)).await;
+    write(1, "START", second(60)).await;
+    report(1, second(120)).await;
+    // One that had opted out before says so once more, and only then comes back.
+    write(2, "STOP", second(30)).await;
+    report(2, second(120)).await;
+    write(2, "START", second(60)).await;
+    // The provider's clock may be ahead.
+    report(3, second(9999)).await;
+    write(3, "START", second(7200)).await;
+    let page = acme.suppressions(0, 9).await.unwrap();
+    let out: Vec<_> = page.suppressions.iter().map(|it| (it.phone, it.created_at)).collect();
+    assert_eq!(out, [(phone(1), second(120)), (phone(2), second(30))]);
 }

@@ -7,8 +7,10 @@ use parking_lot::Mutex;
 use reqwest::header::HeaderMap;
 
 use super::*;
+use crate::store::{Change, Table};
 use crate::webhook::client::{Answer, Post, Posting};
-use crate::{DisabledReason, WebhookInfo, WebhookSettings};
+use crate::webhook::records;
+use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -56,6 +58,33 @@ impl Post for Receiver {
     }
 }
 
+/// An engine whose deliveries go to a receiver with this answer.
+async fn start(options: EngineOptions, status: u16, takes: Duration) -> (Engine, Arc<Script>) {
+    let limits = crate::domain::Limits {
+        otp_per_phone_10m: 0,
+        otp_per_workspace_hour: 0,
+        ..crate::domain::Limits::default()
+    };
+    let engine = Engine::start(EngineOptions { limits, ..options }).await.unwrap();
+    let script = Arc::new(Script { takes, ..Script::default() });
+    script.answer_with(status);
+    engine.shared().webhooks.post_by(Receiver(Arc::clone(&script)));
+    (engine, script)
+}
+
+/// An endpoint that is told what was sent.
+fn settings() -> WebhookSettings {
+    WebhookSettings {
+        url: "https://example.com/".to_owned(),
+        events: vec!["otp.sent".to_owned()],
+        description: None,
+        enabled: true,
+        rate_limit_per_second: None,
+        ordered: false,
+        batch: false,
+    }
+}
+
 /// A workspace with an endpoint, and what the endpoint does.
 struct Rig {
     engine: Engine,
@@ -66,26 +95,10 @@ struct Rig {
 
 impl Rig {
     async fn new(status: u16, per_second: Option<u32>, takes: Duration) -> Self {
-        let limits = crate::domain::Limits {
-            otp_per_phone_10m: 0,
-            otp_per_workspace_hour: 0,
-            ..crate::domain::Limits::default()
-        };
-        let options = EngineOptions { limits, ..options(CrashingStore::new(), START) };
-        let engine = Engine::start(options).await.unwrap();
-        let script = Arc::new(Script { takes, ..Script::default() });
-        script.answer_with(status);
-        engine.shared().webhooks.post_by(Receiver(Arc::clone(&script)));
+        let (engine, script) = start(options(CrashingStore::new(), START), status, takes).await;
         let acme = workspace(&engine, "acme", 10_000).await;
-        let settings = WebhookSettings {
-            url: "https://example.com/".to_owned(),
-            events: vec!["otp.sent".to_owned()],
-            description: None,
-            enabled: true,
-            rate_limit_per_second: per_second.and_then(std::num::NonZeroU32::new),
-            ordered: false,
-            batch: false,
-        };
+        let rate_limit_per_second = per_second.and_then(std::num::NonZeroU32::new);
+        let settings = WebhookSettings { rate_limit_per_second, ..settings() };
         let (webhook, _) = acme.create_webhook(settings).await.unwrap();
         Self { engine, acme, webhook, script }
     }
@@ -94,6 +107,11 @@ impl Rig {
         for number in 0..count {
             self.acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
         }
+    }
+
+    async fn enable(&self, enabled: bool) {
+        let change = WebhookChange { enabled: Some(enabled), ..WebhookChange::default() };
+        self.acme.update_webhook(self.webhook.id, change).await.unwrap();
     }
 
     async fn rows(&self) -> Vec<crate::WebhookDelivery> {
@@ -183,7 +201,10 @@ async fn an_endpoints_rate_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn a_quick_endpoint_gets_more_at_a_time_within_bounds() {
     let rig = Rig::new(200, None, Duration::from_millis(20)).await;
+    // All of them are there when it begins.
+    rig.enable(false).await;
     rig.send(600).await;
+    rig.enable(true).await;
     rig.tried(600).await;
     let most = rig.script.most.load(Ordering::Relaxed);
     assert!((8..=64).contains(&most), "{most} at a time");
@@ -209,4 +230,108 @@ async fn five_days_of_failures_disable_it_with_an_event() {
     rig.send(1).await;
     rig.engine.pass(24 * HOUR).await;
     rig.no_more_than(before).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_an_earlier_version_wrote_comes_whole() {
+    let store = CrashingStore::new();
+    let (engine, _) = start(options(store.clone(), START), 500, Duration::ZERO).await;
+    let acme = workspace(&engine, "acme", 100).await;
+    let settings = WebhookSettings { enabled: false, batch: true, ..settings() };
+    let (webhook, _) = acme.create_webhook(settings).await.unwrap();
+    let first = log(&acme).await.len() as u64 + 1;
+    for number in 0..3 {
+        for _ in 0..2 {
+            acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
+        }
+        acme.suppress(phone(number), None).await.unwrap();
+    }
+    let log = log(&acme).await;
+    let sent: Vec<_> = log.iter().filter(|it| it.event.kind() == "otp.sent").collect();
+    let end = log.last().unwrap().sequence;
+    engine.inner.root.kill();
+    // One that was under way, and one that had failed.
+    let store = store.crash(crate::store::Keep::Nothing);
+    let open = format!(r#"{{"first":{first},"last":{},"failures":0}}"#, first + 1);
+    let cursor = format!(r#"{{"after":{end},"open":[{open}]}}"#);
+    let waiting = format!(r#"{{"last":{end},"failures":1,"at":{}}}"#, START.as_millis());
+    let put = |key, text: String| Change::put(Table::Webhooks, key, text.into_bytes());
+    let changes = [
+        put(records::cursor_key(&id("acme"), webhook.id), cursor),
+        put(records::waiting_key(&id("acme"), webhook.id, first + 2), waiting),
+    ];
+    store.commit(None, &changes).unwrap();
+    let (engine, script) = start(options(store, START), 200, Duration::ZERO).await;
+    let acme = engine.workspace(&id("acme")).unwrap();
+    let change = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
+    let webhook = acme.update_webhook(webhook.id, change).await.unwrap();
+    let rig = Rig { engine, acme, webhook, script };
+    let mut came = Vec::new();
+    for row in rig.tried(2).await {
+        came.extend(row.batch_event_ids);
+    }
+    came.sort();
+    assert_eq!(came, sent.iter().map(|it| it.id).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_log_forgot_before_it_was_delivered_is_told() {
+    let events = crate::EventOptions { kept_for: 24 * HOUR, ..crate::EventOptions::default() };
+    let options = EngineOptions { events, ..options(CrashingStore::new(), START) };
+    let (engine, script) = start(options, 500, Duration::ZERO).await;
+    let acme = workspace(&engine, "acme", 100).await;
+    let settings =
+        WebhookSettings { batch: true, events: vec!["contact.opted_out".to_owned()], ..settings() };
+    let (webhook, _) = acme.create_webhook(settings).await.unwrap();
+    let rig = Rig { engine, acme, webhook, script };
+    let forgotten = async || {
+        let rows = rig.rows().await.into_iter();
+        let rows = rows.filter(|row| row.error.as_deref() == Some("forgotten"));
+        rows.filter_map(|row| row.forgotten.map(|it| (it, row.attempt))).collect::<Vec<_>>()
+    };
+    let tell = async |count: u32| {
+        for _ in 0..count {
+            let number = log(&rig.acme).await.last().map_or(0, |last| last.sequence as u32);
+            rig.acme.suppress(phone(number), None).await.unwrap();
+        }
+    };
+    let first = log(&rig.acme).await.len() as u64 + 1;
+    // Tried once; a second batch, of two, whose first event is forgotten before the other.
+    tell(1).await;
+    rig.tried(1).await;
+    rig.enable(false).await;
+    tell(1).await;
+    rig.engine.clock().pass(12 * HOUR);
+    tell(1).await;
+    rig.enable(true).await;
+    rig.tried(3).await;
+    rig.enable(false).await;
+    tell(1).await;
+    rig.engine.pass(12 * HOUR).await;
+    let begins_with = async |sequence| {
+        until("it is forgotten", async || {
+            rig.engine.pass(Duration::from_secs(61)).await;
+            log(&rig.acme).await[0].sequence == sequence
+        })
+        .await;
+    };
+    begins_with(first + 2).await;
+    let before = rig.script.tries();
+    rig.script.answer_with(200);
+    rig.enable(true).await;
+    until("what is left", async || forgotten().await.len() == 2 && rig.script.tries() > before + 1)
+        .await;
+    let mut told = forgotten().await;
+    told.sort();
+    assert_eq!(told[0].0, (first, first));
+    assert_eq!(told[1].0, (first + 1, first + 1));
+    // While it is disabled everything is forgotten but the newest.
+    rig.enable(false).await;
+    tell(3).await;
+    rig.engine.clock().pass(25 * HOUR);
+    tell(1).await;
+    begins_with(first + 7).await;
+    rig.enable(true).await;
+    until("a gap", async || forgotten().await.len() == 3).await;
+    assert!(forgotten().await.contains(&((first + 4, first + 6), 0)));
 }

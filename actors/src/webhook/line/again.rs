@@ -116,6 +116,24 @@ fn all_that_failed_waits_for_what_is_new() {
 }
 
 #[test]
+fn however_much_failed_what_is_new_does_not_wait_for_it() {
+    let count = WAITING_MAX as u64;
+    let given_up =
+        |last| Waiting { last, failures: 10, at: None, lane: None, batch: None, again: false };
+    let waiting = (1..=count).map(|first| (first, given_up(first))).collect();
+    let cursor = Cursor { after: count, ..Cursor::default() };
+    let mut line = Line::new(&cursor, waiting, at(0));
+    line.set_rules(rules());
+    assert_eq!(line.retry_failed(at(0)), count);
+    feed(&mut line, 5);
+    for new in 1..=5 {
+        assert_eq!(line.start(at(0)).unwrap().parcel.first, count + new);
+        succeed(&mut line, count + new);
+    }
+    assert_eq!(begin(&mut line, at(0)), [1], "nothing new waits");
+}
+
+#[test]
 fn a_crash_forgets_no_replay() {
     let mut line = line(40);
     deliver_all(&mut line, at(0));
@@ -193,4 +211,44 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
     succeed(&mut line, 1);
     let rest = line.start(at(1)).unwrap().parcel;
     assert_eq!((rest.first, rest.batch), (1, Some(Batch::of(1..=20))));
+}
+
+#[test]
+fn the_record_of_what_is_under_way_twice_stays_until_both_ended() {
+    let mut line = line(40);
+    deliver_all(&mut line, at(0));
+    let mut records = BTreeMap::new();
+    let mut begin_again = |line: &mut Line, batch: Option<Batch>| {
+        line.deliver_again(1, None, batch, at(1));
+        drop(restarted(line, &mut records, at(1)));
+        line.start(at(1)).unwrap().serial
+    };
+    let one = begin_again(&mut line, None);
+    let other = begin_again(&mut line, None);
+    line.succeeded(one, Duration::from_millis(20));
+    let mut again = restarted(&mut line, &mut records, at(1));
+    assert_eq!(begin(&mut again, at(1)), [1], "the other may not have arrived");
+    line.succeeded(other, Duration::from_millis(20));
+    restarted(&mut line, &mut records, at(1));
+    assert!(records.is_empty(), "{records:?}");
+}
+
+#[test]
+fn one_event_takes_no_batchs_record_while_that_is_under_way() {
+    let mut line = line(40);
+    deliver_all(&mut line, at(0));
+    let mut records = BTreeMap::new();
+    line.deliver_again(41, None, Some(Batch::of([41])), at(1));
+    let one = line.start(at(1)).unwrap().serial;
+    let batch = Some(Batch::of(41..=60));
+    let all = Parcel { first: 41, last: 60, events: None, lane: None, batch, again: false };
+    line.feed(40, vec![all], 60);
+    assert_eq!(begin(&mut line, at(1)), [41]);
+    line.under_way.keys().max().copied().map(|all| line.failed(all, REFUSED, at(1), 0.5));
+    line.retry_failed(at(1));
+    let all = line.start(at(1)).unwrap();
+    assert_eq!(all.parcel.last, 60);
+    line.failed(one, REFUSED, at(1), 0.5);
+    let again = restarted(&mut line, &mut records, at(2));
+    assert_eq!(again.waiting[&41].last, 60, "all of it comes again");
 }

@@ -23,11 +23,13 @@ impl Stretch {
     }
 
     /// Takes what was read after `after`, up to `scanned`, unless it is read from elsewhere by now.
-    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) {
-        if self.scanned == after {
+    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
+        let takes = self.scanned == after;
+        if takes {
             self.fresh.extend(parcels);
             self.scanned = scanned;
         }
+        takes
     }
 
     /// Takes out the one at this place, which begins.

@@ -56,10 +56,8 @@ impl Line {
     /// The place of the first one not begun whose lane is free. Others whose lane waits for another
     /// try are set aside.
     fn next_fresh(&mut self, again: bool, now: Timestamp) -> Option<usize> {
-        // What comes again must leave room for what is new.
-        let most = if again { WAITING_MAX / 2 } else { WAITING_MAX };
         let mut place = 0;
-        while self.lanes.waiting() < most && place < LOOK_AHEAD {
+        while self.may_begin(again) && place < LOOK_AHEAD {
             if again {
                 self.leave_out(place, now);
             }
@@ -84,6 +82,15 @@ impl Line {
             }
         }
         None
+    }
+
+    /// Whether few enough wait. What comes again leaves room for what is new, and holds none of it
+    /// back, however much that is.
+    fn may_begin(&self, again: bool) -> bool {
+        match again {
+            true => self.lanes.waiting() < WAITING_MAX / 2,
+            false => self.lanes.waiting_anew() < WAITING_MAX,
+        }
     }
 
     /// Has one that was not begun wait for its turn.

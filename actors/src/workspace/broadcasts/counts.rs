@@ -31,8 +31,7 @@ pub(super) fn read(
 /// Counts a broadcast that has just been settled. Where that cannot be read now, its readers count.
 pub(super) fn keep(context: &mut Context<'_>, record: &Record) {
     if let Ok(counts) = count(context, record) {
-        let key = counts_key(&context.core.id, record.id);
-        context.put_json(Table::Broadcasts, key, &counts);
+        put(context, record, &counts);
     }
 }
 
@@ -57,21 +56,26 @@ fn count(context: &Context<'_>, record: &Record) -> Result<BroadcastCounts, Unav
     Ok(counts)
 }
 
-/// Takes into the counts of a settled broadcast what is reported of a message with this outcome.
-pub(super) fn reported(
-    context: &mut Context<'_>,
+/// The counts of a settled broadcast with what is reported of a message with this outcome.
+pub(super) fn after_report(
+    context: &Context<'_>,
     record: &Record,
     mark: Option<Mark>,
     (before, now): (Option<Report>, Report),
-) -> Result<(), Unavailable> {
-    let Some(mark) = mark.filter(|_| record.settled) else { return Ok(()) };
+) -> Result<Option<BroadcastCounts>, Unavailable> {
+    let Some(mark) = mark.filter(|_| record.settled) else { return Ok(None) };
     let key = counts_key(&context.core.id, record.id);
     let Some(mut counts) = context.get_json::<BroadcastCounts>(Table::Broadcasts, &key)? else {
-        return Ok(());
+        return Ok(None);
     };
     let left = counts.of(status_of(record, mark, before));
     *left = left.saturating_sub(1);
     *counts.of(status_of(record, mark, Some(now))) += 1;
-    context.put_json(Table::Broadcasts, key, &counts);
-    Ok(())
+    Ok(Some(counts))
+}
+
+/// Writes the counts of a settled broadcast.
+pub(super) fn put(context: &mut Context<'_>, record: &Record, counts: &BroadcastCounts) {
+    let key = counts_key(&context.core.id, record.id);
+    context.put_json(Table::Broadcasts, key, counts);
 }

@@ -8,7 +8,7 @@ use crate::broadcast::outcomes::{Failed, Mark, Window};
 use crate::broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
 use crate::broadcast::reports::{Report, Reports};
 use crate::channel::FailureClass;
-use crate::channel::callback::Progress;
+use crate::channel::callback::{Progress, StatusUpdate};
 use crate::domain::{BroadcastId, EventKind, Phone, PublicEvent};
 use crate::store::Table;
 
@@ -19,8 +19,9 @@ use super::super::suppressions::stopped_marketing;
 use super::super::view::unreadable;
 use super::{counts, find, save};
 
-/// Takes a report on the message to one recipient, whose phone is told where the channel knows it; one of a broadcast that nobody knows changes
-/// nothing.
+/// Takes a report on the message to one recipient, whose phone is told where the channel knows it;
+/// one of a broadcast that nobody knows changes nothing. What can fail is read before anything is
+/// written, as a report that comes again would find itself taken.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -28,9 +29,9 @@ pub(in crate::workspace) fn report(
     context: &mut Context<'_>,
     id: BroadcastId,
     index: u32,
-    to: Option<Phone>,
-    progress: &Progress,
+    update: &StatusUpdate,
 ) -> Result<(), Unavailable> {
+    let StatusUpdate { status: progress, to, at, .. } = update;
     let Some(record) = find(context, id)?.filter(|record| index < record.sendable) else {
         return Ok(());
     };
@@ -44,36 +45,48 @@ pub(in crate::workspace) fn report(
     let stored = context.get(Table::BroadcastReports, &key)?;
     let stored = stored.map(|bytes| Reports::decode(&bytes)).transpose().map_err(unreadable)?;
     let mut reports = stored.unwrap_or_default();
-    let at = (index % WINDOW) as usize;
-    let before = reports.of(at);
-    if !reports.take(at, report, failed) {
+    let place = (index % WINDOW) as usize;
+    let before = reports.of(place);
+    if !reports.take(place, report, failed) {
         return Ok(());
     }
-    let mark = mark(context, &key, at)?;
-    counts::reported(context, &record, mark, (before, report))?;
-    context.put(Table::BroadcastReports, key, reports.encode());
+    let mark = mark(context, &key, place)?;
+    let counts = counts::after_report(context, &record, mark, (before, report))?;
+    if let Progress::Failed(failure) = progress
+        && failure.class == FailureClass::OptedOut
+        && let Some(phone) = recipient(context, &record, index, *to)?
+    {
+        stopped_marketing(context, phone, *at)?;
+    }
     if report != Report::Sent {
         analytics::note(context, &record, |counts| count(counts, mark, before, report))?;
     }
-    if let Progress::Failed(failure) = progress {
-        if failure.class == FailureClass::OptedOut {
-            suppress(context, &record, index)?;
-        }
+    // From here on nothing fails.
+    if let Some(counts) = counts {
+        counts::put(context, &record, &counts);
+    }
+    context.put(Table::BroadcastReports, key, reports.encode());
+    if report == Report::Failed {
         give_back(context, record, mark);
     }
-    tell(context, (id, index), to, report);
+    tell(context, (id, index), *to, report);
     Ok(())
 }
 
-/// The recipient at this place wants no marketing.
-fn suppress(context: &mut Context<'_>, record: &Record, index: u32) -> Result<(), Unavailable> {
-    let (workspace, number) = (&context.core.id, index / SEGMENT);
-    let segment = Segment::read(context.store(), workspace, record.id, number, record.personal);
-    let segment = segment.map_err(unreadable)?;
-    match segment.recipient(index) {
-        Some((phone, _)) => stopped_marketing(context, phone),
-        None => Ok(()),
+/// The phone of the recipient at this place. Only where the channel does not tell it, a whole segment
+/// of the audience is read for it.
+fn recipient(
+    context: &Context<'_>,
+    record: &Record,
+    index: u32,
+    to: Option<Phone>,
+) -> Result<Option<Phone>, Unavailable> {
+    if to.is_some() {
+        return Ok(to);
     }
+    let (workspace, number) = (&context.core.id, index / SEGMENT);
+    let segment = Segment::read(context.store(), workspace, record.id, number, false);
+    Ok(segment.map_err(unreadable)?.recipient(index).map(|(phone, _)| phone))
 }
 
 /// What the fan-out has noted of a message.

@@ -98,7 +98,7 @@ fn learn(
         return Ok(to);
     }
     if failure.is_some_and(|failure| failure.class == FailureClass::OptedOut) {
-        stopped_marketing(context, state.to)?;
+        stopped_marketing(context, state.to, at)?;
     }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);

@@ -1,0 +1,34 @@
+//! Batches as earlier versions wrote them: from which event to which, and not which of these.
+
+use crate::domain::WorkspaceId;
+use crate::store::{Store, StoreError};
+use crate::workspace::log;
+
+use super::delivery::Batch;
+use super::endpoint::Endpoint;
+use super::records::Stored;
+
+/// Has each such batch know its events: all from the first to the last that the endpoint takes, as
+/// those versions read them.
+pub(super) fn complete(
+    store: &dyn Store,
+    workspace: &WorkspaceId,
+    endpoint: &Endpoint,
+    stored: &mut Stored,
+) -> Result<(), StoreError> {
+    let waiting = stored.waiting.iter_mut().map(|(first, it)| (*first, it.last, &mut it.batch));
+    let open = stored.cursor.open.iter_mut().map(|it| (it.first, it.last, &mut it.batch));
+    for (first, last, batch) in waiting.chain(open) {
+        if last > first && batch.is_none() {
+            let mut taken = Vec::new();
+            log::read(store, workspace, first - 1, &mut |sequence, entry| {
+                if sequence <= last && endpoint.takes(&entry.event) {
+                    taken.push(sequence);
+                }
+                sequence < last
+            })?;
+            *batch = Some(Batch::of(taken));
+        }
+    }
+    Ok(())
+}
