@@ -6,7 +6,8 @@ use std::sync::Arc;
 use postrider_actors::domain::ConversationId;
 use postrider_actors::{
     Caller, Contact, Conversation, ConversationChange, ConversationFilter, ConversationMessage,
-    ConversationStatus, Direction, ReadConversationError, ReplyError, UpdateConversationError,
+    ConversationStatus, Direction, ReadConversationError, Replayable, ReplyError, Route,
+    UpdateConversationError,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -289,7 +290,7 @@ pub(crate) struct ReplyBody<'a> {
     description = "Scope `messaging:send`. Free text is allowed for 24 hours after the contact has \
                    written, as with `POST /v1/messaging/send`; by e-mail, where a mail server is set up \
                    (422, `reason: \"email_not_configured\"`), text is always allowed and costs \
-                   nothing. An open conversation is pending then. A reply leaves through the number \
+                   nothing. An open conversation is pending then. Honours `Idempotency-Key`. A reply leaves through the number \
                    that the contact last wrote to; where that is disconnected, free text through \
                    another one whose window is open, and a template through the oldest one. So does \
                    a template where that number is of another account than the one that the \
@@ -304,8 +305,10 @@ pub(crate) async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
         let body: ReplyBody<'_> = call.json()?;
         messages::content(&body.kind, body.template.as_ref(), body.text.as_deref())?
     };
+    let key = call.idempotency_key(Route::Reply)?;
     let id = conversation(&mut call).await?;
-    Ok(messages::sent(call.caller.workspace.reply(id, content).await?))
+    let Replayable { answer, replayed } = call.caller.workspace.reply(id, content, key).await?;
+    Ok(messages::sent(answer).replayed(replayed))
 }
 
 async fn conversation(call: &mut Call<Arc<Caller>>) -> Result<ConversationId, ApiError> {

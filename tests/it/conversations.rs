@@ -216,6 +216,30 @@ async fn agents_take_conversations_and_find_their_own() {
 }
 
 #[tokio::test]
+async fn a_reply_under_a_key_is_sent_once() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    write(&api, ANA, "hello").await;
+    write(&api, "+15550000009", "hi").await;
+    let [other, ana] = &list(&api, "").await[..] else { panic!("two conversations") };
+    let reply = async |to: &Value, text: &str| {
+        let body = json!({"type": "text", "text": text}).to_string();
+        let headers = [("Content-Type", "application/json"), ("Idempotency-Key", "k-1")];
+        api.call("POST", &format!("{}/messages", at(to)), &headers, body.as_bytes()).await
+    };
+    let first = reply(ana, "At eight.").await;
+    let again = reply(ana, "At eight.").await;
+    assert!(again.headers.contains(&("idempotency-replayed".to_owned(), "true".to_owned())));
+    assert_eq!(first.ok(), again.ok());
+    let written = api.get(&format!("{}/messages", at(ana))).await.ok();
+    assert_eq!(written["total"], 2);
+    for (to, text) in [(ana, "At nine."), (other, "At eight.")] {
+        let refused = reply(to, text).await.check(422, "UNPROCESSABLE");
+        assert_eq!(refused["reason"], "idempotency_mismatch");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_not_found_and_scopes_are_needed() {
     let server = TestServer::with(&UNLIMITED).await;
     let (api, other) = (server.workspace("acme").await, server.workspace("other").await);

@@ -232,7 +232,7 @@ async fn a_mail_that_waits_does_not_leave_any_more() {
     let (conversation, contact) = &found.conversations[0];
     let reply = async || {
         let text = MessageContent::Text("Hello".parse().unwrap());
-        acme.reply(conversation.id, text).await.unwrap().message_id
+        acme.reply(conversation.id, text, None).await.unwrap().answer.message_id
     };
     let (first, second) = (reply().await, reply().await);
     assert_eq!(email::claim(&acme, first).await, Ok(true));
