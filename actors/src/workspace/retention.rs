@@ -1,4 +1,5 @@
-//! Forgetting what the event logs have of long ago, of workspaces that rest too: none is woken.
+//! Forgetting what is kept for a time only, of workspaces that rest too. The event logs are seen to
+//! without waking any; for all else, which a workspace's actor forgets, each is woken now and then.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,11 +11,17 @@ use crate::domain::{LogEntry, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::store::events::{Head, event_log_prefix};
 use crate::store::{Change, Direction, Store, StoreError, Table};
+use crate::supervise::Residence;
 
 use super::log;
+use super::slot::Slot;
 
 /// How often the logs are looked at.
 const EVERY: Duration = Duration::from_secs(60);
+/// How often those that rest are woken: oftener than a server is restarted that is so each night.
+const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
+/// How many are woken with one beat. Each is gone with the next one, if it has nothing to do.
+const WOKEN_MAX: usize = 20;
 /// Records that one commit deletes at the most.
 const DELETE_MAX: usize = 500;
 
@@ -40,23 +47,48 @@ impl Default for EventOptions {
     }
 }
 
-/// Deletes the oldest parts of all logs, now and then.
+/// Deletes the oldest parts of all logs, and wakes those that rest, now and then.
 #[derive(Debug, Default)]
 pub(crate) struct Retention {
-    /// Nothing is looked at before this.
+    /// No log is looked at before this.
     next: Timestamp,
     sweep: Option<JoinHandle<()>>,
+    /// None is woken before this.
+    next_round: Option<Timestamp>,
+    /// Who has not had its turn since then.
+    left: Vec<Arc<Slot>>,
+    waking: Option<JoinHandle<()>>,
 }
 
 impl Retention {
-    /// Time has passed: begins to look at the logs if it is time and nobody does.
+    /// Time has passed: begins to look at the logs if it is time and nobody does, and wakes some.
     pub(crate) fn beat(&mut self, shared: &Arc<Shared>) {
         let now = shared.clock.now();
-        let runs = self.sweep.as_ref().is_some_and(|sweep| !sweep.is_finished());
-        if now >= self.next && !runs {
+        if now >= self.next && !runs(self.sweep.as_ref()) {
             self.next = now.plus(EVERY);
             self.sweep = Some(tokio::spawn(sweep(Arc::clone(shared), now)));
         }
+        if now >= *self.next_round.get_or_insert(now.plus(WAKE_EVERY)) && self.left.is_empty() {
+            self.next_round = Some(now.plus(WAKE_EVERY));
+            self.left = shared.workspaces.all();
+        }
+        if !self.left.is_empty() && !runs(self.waking.as_ref()) && shared.writer.is_healthy() {
+            let rests = |slot: &Arc<Slot>| matches!(slot.residence(), Residence::Idle);
+            let resting = std::iter::from_fn(|| self.left.pop()).filter(rests);
+            let woken: Vec<_> = resting.take(WOKEN_MAX).collect();
+            self.waking = Some(tokio::spawn(wake(Arc::clone(shared), woken)));
+        }
+    }
+}
+
+fn runs(task: Option<&JoinHandle<()>>) -> bool {
+    task.is_some_and(|task| !task.is_finished())
+}
+
+/// Wakes them: with the next beat each forgets what is over, and rests again.
+async fn wake(shared: Arc<Shared>, resting: Vec<Arc<Slot>>) {
+    for slot in resting {
+        shared.workspaces.start(slot.id.clone()).await;
     }
 }
 

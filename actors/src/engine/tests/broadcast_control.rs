@@ -3,8 +3,8 @@
 use crate::domain::template::TemplateStatus;
 use crate::domain::{BroadcastId, EventKind};
 use crate::{
-    Broadcast, BroadcastError, BroadcastStatus, CreateBroadcastError, NewBroadcast,
-    RecipientStatus, RetryBroadcastError, ScriptedOutcome, UseTemplateError,
+    Broadcast, BroadcastCounts, BroadcastError, BroadcastStatus, CreateBroadcastError,
+    NewBroadcast, RecipientStatus, RetryBroadcastError, ScriptedOutcome, UseTemplateError,
 };
 
 use super::broadcasts::{CREDITS, becomes, broadcast_to, counts, create, delivered, with_template};
@@ -96,6 +96,50 @@ async fn without_its_number_a_broadcast_is_held_and_nobody_has_failed() {
     in_time_becomes(&engine, &acme, sale, BroadcastStatus::Completed).await;
     let done = acme.broadcast(sale).await.unwrap();
     assert_eq!(done.counts, counts(|counts| counts.sent = 5000));
+}
+
+/// Nobody knows what became of what it had; nothing of that is sent again.
+#[tokio::test(start_paused = true)]
+async fn without_a_number_that_was_down_a_broadcast_is_held_too() {
+    let engine = engine(&CrashingStore::new(), START).await;
+    let acme = with_template(&engine).await;
+    let sale = begun(&engine, &acme).await;
+    until("some are sent", async || {
+        engine.pass(Duration::from_secs(5)).await;
+        acme.broadcast(sale).await.unwrap().counts.sent > 0
+    })
+    .await;
+    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    // While one task always has something to do, the paused clock does not get to its restart.
+    let busy = tokio::spawn(async {
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    engine.shared().numbers.live().iter().for_each(|number| number.kill());
+    while !engine.shared().numbers.live().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    engine.admin().disconnect_number(&id("acme"), number).await.unwrap();
+    busy.abort();
+    in_time_becomes(&engine, &acme, sale, BroadcastStatus::Paused).await;
+    let held = acme.broadcast(sale).await.unwrap();
+    assert_eq!(held.reason.as_deref(), Some("the messaging number was disconnected"));
+    let BroadcastCounts { unknown, sent, .. } = held.counts;
+    assert!((1..=1000).contains(&unknown), "{:?}", held.counts);
+    let pending = 5000 - unknown - sent;
+    assert_eq!(
+        held.counts,
+        counts(|it| (it.unknown, it.sent, it.pending) = (unknown, sent, pending))
+    );
+    engine.sandbox().script(&id("acme"), None, ScriptedOutcome::Sent, None);
+    engine.admin().connect_sandbox_number(&id("acme")).await.unwrap();
+    acme.resume_broadcast(sale).await.unwrap();
+    in_time_becomes(&engine, &acme, sale, BroadcastStatus::Completed).await;
+    let done = acme.broadcast(sale).await.unwrap();
+    assert_eq!(done.counts, counts(|it| (it.unknown, it.sent) = (unknown, 5000 - unknown)));
+    assert_eq!(credits(&engine, "acme").await, CREDITS - 5000, "what is unknown may have arrived");
+    assert!(delivered(&engine).values().all(|times| *times == 1));
 }
 
 #[tokio::test(start_paused = true)]

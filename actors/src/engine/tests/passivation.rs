@@ -110,3 +110,47 @@ async fn a_start_wakes_only_who_has_something_hot() {
     assert!(second.actor("acme").is_some());
     assert!(second.actor("b").is_none());
 }
+
+/// Nobody asks it for anything: what it keeps for a time only is forgotten all the same.
+#[tokio::test(start_paused = true)]
+async fn what_is_over_is_forgotten_of_those_that_rest() {
+    use super::broadcasts::{becomes, broadcast_to, create, with_template};
+    use crate::store::{Direction, Table};
+    let store = CrashingStore::new();
+    let engine = engine(&store, START).await;
+    let acme = with_template(&engine).await;
+    let others: Vec<_> = (0..50).map(|number| format!("other-{number}")).collect();
+    for other in &others {
+        workspace(&engine, other, 0).await;
+    }
+    let key = crate::IdempotencyKey::new(crate::Route::CreateBroadcast, "once", b"");
+    acme.create_broadcast(broadcast_to(3), Some(key)).await.unwrap();
+    let sale = create(&acme, broadcast_to(3)).await;
+    becomes(&acme, sale, crate::BroadcastStatus::Completed).await;
+    let rest = async || {
+        for name in others.iter().map(String::as_str).chain(["acme"]) {
+            idle(&engine, name).await;
+        }
+    };
+    rest().await;
+    let kept = |table| {
+        let mut count = 0;
+        let visit = &mut |_: &[u8], _: &[u8]| {
+            count += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        store.scan(table, b"", None, Direction::Forward, visit).unwrap();
+        count
+    };
+    assert!(kept(Table::Idempotency) > 0);
+    engine.pass(25 * HOUR).await;
+    until("the key is forgotten", async || kept(Table::Idempotency) == 0).await;
+    rest().await;
+    assert!(kept(Table::BroadcastAudience) > 0 && kept(Table::Broadcasts) > 0);
+    engine.pass(366 * 24 * HOUR).await;
+    until("the broadcasts are gone", async || {
+        kept(Table::BroadcastAudience) + kept(Table::Broadcasts) == 0
+    })
+    .await;
+    rest().await;
+}
