@@ -172,8 +172,9 @@ mod tests {
     /// Answers differ much, from one to the next, and nothing is wrong.
     #[test]
     fn answers_that_differ_do_not_make_it_smaller() {
-        // In milliseconds, by a fraction from 0 to 1.
-        let channels: [(&str, fn(f64) -> f64); 3] = [
+        /// In milliseconds, by a fraction from 0 to 1.
+        type Took = fn(f64) -> f64;
+        let channels: [(&str, Took); 3] = [
             ("a long tail", |part| 80.0 - 220.0 * (1.0 - part).ln()),
             ("anything up to two seconds", |part| 2000.0 * part),
             ("one in twenty takes five seconds", |part| if part < 0.95 { 50.0 } else { 5000.0 }),
