@@ -9,7 +9,16 @@ mod cloud_api;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::Parser;
 use cloud_api::FakeCloudApi;
+
+/// Listens on 127.0.0.1, takes every message that is sent, and prints it.
+#[derive(Parser)]
+struct Arguments {
+    /// The port to listen on; 0 for any that is free.
+    #[arg(default_value_t = 9090)]
+    port: u16,
+}
 
 const HELP: &str = r#"A fake of the Cloud API listens on {url}; Ctrl-C ends it.
 
@@ -34,7 +43,7 @@ const HELP: &str = r#"A fake of the Cloud API listens on {url}; Ctrl-C ends it.
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(9090);
+    let Arguments { port } = Arguments::parse();
     let fake = FakeCloudApi::listen(SocketAddr::from(([127, 0, 0, 1], port)));
     println!("{}", HELP.replace("{url}", &fake.base_url()));
     let mut shown = 0;
