@@ -6,7 +6,8 @@ use std::sync::Arc;
 use postrider_actors::domain::ConversationId;
 use postrider_actors::{
     Caller, Contact, Conversation, ConversationChange, ConversationFilter, ConversationMessage,
-    ConversationStatus, Direction, ReadConversationError, ReplyError, UpdateConversationError,
+    ConversationStatus, Direction, ReadConversationError, Replayable, ReplyError, Route,
+    UpdateConversationError,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -161,7 +162,8 @@ pub(crate) struct WrittenAnswer {
     params(
         ("status" = Option<String>, Query, description = "Only `open`, `pending` or `resolved` \
          ones"),
-        ("assigned_to" = Option<String>, Query, description = "Only those of this agent"),
+        ("assigned_to" = Option<String>, Query, description = "Only those of this agent; \
+         1 to 100 characters"),
         ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most \
          conversations of a page, 50 unless told"),
@@ -177,7 +179,7 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&query)?;
     let filter = ConversationFilter {
         status: query.text("status")?.map(status).transpose()?,
-        assigned_to: query.text("assigned_to")?.map(str::to_owned),
+        assigned_to: query.text("assigned_to")?.map(agent).transpose()?,
     };
     let found = call.caller.workspace.conversations(filter, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.conversations.into_iter().map(ConversationRow::from).collect();
@@ -250,14 +252,12 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
 )]
 pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     let body: ConversationUpdate = call.json()?;
-    let agent = body.assigned_to.iter().flatten().next();
-    if agent.is_some_and(|agent| agent.trim().is_empty() || agent.chars().count() > AGENT_CHARS_MAX)
-    {
-        return Err(ApiError::field("assigned_to", "must have 1 to 100 characters"));
-    }
     let change = ConversationChange {
         status: body.status.as_deref().map(status).transpose()?,
-        assigned_to: body.assigned_to,
+        assigned_to: match body.assigned_to {
+            Some(Some(name)) => Some(Some(agent(&name)?)),
+            cleared_or_kept => cleared_or_kept,
+        },
     };
     let id = conversation(&mut call).await?;
     let updated = call.caller.workspace.update_conversation(id, change).await?;
@@ -290,9 +290,12 @@ pub(crate) struct ReplyBody<'a> {
     description = "Scope `messaging:send`. Free text is allowed for 24 hours after the contact has \
                    written, as with `POST /v1/messaging/send`; by e-mail, where a mail server is set up \
                    (422, `reason: \"email_not_configured\"`), text is always allowed and costs \
-                   nothing. An open conversation is pending then. A reply leaves through the number \
+                   nothing. An open conversation is pending then. Honours `Idempotency-Key`. A reply leaves through the number \
                    that the contact last wrote to; where that is disconnected, free text through \
-                   another one whose window is open, and a template through the oldest one.",
+                   another one whose window is open, and a template through the oldest one. So does \
+                   a template where that number is of another account than the one that the \
+                   workspace's templates come from, which is that of its oldest number with an \
+                   account.",
     params(("conversation_id" = String, Path, description = "The conversation's id")),
     request_body = ReplyBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
@@ -302,12 +305,22 @@ pub(crate) async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
         let body: ReplyBody<'_> = call.json()?;
         messages::content(&body.kind, body.template.as_ref(), body.text.as_deref())?
     };
+    let key = call.idempotency_key(Route::Reply)?;
     let id = conversation(&mut call).await?;
-    Ok(messages::sent(call.caller.workspace.reply(id, content).await?))
+    let Replayable { answer, replayed } = call.caller.workspace.reply(id, content, key).await?;
+    Ok(messages::sent(answer).replayed(replayed))
 }
 
 async fn conversation(call: &mut Call<Arc<Caller>>) -> Result<ConversationId, ApiError> {
     call.path("conversation_id", NO_SUCH_CONVERSATION).await
+}
+
+/// An agent's name.
+fn agent(name: &str) -> Result<String, ApiError> {
+    if name.trim().is_empty() || name.chars().count() > AGENT_CHARS_MAX {
+        return Err(ApiError::field("assigned_to", "must have 1 to 100 characters"));
+    }
+    Ok(name.to_owned())
 }
 
 fn status(text: &str) -> Result<ConversationStatus, ApiError> {

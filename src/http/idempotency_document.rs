@@ -7,8 +7,14 @@ use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Required, Type};
 use super::openapi::{header, operations, refusal};
 
 /// The operations that ask [`Call::idempotency_key`](super::pipeline::Call::idempotency_key).
-const HONOURED_BY: [&str; 5] =
-    ["sendOtp", "sendMessage", "createBroadcast", "createContact", "createContacts"];
+const HONOURED_BY: [&str; 6] = [
+    "sendOtp",
+    "sendMessage",
+    "createBroadcast",
+    "createContact",
+    "createContacts",
+    "replyInConversation",
+];
 
 /// Tells of the header where it is honoured.
 pub(crate) struct Idempotency;

@@ -89,7 +89,8 @@ pub(crate) struct SentAnswer {
     description = "Answered `queued` once it is durable. With `Prefer: wait=N` (1 to 30 seconds) \
                    the answer waits for the channel's: `sent` or `failed`, or `queued` when that \
                    takes longer. A refused message costs nothing; one that surely failed is paid \
-                   back. Honours `Idempotency-Key`.",
+                   back. Free text leaves through the number that the recipient last wrote to, a \
+                   template through the workspace's oldest one. Honours `Idempotency-Key`.",
     params(("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the \
         channel's answer")),
     request_body = SendBody,

@@ -166,9 +166,35 @@ async fn a_file_is_imported_and_its_bad_lines_are_told() {
         let ran = desk.run(&["import", "odd.csv"]).await;
         assert!(!ran.good);
         ran.says(said);
-        std::fs::remove_file(desk.file("odd.csv.import")).ok();
+        assert!(!desk.file("odd.csv.import").exists(), "it was not begun");
     }
     desk.run(&["import", "none.csv"]).await.says("none.csv: No such file");
+}
+
+#[tokio::test]
+async fn a_file_is_never_written_over_by_what_is_told_of_it() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    let desk = Desk::new(format!("http://{}", server.address()), &api);
+    let content = "name,phone\nA,+15559990021\n,+15559990022\nC,+15559990023\n";
+    desk.write("same.csv", content);
+    std::os::unix::fs::symlink(desk.file("same.csv"), desk.file("link.csv")).unwrap();
+    for refused in ["same.csv", "./same.csv", "link.csv", "same.csv.import", "same.csv.import.new"]
+    {
+        let ran = desk.run(&["import", "same.csv", "--refused", refused]).await;
+        assert!(!ran.good);
+        ran.says("must name another file");
+        assert_eq!(std::fs::read_to_string(desk.file("same.csv")).unwrap(), content);
+    }
+    // What cannot be imported does not cost the report of another import either.
+    desk.write("report.csv", "line,field,reason\n3,name,is missing\n");
+    desk.write("odd.csv", "name,telefon\nA,1\n");
+    desk.run(&["import", "odd.csv", "--refused", "report.csv"]).await.says("telefon");
+    assert!(std::fs::read_to_string(desk.file("report.csv")).unwrap().contains("3,name"));
+    assert_eq!(total(&api).await, 0);
+    let nobody = Desk { key: "pk_nobody".to_owned(), ..desk };
+    assert!(!nobody.run(&["export", "all.csv"]).await.good);
+    assert!(!nobody.file("all.csv.part").exists());
 }
 
 #[tokio::test]

@@ -211,7 +211,32 @@ async fn agents_take_conversations_and_find_their_own() {
         api.send_json("PATCH", &at(&all[0]), &bad).await.check_field(field);
     }
     api.get(&format!("{CONVERSATIONS}?status=closed")).await.check_field("status");
+    api.get(&format!("{CONVERSATIONS}?assigned_to=")).await.check_field("assigned_to");
     api.get(&format!("{CONVERSATIONS}?limit=0")).await.check_field("limit");
+}
+
+#[tokio::test]
+async fn a_reply_under_a_key_is_sent_once() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    write(&api, ANA, "hello").await;
+    write(&api, "+15550000009", "hi").await;
+    let [other, ana] = &list(&api, "").await[..] else { panic!("two conversations") };
+    let reply = async |to: &Value, text: &str| {
+        let body = json!({"type": "text", "text": text}).to_string();
+        let headers = [("Content-Type", "application/json"), ("Idempotency-Key", "k-1")];
+        api.call("POST", &format!("{}/messages", at(to)), &headers, body.as_bytes()).await
+    };
+    let first = reply(ana, "At eight.").await;
+    let again = reply(ana, "At eight.").await;
+    assert!(again.headers.contains(&("idempotency-replayed".to_owned(), "true".to_owned())));
+    assert_eq!(first.ok(), again.ok());
+    let written = api.get(&format!("{}/messages", at(ana))).await.ok();
+    assert_eq!(written["total"], 2);
+    for (to, text) in [(ana, "At nine."), (other, "At eight.")] {
+        let refused = reply(to, text).await.check(422, "UNPROCESSABLE");
+        assert_eq!(refused["reason"], "idempotency_mismatch");
+    }
 }
 
 #[tokio::test]

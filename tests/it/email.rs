@@ -126,10 +126,7 @@ impl Rig {
     }
 
     async fn post_at(&self, body: &str, at: u64, secret: &str) -> Reply {
-        let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
-        let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
-        mac.update(format!("id-1.{at}.{body}").as_bytes());
-        let signature = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+        let signature = signature(secret, at, body);
         let at = at.to_string();
         let headers = [
             ("webhook-id", "id-1"),
@@ -168,6 +165,14 @@ impl Rig {
         })
         .await;
     }
+}
+
+/// The signature of what is posted as `id-1` at a moment.
+pub fn signature(secret: &str, at: u64, body: &str) -> String {
+    let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    mac.update(format!("id-1.{at}.{body}").as_bytes());
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
 fn messages_of(conversation: &Value) -> String {

@@ -16,6 +16,7 @@ mod broadcast;
 mod damage;
 mod failing;
 mod kill;
+mod mails;
 mod messages;
 mod power;
 mod stop;

@@ -189,10 +189,10 @@ impl CustomFields {
     /// # Errors
     /// Those of [`new`](Self::new), and [`ContactError::FieldsNumber`]
     pub fn parse(json: &str) -> Result<Self, ContactError> {
-        // What is nested so deep that it cannot be read begins like an object.
-        let fields: Value = serde_json::from_str(json).map_err(|_| match json.trim_start() {
-            json if json.starts_with('{') => ContactError::FieldsDepth,
-            _ => ContactError::FieldsShape,
+        // What is nested too deep to be read at all is an error that has no kind of its own.
+        let fields: Value = serde_json::from_str(json).map_err(|error| {
+            let is_deep = error.to_string().starts_with("recursion limit");
+            if is_deep { ContactError::FieldsDepth } else { ContactError::FieldsShape }
         })?;
         if has_long_number(json) { Err(ContactError::FieldsNumber) } else { Self::new(&fields) }
     }
@@ -342,6 +342,8 @@ mod tests {
             (r#"{"n": 18446744073709551616}"#, ContactError::FieldsNumber),
             (r#"{"n": {"m": [-9223372036854775809]}}"#, ContactError::FieldsNumber),
             ("[", ContactError::FieldsShape),
+            ("{", ContactError::FieldsShape),
+            (r#"{"x": }"#, ContactError::FieldsShape),
             (&r#"{"x":"#.repeat(5000), ContactError::FieldsDepth),
         ] {
             assert_eq!(CustomFields::parse(bad), Err(why), "{bad}");

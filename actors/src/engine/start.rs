@@ -23,13 +23,13 @@ use crate::store::memory::MemoryStore;
 use crate::store::snapshot::{SnapshotDir, SnapshotError};
 use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
 use crate::webhook::Webhooks;
-use crate::workspace::contacts;
+
 use crate::workspace::email::Mailer;
 use crate::workspace::guard::Guard;
 use crate::workspace::hot::HotState;
 use crate::workspace::load::Recovered;
 use crate::workspace::slot::Admission;
-use crate::workspace::{records, template_sync};
+use crate::workspace::{contacts, conversations, records, template_sync};
 
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
@@ -52,6 +52,8 @@ struct Opened {
     /// Those whose events cannot be read: their actors find that out, and say so.
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
+    /// Those in which conversations are being deleted.
+    deleting: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
     /// What is to be noted of the master keys.
     fingerprints: Vec<Change>,
@@ -108,9 +110,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     if let Some(recorder) = options.recorder {
         crate::metrics::start(&shared, &recorder);
     }
-    // They hold what must go on by itself: unsent messages, expiries. A damaged one is parked, so
-    // that it can be seen before somebody needs it.
-    for id in shared.recovered.ids().into_iter().chain(opened.damaged) {
+    // They hold what must go on by itself: unsent messages, expiries, deletions. A damaged one is
+    // parked, so that it can be seen before somebody needs it.
+    for id in shared.recovered.ids().into_iter().chain(opened.damaged).chain(opened.deleting) {
         shared.workspaces.start(id).await;
     }
     follow_webhooks(&shared).await?;
@@ -214,6 +216,9 @@ fn open(
     let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
+    let mut deleting = workspaces.clone();
+    // One whose records cannot be read is for whoever needs it to find.
+    deleting.retain(|id| conversations::any_gone(store.as_ref(), id).unwrap_or_default());
     let broadcasts = recover::find(store.as_ref())?;
     let resealed = reseal::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
@@ -224,6 +229,7 @@ fn open(
         hot,
         damaged,
         workspaces,
+        deleting,
         numbers,
         clock_offset,
         broadcasts,

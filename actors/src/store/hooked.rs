@@ -1,12 +1,15 @@
-//! A store in memory that does something before each commit, for tests to wait, count or fail.
+//! A store in memory that does something before each commit or scan, for tests to wait, count or
+//! fail.
 
 use std::ops::ControlFlow;
 
 use super::{Change, Direction, Frame, MemoryStore, Position, Store, StoreError, Table, Visit};
 
-/// What is done before each commit.
+/// What is done before each commit or scan.
 pub(crate) trait Hook: std::fmt::Debug + Send + Sync + 'static {
-    fn before_commit(&self);
+    fn before_commit(&self) {}
+
+    fn before_scan(&self, _table: Table, _prefix: &[u8], _from: Option<&[u8]>) {}
 }
 
 #[derive(Debug, Clone, Default)]
@@ -33,6 +36,7 @@ impl<H: Hook> Store for Hooked<H> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
+        self.hook.before_scan(table, prefix, from);
         self.inner.scan(table, prefix, from, direction, visit)
     }
 

@@ -354,6 +354,7 @@ impl WorkspaceActor {
         if !state.behind
             && state.core.hot.is_empty()
             && state.gate.is_clear()
+            && !state.conversations_gone.any()
             && self.slot.passivate()
         {
             myself.stop(None);

@@ -3,11 +3,15 @@
 //! person writes comes from the provider's name for them.
 //!
 //! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's name`, and
-//! nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of a phone.
+//! nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of a phone. Of a
+//! phone whose contact was deleted it has the moment, under `workspace ‖ 0 ‖ d ‖ hash of the phone`:
+//! what is reported of earlier messages teaches nothing.
 
 use std::ops::ControlFlow;
 
-use crate::domain::{NumberId, Phone, WorkspaceId};
+use sha2::{Digest, Sha256};
+
+use crate::domain::{NumberId, Phone, Timestamp, WorkspaceId};
 use crate::store::{StoreError, Table};
 
 use super::command::Context;
@@ -30,6 +34,20 @@ fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> V
     [workspace.as_str().as_bytes(), b"\0r", &phone, known_as.as_ref().map_or(&[], |it| it)].concat()
 }
 
+/// The key of the moment when a phone's contact was deleted.
+fn deleted_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+    let hash = Sha256::digest(phone.as_u64().to_be_bytes());
+    [workspace.as_str().as_bytes(), b"\0d", &hash[..16]].concat()
+}
+
+/// When a phone's contact was deleted; the start of time if that was not.
+fn deleted_at(context: &Context<'_>, phone: Phone) -> Result<Timestamp, Unavailable> {
+    let at = context.get(Table::Aliases, &deleted_key(&context.core.id, phone))?;
+    let at = at.map(|at| at.try_into().map(u64::from_be_bytes)).transpose();
+    let damaged = |_| unreadable(StoreError::Damaged("when a contact was deleted".into()));
+    Ok(Timestamp::from_millis(at.map_err(damaged)?.unwrap_or_default()))
+}
+
 /// The phone that was written to, where the provider's name for it is another.
 fn written_to(context: &Context<'_>, known_as: Phone) -> Result<Option<Phone>, Unavailable> {
     let Some(bytes) = context.get(Table::Aliases, &key(&context.core.id, known_as))? else {
@@ -41,18 +59,22 @@ fn written_to(context: &Context<'_>, known_as: Phone) -> Result<Option<Phone>, U
     phone.map(Some).ok_or_else(damaged)
 }
 
-/// What was written to `phone` through `number` went to somebody whom the provider calls
+/// What was written to `phone` through `number` at `at` went to somebody whom the provider calls
 /// `known_as`. If they have written already, what that meant holds for the phone too.
 pub(super) fn learn(
     context: &mut Context<'_>,
     number: NumberId,
     phone: Phone,
     known_as: Phone,
+    at: Timestamp,
 ) -> Result<(), Unavailable> {
     let name = name_key(&context.core.id, phone, Some(known_as));
     let before = written_to(context, known_as)?;
     let is_known = before == Some(phone) && context.get(Table::Aliases, &name)?.is_some();
     if phone == known_as || is_known {
+        return Ok(());
+    }
+    if deleted_at(context, phone)?.max(deleted_at(context, known_as)?) >= at {
         return Ok(());
     }
     suppressions::follow(context, phone, known_as)?;
@@ -91,10 +113,12 @@ pub(super) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailab
     Ok(Names { phone, known_as, written_to })
 }
 
-/// Forgets the names of a phone, and the windows of whoever has it.
+/// Forgets the names of a phone, and the windows of whoever has it: its contact is deleted.
 pub(super) fn forget(context: &mut Context<'_>, names: &Names) {
     let Names { phone, known_as, written_to } = names;
     let workspace = context.core.id.clone();
+    let now = context.now().as_millis().to_be_bytes();
+    context.put(Table::Aliases, deleted_key(&workspace, *phone), now.to_vec());
     window::forget_all(context, *phone);
     for name in known_as {
         window::forget_all(context, *name);

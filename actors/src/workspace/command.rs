@@ -12,6 +12,7 @@ use crate::number::NumberSlot;
 use crate::number::info::NumberInfo;
 use crate::store::{Direction, Store, Table, Visit};
 
+use super::conversations;
 use super::core::Core;
 use super::effects::Effects;
 use super::message::waiters::Waiters;
@@ -48,8 +49,8 @@ pub(crate) struct Context<'a> {
     pub(super) numbers: &'a [(NumberId, Arc<NumberSlot>)],
     /// What is known of them.
     pub(super) connected: &'a [NumberInfo],
-    /// Whether something may be left of conversations whose contact was deleted.
-    pub(super) conversations_gone: &'a mut bool,
+    /// How far conversations whose contact was deleted are deleted.
+    pub(super) conversations_gone: &'a mut conversations::Gone,
     /// Who waits for the channel's answers.
     pub(super) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.

@@ -45,6 +45,8 @@ pub enum Route {
     CreateContact,
     /// Making many contacts.
     CreateContacts,
+    /// Replying in a conversation.
+    Reply,
 }
 
 impl IdempotencyKey {
@@ -52,6 +54,12 @@ impl IdempotencyKey {
     #[must_use]
     pub fn new(route: Route, key: &str, body: &[u8]) -> Self {
         Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
+    }
+
+    /// The key for a request about one thing: used for another, it is used with another body.
+    pub(super) fn about(self, id: &[u8]) -> Self {
+        let fingerprint = Sha256::new_with_prefix(self.fingerprint).chain_update(id).finalize();
+        Self { fingerprint: fingerprint.into(), ..self }
     }
 
     /// The key of one of several commands that a request consists of.

@@ -52,8 +52,8 @@ pub(crate) struct Loaded {
     answers_sweep: idempotency::Sweep,
     received_sweep: inbound::Sweep,
     broadcasts_sweep: broadcasts::Sweep,
-    /// Something may be left of conversations whose contact was deleted.
-    conversations_gone: bool,
+    /// How far conversations whose contact was deleted are deleted.
+    pub(super) conversations_gone: conversations::Gone,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -93,7 +93,7 @@ impl Loaded {
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
             broadcasts_sweep: broadcasts::Sweep::default(),
-            conversations_gone: true,
+            conversations_gone: conversations::Gone::default(),
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             unreleased: Vec::new(),

@@ -12,7 +12,7 @@ mod claims;
 pub(crate) mod command;
 mod configure;
 pub(crate) mod contacts;
-mod conversations;
+pub(crate) mod conversations;
 pub(crate) mod core;
 pub(crate) mod effects;
 pub(crate) mod email;

@@ -45,11 +45,12 @@ fn note(
     number: NumberId,
     recipient: Recipient,
 ) -> Result<(), Unavailable> {
+    let now = context.now();
     match recipient {
-        Recipient::KnownAs { phone, known_as } => aliases::learn(context, number, phone, known_as),
-        Recipient::StoppedMarketing(phone) => {
-            let now = context.now();
-            suppressions::stopped_marketing(context, phone, now)
+        // It was written to a moment ago.
+        Recipient::KnownAs { phone, known_as } => {
+            aliases::learn(context, number, phone, known_as, now)
         }
+        Recipient::StoppedMarketing(phone) => suppressions::stopped_marketing(context, phone, now),
     }
 }

@@ -107,19 +107,19 @@ fn report(
     update: &StatusUpdate,
 ) -> Result<(), Unavailable> {
     let StatusUpdate { origin, status, at, to, known_as, .. } = update;
-    let to = match *origin {
+    let (to, written_at) = match *origin {
         Origin::Otp { request_id, number } => {
             context.core.report(request_id, number, status, context.effects);
-            context.core.known(request_id).map(|otp| otp.phone)
+            (context.core.known(request_id).map(|otp| otp.phone), request_id.timestamp())
         }
-        Origin::Message(id) => message::report(context, id, status, *at)?,
+        Origin::Message(id) => (message::report(context, id, status, *at)?, id.timestamp()),
         Origin::Broadcast { broadcast, index } => {
             broadcasts::report(context, broadcast, index, update)?;
-            *to
+            (*to, broadcast.timestamp())
         }
     };
     match to.zip(*known_as) {
-        Some((to, known_as)) => aliases::learn(context, number, to, known_as),
+        Some((to, known_as)) => aliases::learn(context, number, to, known_as, written_at),
         None => Ok(()),
     }
 }

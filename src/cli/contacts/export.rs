@@ -47,6 +47,8 @@ struct Export<'a> {
 /// Writes every contact to a file, or to standard output.
 pub(super) async fn run(api: &Api, file: Option<&Path>) -> Result<(), CliError> {
     let file = file.filter(|file| *file != Path::new("-"));
+    // First, so that nothing is left of one that cannot begin.
+    let progress = Progress::things(total(api).await?);
     // Half a file must not look like a whole one.
     let part = file.map(|file| {
         let mut part = file.as_os_str().to_owned();
@@ -62,7 +64,6 @@ pub(super) async fn run(api: &Api, file: Option<&Path>) -> Result<(), CliError> 
     };
     let path = part.clone().unwrap_or_else(|| "standard output".into());
     let out = csv::Writer::from_writer(out);
-    let progress = Progress::things(total(api).await?);
     let mut export = Export { api, out, path, last: None, count: 0, progress };
     export.write_all().await?;
     if let (Some(file), Some(part)) = (file, part) {

@@ -72,6 +72,11 @@ struct Import<'a> {
 pub(super) async fn run(api: &Api, file: &Path, refused: Option<&Path>) -> Result<(), CliError> {
     let (content, size) = hash(file)?;
     let kept = StateFile::beside(file);
+    if let Some(path) = refused.filter(|path| kept.is_in_use(file, path)) {
+        return Err(ImportError::RefusedIsInput { path: path.to_owned() }.into());
+    }
+    // What cannot be read at all begins no import.
+    drop(Lines::open(file, None)?);
     let state = kept.open(&content, &api.key_fingerprint())?;
     let mut progress = Progress::bytes(size);
     progress.start_at(state.byte);

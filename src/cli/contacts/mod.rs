@@ -26,6 +26,12 @@ pub(crate) enum ImportError {
     Columns { path: PathBuf, source: ColumnsError },
     #[error("{path} is of another import: {why}; remove it to import all lines", path = .path.display())]
     State { path: PathBuf, why: &'static str },
+    #[error(
+        "{path}: --refused must name another file than the one that is imported and what is kept \
+         beside it",
+        path = .path.display()
+    )]
+    RefusedIsInput { path: PathBuf },
     #[error("{refused} lines were refused")]
     Refused { refused: u64 },
 }

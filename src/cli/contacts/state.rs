@@ -68,6 +68,18 @@ impl StateFile {
         &self.path
     }
 
+    /// Whether a path is that of the file that is imported, or of one that the state is written to.
+    pub(super) fn is_in_use(&self, file: &Path, path: &Path) -> bool {
+        let path = whole(path);
+        [file, &self.path, &self.new_path()].iter().any(|used| whole(used) == path)
+    }
+
+    fn new_path(&self) -> PathBuf {
+        let mut new = self.path.as_os_str().to_owned();
+        new.push(".new");
+        new.into()
+    }
+
     /// The state of an import of the file with this hash under this key; a new one if none was
     /// begun, or one of other content was finished.
     pub(super) fn open(&self, file: &str, key: &str) -> Result<State, ImportError> {
@@ -100,15 +112,24 @@ impl StateFile {
     /// Writes it, so that a crash leaves the old one or the new one.
     pub(super) fn save(&self, state: &State) -> Result<(), ImportError> {
         let io = |source| ImportError::io(&self.path, source);
-        let mut new = self.path.as_os_str().to_owned();
-        new.push(".new");
-        let new = PathBuf::from(new);
+        let new = self.new_path();
         let mut file = File::create(&new).map_err(io)?;
         // A struct of texts and numbers has a JSON form.
         let json = serde_json::to_vec_pretty(state).unwrap_or_default();
         file.write_all(&json).and_then(|()| file.sync_all()).map_err(io)?;
         std::fs::rename(&new, &self.path).map_err(io)
     }
+}
+
+/// A path from the root, without links, of a file that may not be there yet.
+fn whole(path: &Path) -> PathBuf {
+    let there = path.canonicalize();
+    let of_name = || {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(parent.join(path.file_name()?))
+    };
+    there.ok().or_else(of_name).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]

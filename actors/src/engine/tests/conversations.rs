@@ -32,7 +32,7 @@ async fn what_comes_within_a_second_is_shown_in_the_order_of_its_coming() {
     let conversation = first().await.id;
     engine.pass(Duration::from_millis(300)).await;
     let content = MessageContent::Text("which?".parse().unwrap());
-    acme.reply(conversation, content).await.unwrap();
+    acme.reply(conversation, content, None).await.unwrap();
     engine.pass(Duration::from_millis(300)).await;
     // The provider tells whole seconds.
     receive("this one", START).await;
@@ -69,7 +69,9 @@ async fn conversations_are_counted_as_they_are_listed() {
     let number = number(&engine).await;
     let check = async || {
         for status in [None].into_iter().chain(ConversationStatus::ALL.map(Some)) {
-            for assigned_to in [None, Some("ana".to_owned()), Some("bo".to_owned())] {
+            for assigned_to in
+                [None, Some("ana".to_owned()), Some("bo".to_owned()), Some(String::new())]
+            {
                 let filter = ConversationFilter { status, assigned_to };
                 let all = acme.conversations(filter.clone(), 0, 200).await.unwrap();
                 assert_eq!(all.total, all.conversations.len(), "{filter:?}");
@@ -95,7 +97,7 @@ async fn conversations_are_counted_as_they_are_listed() {
         acme.update_conversation(conversation.id, change).await.unwrap();
         if round % 3 == 0 {
             let content = crate::MessageContent::Text("Yes.".parse().unwrap());
-            acme.reply(conversation.id, content).await.unwrap();
+            acme.reply(conversation.id, content, None).await.unwrap();
         }
         if round % 7 == 6 {
             acme.delete_contact(contact.id).await.unwrap();

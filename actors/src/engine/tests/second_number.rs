@@ -19,12 +19,16 @@ async fn begin() -> (Engine, Workspace, [NumberId; 2]) {
     (engine, acme, [first, second])
 }
 
-async fn reply(workspace: &Workspace) -> Result<NumberId, ReplyError> {
+async fn reply(workspace: &Workspace) -> Result<NumberId, IdempotentError<ReplyError>> {
     let found = workspace.conversations(Default::default(), 0, 1).await.unwrap();
     let (conversation, _) = &found.conversations[0];
     let content = MessageContent::Text("At eight.".parse().unwrap());
-    let sent = workspace.reply(conversation.id, content).await?;
+    let sent = workspace.reply(conversation.id, content, None).await?.answer;
     Ok(read(workspace, sent.message_id).await.number)
+}
+
+fn refused(why: SendMessageError) -> Result<NumberId, IdempotentError<ReplyError>> {
+    Err(IdempotentError::Refused(why.into()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,7 +52,7 @@ async fn an_answer_leaves_through_the_number_that_was_last_written_to() {
     assert_eq!(reply(&acme).await, Ok(second));
     engine.pass(Duration::from_secs(1)).await;
     let closed = SendMessageError::WindowClosed;
-    assert_eq!(reply(&acme).await, Err(closed.clone().into()));
+    assert_eq!(reply(&acme).await, refused(closed.clone()));
     assert_eq!(
         acme.send_message(text(phone(1)), None).await.unwrap_err(),
         IdempotentError::Refused(closed)
@@ -59,9 +63,22 @@ async fn an_answer_leaves_through_the_number_that_was_last_written_to() {
 async fn when_that_number_is_gone_another_answers_that_was_written_to() {
     let (engine, acme, [first, second]) = begin().await;
     engine.admin().disconnect_number(&id("acme"), second).await.unwrap();
-    assert_eq!(reply(&acme).await, Err(SendMessageError::WindowClosed.into()));
+    assert_eq!(reply(&acme).await, refused(SendMessageError::WindowClosed));
     acme.receive(first, wrote(phone(1), "two", START)).await.unwrap();
     assert_eq!(reply(&acme).await, Ok(first));
     engine.admin().disconnect_number(&id("acme"), first).await.unwrap();
-    assert_eq!(reply(&acme).await, Err(SendMessageError::NotConnected.into()));
+    assert_eq!(reply(&acme).await, refused(SendMessageError::NotConnected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_last_counts_however_late_an_earlier_message_comes() {
+    let (engine, acme, [first, second]) = begin().await;
+    engine.pass(Duration::from_secs(600)).await;
+    let at = |seconds| START.plus(Duration::from_secs(seconds));
+    acme.receive(first, wrote(phone(1), "two", at(300))).await.unwrap();
+    acme.receive(second, wrote(phone(1), "late", at(60))).await.unwrap();
+    assert_eq!(reply(&acme).await, Ok(first));
+    // Times are whole seconds: within one, what comes last was written last.
+    acme.receive(second, wrote(phone(1), "three", at(300))).await.unwrap();
+    assert_eq!(reply(&acme).await, Ok(second));
 }

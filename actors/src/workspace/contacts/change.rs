@@ -50,8 +50,10 @@ impl Workspace {
         self.perform(UpdateContact { id, change }).await
     }
 
-    /// Deletes a contact, the conversations with it and what is known of its phone but an opt-out.
-    /// The phone is free again. What was written goes soon after, part by part.
+    /// Deletes a contact, the conversations with it, and the windows and other names of its phone,
+    /// which is free again. What was written goes soon after, part by part; a mail that was not
+    /// handed over does not leave any more. An opt-out stays, and of messages to the phone that they
+    /// were sent and what became of them, not what they said.
     ///
     /// # Errors
     /// [`DeleteContactError`]: there is none, or not now.

@@ -6,6 +6,7 @@ use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::contacts::{Contact, find_contact};
 use crate::workspace::email;
+use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::workspace::message::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
 use crate::workspace::messages::Unavailable;
 
@@ -17,7 +18,7 @@ use super::record::{Conversation, ConversationStatus, find, put, tell};
 pub struct ConversationChange {
     /// Where it stands.
     pub status: Option<ConversationStatus>,
-    /// Who sees to it; `Some(None)` is nobody.
+    /// Who sees to it; `Some(None)`, or an empty name, is nobody.
     pub assigned_to: Option<Option<String>>,
 }
 
@@ -71,17 +72,23 @@ impl Workspace {
         self.perform(UpdateConversation { id, change }).await
     }
 
-    /// Writes to the contact of a conversation. It waits for the contact then, if it was open.
+    /// Writes to the contact of a conversation. It waits for the contact then, if it was open. With
+    /// an idempotency key a second call with the key and the same body answers what the first did,
+    /// for a day.
     ///
     /// # Errors
-    /// [`ReplyError`]: there is none, or what [`send_message`](Self::send_message) refuses.
+    /// [`ReplyError`]: there is none, or what [`send_message`](Self::send_message) refuses; or the key
+    /// was used otherwise, as for another conversation.
     pub async fn reply(
         &self,
         id: ConversationId,
         content: MessageContent,
-    ) -> Result<MessageSent, ReplyError> {
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<MessageSent>, IdempotentError<ReplyError>> {
+        let key = key.map(|key| key.about(id.as_bytes()));
         let mail_from = self.shared.mailer.from().cloned();
-        self.perform(Reply { id, content, unique: random::unique(), mail_from }).await
+        let command = Reply { id, content, unique: random::unique(), mail_from };
+        self.perform(Idempotent { key, command }).await
     }
 }
 
@@ -100,7 +107,8 @@ impl Command for UpdateConversation {
         let ConversationChange { status, assigned_to } = self.change;
         let new = Conversation {
             status: status.unwrap_or(old.status),
-            assigned_to: assigned_to.unwrap_or_else(|| old.assigned_to.clone()),
+            assigned_to: assigned_to
+                .map_or_else(|| old.assigned_to.clone(), |agent| agent.filter(|it| !it.is_empty())),
             ..old.clone()
         };
         if new != old {

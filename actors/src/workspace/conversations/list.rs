@@ -20,7 +20,7 @@ use super::record::{
 pub struct ConversationFilter {
     /// Those that stand so.
     pub status: Option<ConversationStatus>,
-    /// Those that this agent sees to.
+    /// Those that this agent sees to; nobody has an empty name, and sees to none.
     pub assigned_to: Option<String>,
 }
 
@@ -147,6 +147,9 @@ fn find(
     limit: usize,
 ) -> Result<(Vec<ConversationId>, usize), StoreError> {
     let (mut ids, mut seen) = (Vec::new(), 0);
+    if filter.assigned_to.as_deref() == Some("") {
+        return Ok((ids, seen));
+    }
     let total = counts::total(store, workspace, filter)?;
     let prefix = prefix(workspace, b'a');
     let status = filter.status.map(ConversationStatus::as_byte);

@@ -22,6 +22,7 @@ pub use record::{Conversation, ConversationStatus, Direction};
 
 pub(super) use change::answered;
 pub(super) use counts::moved;
-pub(super) use gone::{forget, sweep};
+pub(crate) use gone::any_gone;
+pub(super) use gone::{Gone, forget, sweep};
 pub(super) use note::{Wrote, note, of_phone, received, sent};
 pub(super) use record::{MailKnownBy, MailThread, Written, by_mail, find, of_place, put, tell};

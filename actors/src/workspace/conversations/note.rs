@@ -1,7 +1,7 @@
 //! Keeping conversations current: what contacts write, and what is written to them.
 
 use crate::channel::callback::Inbound;
-use crate::domain::{ContactName, ConversationId, CustomFields, EventKind, MessageId, Phone, Tags};
+use crate::domain::{ContactName, CustomFields, EventKind, MessageId, Phone, Tags};
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::contacts::{NewContact, create, holder, place_of};
@@ -39,23 +39,14 @@ pub(in crate::workspace) fn received(
         None => create(context, stranger(inbound), unique)?,
     };
     let old = of_place(context, place_of(contact.id))?;
-    let now = context.now();
-    let mut new = old.clone().unwrap_or_else(|| Conversation {
-        id: ConversationId::from_parts(now, unique),
-        contact_id: contact.id,
-        status: ConversationStatus::Resolved,
-        assigned_to: None,
-        last_message: String::new(),
-        last_message_at: at,
-        created_at: now,
-        active_at: now,
-        added: 0,
-        number: None,
-        mail: None,
-    });
+    let mut new =
+        old.clone().unwrap_or_else(|| Conversation::new(contact.id, context.now(), at, unique));
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
-    new.number = Some(number);
+    // As with the last message, the latest second counts.
+    if new.number_at.is_none_or(|last| last.as_secs() <= at.as_secs()) {
+        (new.number, new.number_at) = (Some(number), Some(at));
+    }
     let (kind, text) = (inbound.kind.to_string(), inbound.text.to_string());
     let written = Written { direction: Direction::In, kind, text, at, mail: None };
     let counted = moved(context, &Vec::from_iter(&old), &[&new])?;

@@ -80,6 +80,9 @@ pub struct Conversation {
     /// The number that the contact last wrote to; nothing in one by e-mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::workspace) number: Option<NumberId>,
+    /// When that was written; earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::workspace) number_at: Option<Timestamp>,
     /// What a conversation by e-mail needs; nothing in one over the chat-app channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::workspace) mail: Option<MailThread>,
@@ -97,6 +100,30 @@ pub(in crate::workspace) struct MailThread {
 }
 
 impl Conversation {
+    /// A new one with a contact, in which nothing is written yet; the first message, of `at`, is to
+    /// be noted in it. `unique` makes its id.
+    pub(in crate::workspace) fn new(
+        contact_id: ContactId,
+        now: Timestamp,
+        at: Timestamp,
+        unique: u128,
+    ) -> Self {
+        Self {
+            id: ConversationId::from_parts(now, unique),
+            contact_id,
+            status: ConversationStatus::Resolved,
+            assigned_to: None,
+            last_message: String::new(),
+            last_message_at: at,
+            created_at: now,
+            active_at: now,
+            added: 0,
+            number: None,
+            number_at: None,
+            mail: None,
+        }
+    }
+
     /// `messaging` or `email`.
     #[must_use]
     pub const fn channel(&self) -> &'static str {

@@ -17,6 +17,8 @@ pub use receive::ReceiveMailError;
 pub use secret::EmailChannel;
 
 pub(crate) use mailer::Mailer;
+#[cfg(test)]
+pub(crate) use outgoing::claim;
 pub(crate) use secret::resealed;
 
 pub(super) use gone::{forget, forget_address};

@@ -6,14 +6,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::channel::email::{Mailed, OutgoingMail};
-use crate::domain::{Email, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId};
+use crate::domain::{
+    ConversationId, Email, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
+};
 use crate::store::{Store, StoreError, Table};
+#[cfg(test)]
+use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
+use crate::workspace::conversations;
 use crate::workspace::message::{MessageError, MessageStatus};
 use crate::workspace::messages::Unavailable;
 use crate::workspace::records;
 
-use super::{mail_key, queue_key};
+use super::{known_key, mail_key, queue_key};
 
 /// The wait before the second try; each next one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(30);
@@ -77,6 +82,12 @@ impl Command for Claim {
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
         let id = self.0;
         let Some((record, queued)) = find(context, id)? else { return Ok(None) };
+        if !has_conversation(context, &record)? {
+            // Its contact was deleted; what is kept of it goes with the conversation.
+            let key = queue_key(&context.core.id, id);
+            context.delete(Table::MailQueue, key);
+            return Ok(None);
+        }
         let now = context.now();
         if queued.handed {
             settle(context, id, record, MessageStatus::Unknown, None);
@@ -92,6 +103,12 @@ impl Command for Claim {
         let Record { to, subject, text, message_id, in_reply_to, references, .. } = record;
         Ok(Some(OutgoingMail { to, subject, text, message_id, in_reply_to, references }))
     }
+}
+
+/// Whether a mail is to be handed over, asked as the mailer does.
+#[cfg(test)]
+pub(crate) async fn claim(workspace: &Workspace, id: MessageId) -> Result<bool, Unavailable> {
+    workspace.perform(Claim(id)).await.map(|mail| mail.is_some())
 }
 
 /// Notes what became of a mail that was handed over.
@@ -124,6 +141,13 @@ impl Command for Settle {
         }
         Ok(())
     }
+}
+
+/// Whether the conversation that a mail belongs to is still there.
+fn has_conversation(context: &Context<'_>, mail: &Record) -> Result<bool, Unavailable> {
+    let of = context.get(Table::Mails, &known_key(&context.core.id, &mail.message_id))?;
+    let of = of.and_then(|of| of.try_into().ok()).map(ConversationId::from_bytes);
+    of.map_or(Ok(false), |of| Ok(conversations::find(context, of)?.is_some()))
 }
 
 fn find(context: &Context<'_>, id: MessageId) -> Result<Option<(Record, Queued)>, Unavailable> {

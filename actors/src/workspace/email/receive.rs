@@ -176,24 +176,13 @@ fn written(
     mail: &InboundMail,
     id: MessageId,
 ) -> Result<(Conversation, bool), Unavailable> {
-    let now = context.now();
     let mut references = mail.references.clone();
     references.push(mail.message_id.clone());
     let thread =
         MailThread { address: mail.from.clone(), subject: mail.subject.clone(), references };
-    let mut new = old.cloned().unwrap_or_else(|| Conversation {
-        id: ConversationId::from_parts(now, u128::from_be_bytes(*id.as_bytes())),
-        contact_id: contact.id,
-        status: ConversationStatus::Resolved,
-        assigned_to: None,
-        last_message: String::new(),
-        last_message_at: mail.at,
-        created_at: now,
-        active_at: now,
-        added: 0,
-        number: None,
-        mail: None,
-    });
+    let unique = u128::from_be_bytes(*id.as_bytes());
+    let new = || Conversation::new(contact.id, context.now(), mail.at, unique);
+    let mut new = old.cloned().unwrap_or_else(new);
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
     new.mail = Some(thread);

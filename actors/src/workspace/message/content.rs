@@ -1,5 +1,5 @@
-//! What a message says, in a record of its own: written once and read to hand the message over
-//! again.
+//! What a message says, in a record of its own: written once, read to hand the message over again,
+//! and deleted when it is known what became of the message.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::domain::{MessageId, WorkspaceId};
 use crate::store::{Store, StoreError, Table};
 use crate::workspace::records;
 
-use super::state::MessageState;
+use super::state::{MessageState, MessageStatus};
 
 /// The content's record, as JSON.
 #[derive(Serialize, Deserialize)]
@@ -81,15 +81,18 @@ pub(in crate::workspace) fn unsent(
 ) -> Result<Vec<Outbound>, StoreError> {
     let mut messages = Vec::with_capacity(ids.len());
     for id in ids {
-        let state = store.get(Table::Messages, &MessageState::key(workspace, *id))?;
         let content = store.get(Table::Messages, &StoredContent::key(workspace, *id))?;
-        let read = state.zip(content).and_then(|(state, content)| {
-            let state: MessageState = records::decode(&state).ok()?;
-            let content: StoredContent = records::decode(&content).ok()?;
-            Some(outbound(workspace, &state, content.into_content()))
-        });
-        match read {
-            Some(message) => messages.push(message),
+        let state = store.get(Table::Messages, &MessageState::key(workspace, *id))?;
+        let state = state.and_then(|state| records::decode::<MessageState>(&state).ok());
+        if state.as_ref().is_some_and(|state| state.status != MessageStatus::Queued) {
+            // Its answer came meanwhile.
+            continue;
+        }
+        let content = content.and_then(|content| records::decode::<StoredContent>(&content).ok());
+        match state.zip(content) {
+            Some((state, content)) => {
+                messages.push(outbound(workspace, &state, content.into_content()));
+            }
             None => tracing::error!(%workspace, message = %id, "an unsent message cannot be read"),
         }
     }

@@ -11,6 +11,7 @@ use crate::workspace::idempotency;
 use crate::workspace::messages::Unavailable;
 use crate::workspace::suppressions::stopped_marketing;
 
+use super::content::StoredContent;
 use super::send::MessageSent;
 use super::state::{Learned, MessageError, MessageState, MessageStatus};
 
@@ -101,6 +102,8 @@ fn learn(
     }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);
+        // It is not handed over again, so nobody needs what it says.
+        context.delete(Table::Messages, StoredContent::key(&context.core.id, id));
     }
     if state.status == MessageStatus::Failed {
         let refunded = context.core.credits.saturating_add(state.price);

@@ -9,6 +9,7 @@ use crate::domain::template::TemplateCategory;
 use crate::domain::text::MessageText;
 use crate::domain::{Event, MessageId, NumberId, Phone};
 use crate::number::NumberSlot;
+use crate::number::info::NumberInfo;
 use crate::number::room::HandedOver;
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
@@ -213,7 +214,9 @@ fn check_template(
 ) -> Result<Checked, SendMessageError> {
     let TemplateMessage { name, language, components } = message;
     let (template, content) = use_template(context, name, language, components)?;
-    let number = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
+    let knows_it = |id: &NumberId| has_templates(context, *id);
+    let number = through(context, written_to.filter(knows_it));
+    let number = number.ok_or(SendMessageError::NotConnected)?;
     let prices = context.core.rules.prices;
     let price = match template.category {
         TemplateCategory::Utility => prices.template_utility,
@@ -229,10 +232,18 @@ fn check_template(
 }
 
 /// The number that a message leaves through: the one that was written to, if it is still connected,
-/// or the workspace's.
+/// or the workspace's oldest, which can send everything.
 fn through(context: &Context<'_>, written_to: Option<NumberId>) -> Option<NumberId> {
     let connected = |id: &NumberId| context.number(*id).is_some();
     written_to.filter(connected).or(context.core.number)
+}
+
+/// Whether a number can send the workspace's templates: they are those of the account of its oldest
+/// number that has one, and a number without an account takes any.
+fn has_templates(context: &Context<'_>, number: NumberId) -> bool {
+    let account = |of: &NumberInfo| of.account.as_ref().map(|account| account.account_id.clone());
+    let own = context.connected.iter().find(|known| known.id == number).and_then(account);
+    own.is_none() || own == context.connected.iter().find_map(account)
 }
 
 /// Whether a message of this price can be paid for and taken by this number now.
