@@ -25,12 +25,9 @@ use super::BroadcastSlot;
 use super::days::{self, Counted};
 use super::outcomes::{Failed, Mark};
 use super::plan::Plan;
-use super::record::{BroadcastPolicy, BroadcastStatus, Record, WINDOW, window_key};
+use super::record::{BroadcastPolicy, BroadcastStatus, Record, window_key};
 use messages::Messages;
 use verdict::{Verdict, verdict};
-
-/// With no more than this many messages in flight the next window is claimed.
-const LOW_WATER: u32 = WINDOW;
 
 /// What a fan-out is told.
 #[derive(Debug)]
@@ -242,9 +239,10 @@ impl Fanout {
                     state.plan.settle(index, Mark::Again, None);
                 }
             }
-            let room = state.plan.in_flight() <= LOW_WATER;
+            let at_once = self.at_once(state);
+            let room = state.plan.in_flight() <= at_once;
             if sending && room && state.claimed.is_empty() && self.may_send(state).await {
-                state.claimed = state.plan.claim();
+                state.claimed = state.plan.claim(at_once);
                 self.leave_out_suppressed(state)?;
             }
             let claimed = !state.claimed.is_empty();

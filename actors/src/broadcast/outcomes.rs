@@ -1,5 +1,5 @@
-//! What became of a broadcast's messages: a byte for each, in windows that are claimed, and
-//! written, as a whole.
+//! What became of a broadcast's messages: a byte for each that was claimed, in windows that are
+//! written as a whole.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,9 +65,16 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// One that has just been claimed.
+    /// One of which the first `length` have just been claimed.
     pub(crate) fn claimed(length: u32) -> Self {
-        Self { marks: vec![Mark::Claimed as u8; length as usize], failures: Vec::new() }
+        let mut window = Self { marks: Vec::new(), failures: Vec::new() };
+        window.claim(length);
+        window
+    }
+
+    /// Claims the next `length`.
+    pub(crate) fn claim(&mut self, length: u32) {
+        self.marks.resize(self.marks.len() + length as usize, Mark::Claimed as u8);
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
@@ -111,7 +118,7 @@ impl Window {
         of.next().map(|(_, failed)| failed)
     }
 
-    /// Whether nothing in it changes any more.
+    /// Whether nothing of what is claimed in it changes any more.
     pub(crate) fn is_final(&self) -> bool {
         self.marks().all(Mark::is_final)
     }

@@ -87,8 +87,9 @@ impl Plan {
             }
             self.tally.add(becomes);
         }
-        self.next = self.next.max(self.sendable.min(first + WINDOW));
-        if self.dirty.contains(&number) || !window.is_final() {
+        let end = first + u32::try_from(window.marks().count()).unwrap_or(WINDOW);
+        self.next = self.next.max(self.sendable.min(end));
+        if self.dirty.contains(&number) || !self.is_over(number, &window) {
             self.open.insert(number, window);
         }
     }
@@ -117,11 +118,11 @@ impl Plan {
         self.next == self.sendable && self.in_flight() == 0 && self.tally.of(Mark::Again) == 0
     }
 
-    /// Claims the next recipients, a window of them at the most. They must not be handed over
-    /// before that is durable.
-    pub(crate) fn claim(&mut self) -> Vec<u32> {
+    /// Claims the next recipients, at most `max` of them, and of one window. They must not be
+    /// handed over before that is durable.
+    pub(crate) fn claim(&mut self, max: u32) -> Vec<u32> {
         let mut claimed = Vec::new();
-        while claimed.len() < WINDOW as usize
+        while claimed.len() < max as usize
             && let Some(index) = self.again.pop_front()
         {
             if self.change(index, Mark::Again, Mark::Claimed) {
@@ -129,11 +130,11 @@ impl Plan {
             }
         }
         if claimed.is_empty() && self.next < self.sendable {
-            let length = WINDOW.min(self.sendable - self.next);
             let number = self.next / WINDOW;
+            let length = max.min(self.end(number) - self.next);
             claimed.extend(self.next..self.next + length);
             self.next += length;
-            self.open.insert(number, Window::claimed(length));
+            self.open.entry(number).or_insert_with(|| Window::claimed(0)).claim(length);
             self.dirty.insert(number);
             (0..length).for_each(|_| self.tally.add(Mark::Claimed));
         }
@@ -184,9 +185,20 @@ impl Plan {
         true
     }
 
-    /// Whether a window is final and not written as it is.
+    /// Where a window ends.
+    fn end(&self, number: u32) -> u32 {
+        self.sendable.min((number + 1) * WINDOW)
+    }
+
+    /// Whether all of a window is claimed, and nothing in it changes any more.
+    fn is_over(&self, number: u32, window: &Window) -> bool {
+        self.next >= self.end(number) && window.is_final()
+    }
+
+    /// Whether a window is over and not written as it is.
     pub(crate) fn has_final(&self) -> bool {
-        self.dirty.iter().any(|number| self.open.get(number).is_some_and(Window::is_final))
+        let mut dirty = self.dirty();
+        dirty.any(|(number, window)| self.is_over(number, window))
     }
 
     /// Whether anything is not written as it is.
@@ -202,7 +214,7 @@ impl Plan {
     /// All of them are durable.
     pub(crate) fn written(&mut self) {
         for number in std::mem::take(&mut self.dirty) {
-            if self.open.get(&number).is_some_and(Window::is_final) {
+            if self.open.get(&number).is_some_and(|window| self.is_over(number, window)) {
                 self.open.remove(&number);
             }
         }
@@ -225,7 +237,7 @@ mod tests {
         let mut plan = Plan::new(2 * WINDOW + 3);
         let mut seen = Vec::new();
         loop {
-            let claimed = plan.claim();
+            let claimed = plan.claim(WINDOW);
             if claimed.is_empty() {
                 break;
             }
@@ -241,9 +253,27 @@ mod tests {
     }
 
     #[test]
+    fn a_window_may_be_claimed_in_parts() {
+        let mut plan = Plan::new(WINDOW + 1);
+        let first = plan.claim(3);
+        sent(&mut plan, &first);
+        assert_eq!((first, plan.has_final()), (vec![0, 1, 2], false));
+        plan.written();
+        assert_eq!(plan.claim(2), [3, 4]);
+        let written: BTreeMap<_, _> = plan.dirty().map(|(at, it)| (at, it.clone())).collect();
+        plan = crashed(&written, WINDOW + 1, AT_MOST_ONCE);
+        assert_eq!([Mark::Sent, Mark::Unknown].map(|mark| plan.tally().of(mark)), [3, 2]);
+        let rest = plan.claim(WINDOW);
+        assert_eq!(rest, (5..WINDOW).collect::<Vec<_>>());
+        sent(&mut plan, &rest);
+        assert!(plan.has_final());
+        assert_eq!(plan.claim(9), [WINDOW]);
+    }
+
+    #[test]
     fn an_answer_counts_once_and_a_late_one_tells_the_unknown() {
         let mut plan = Plan::new(3);
-        plan.claim();
+        plan.claim(9);
         plan.settle(0, Mark::Sent, None);
         plan.settle(
             0,
@@ -256,8 +286,8 @@ mod tests {
         plan.settle(7, Mark::Sent, None);
         assert_eq!([plan.tally().of(Mark::Sent), plan.in_flight()], [2, 0]);
         assert!(!plan.is_done());
-        assert_eq!(plan.claim(), [2]);
-        assert_eq!(plan.claim(), [0_u32; 0]);
+        assert_eq!(plan.claim(9), [2]);
+        assert_eq!(plan.claim(9), [0_u32; 0]);
         plan.settle(2, Mark::Sent, None);
         assert!(plan.is_done());
     }
@@ -274,7 +304,7 @@ mod tests {
             plan.resume(0, Window::claimed(3), Some(&reports), policy);
             assert_eq!(plan.tally().of(Mark::Sent), 2, "{policy:?}");
             assert_eq!(
-                (plan.claim().len(), plan.in_flight()),
+                (plan.claim(9).len(), plan.in_flight()),
                 match policy {
                     BroadcastPolicy::AtMostOnce => (0, 0),
                     BroadcastPolicy::AtLeastOnce => (1, 1),
@@ -296,7 +326,7 @@ mod tests {
         #[test]
         fn after_any_crash_nobody_is_sent_to_twice_and_everybody_has_one_outcome(
             sendable in 1..4 * WINDOW,
-            steps in prop::collection::vec((0_u8..5, 0_u32..2000), 0..60),
+            steps in prop::collection::vec((0_u8..5, 1_u32..2000), 0..60),
         ) {
             let mut plan = Plan::new(sendable);
             let mut written = BTreeMap::new();
@@ -309,7 +339,7 @@ mod tests {
             for (kind, number) in steps {
                 match kind {
                     0 => {
-                        let claimed = plan.claim();
+                        let claimed = plan.claim(number % WINDOW + 1);
                         write(&mut plan, &mut written);
                         for index in claimed {
                             handed_over[index as usize] += 1;
@@ -318,7 +348,7 @@ mod tests {
                     }
                     1 => {
                         // Claimed, and down before anything was handed over.
-                        plan.claim();
+                        plan.claim(number % WINDOW + 1);
                         write(&mut plan, &mut written);
                         plan = crashed(&written, sendable, AT_MOST_ONCE);
                     }
@@ -337,7 +367,7 @@ mod tests {
             let counted = counted.filter(|mark| matches!(mark, Mark::Sent | Mark::Unknown));
             let counted = u32::try_from(counted.count()).unwrap();
             loop {
-                let claimed = plan.claim();
+                let claimed = plan.claim(WINDOW);
                 if claimed.is_empty() {
                     break;
                 }

@@ -38,7 +38,7 @@ pub(crate) fn find(store: &dyn Store) -> Result<Found, StoreError> {
                     .extend(id.try_into().ok().map(|id| (workspace, BroadcastId::from_bytes(id))));
             }
             // One whose record cannot be read stays as it is; its readers are told.
-            _ => match serde_json::from_slice::<Record>(value) {
+            Some((b'b', _)) => match serde_json::from_slice::<Record>(value) {
                 Ok(record) if !record.settled => found.unfinished.push(Unfinished {
                     workspace,
                     id: record.id,
@@ -48,6 +48,8 @@ pub(crate) fn find(store: &dyn Store) -> Result<Found, StoreError> {
                 Ok(_) => {}
                 Err(error) => tracing::error!(%workspace, %error, "a broadcast cannot be read"),
             },
+            // The counts of one that is settled.
+            _ => {}
         }
         ControlFlow::Continue(())
     })?;

@@ -51,7 +51,7 @@ pub(crate) struct Connected {
     /// Its part of the Cloud API, if it is a number of that and can be used.
     pub(crate) cloud_api: Option<Arc<CloudApiNumber>>,
     /// Most messages in a second; 0 for no limit.
-    pub(super) messages_per_second: u32,
+    pub(crate) messages_per_second: u32,
     /// Holds for all numbers of its app.
     pub(super) app_pause: Arc<Pause>,
     /// Holds for all numbers of its account.

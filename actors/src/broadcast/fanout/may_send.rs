@@ -1,5 +1,6 @@
 //! What must be there before more is claimed.
 
+use crate::broadcast::record::WINDOW;
 use crate::channel::TemplateName;
 use crate::domain::template::TemplateStatus;
 use crate::store::Table;
@@ -9,7 +10,18 @@ use crate::workspace::templates;
 
 use super::{Fanout, Running};
 
+/// Least recipients that are claimed at once, so that a few that wait hold nobody up.
+const CLAIMED_MIN: u32 = 50;
+
 impl Fanout {
+    /// How many recipients are claimed at once, when no more than these are in flight: what the
+    /// number may send in a second. What is claimed is unknown after a crash.
+    pub(super) fn at_once(&self, state: &Running) -> u32 {
+        let number = self.shared.numbers.connected(state.record.number);
+        let pace = number.map(|number| number.messages_per_second).filter(|pace| *pace > 0);
+        pace.unwrap_or(WINDOW).clamp(CLAIMED_MIN, WINDOW)
+    }
+
     /// Whether more may be claimed. Without its number the broadcast is held, without its template
     /// it is held or over, and while the number is left alone it waits.
     pub(super) async fn may_send(&self, state: &mut Running) -> bool {

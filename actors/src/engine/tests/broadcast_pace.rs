@@ -2,6 +2,7 @@
 
 use super::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
+use crate::store::Keep;
 use crate::{BroadcastStatus, EngineOptions};
 
 /// Engine time is passed in steps of this.
@@ -13,13 +14,15 @@ fn sent(engine: &Engine) -> u32 {
     u32::try_from(engine.sandbox().count(&id("acme"))).unwrap()
 }
 
+async fn with_pace(store: CrashingStore, rate: u32) -> Engine {
+    let number_messages_per_second = Some(rate);
+    let options = EngineOptions { number_messages_per_second, ..options(store, START) };
+    Engine::start(options).await.unwrap()
+}
+
 /// Sends a broadcast at this rate for a while, and a one-time password in the middle.
 async fn at(rate: u32) {
-    let options = EngineOptions {
-        number_messages_per_second: Some(rate),
-        ..options(CrashingStore::new(), START)
-    };
-    let engine = Engine::start(options).await.unwrap();
+    let engine = with_pace(CrashingStore::new(), rate).await;
     let acme = with_template(&engine).await;
     let sale = create(&acme, broadcast_to(rate * 40)).await;
     becomes(&acme, sale, BroadcastStatus::Sending).await;
@@ -69,4 +72,22 @@ async fn a_broadcast_keeps_the_pace_of_eighty_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_broadcast_keeps_the_pace_of_a_thousand_a_second() {
     at(1000).await;
+}
+
+/// What its number does not get to for seconds is not claimed, and so it is sent after a crash.
+#[tokio::test(start_paused = true)]
+async fn little_of_a_slow_broadcast_is_unknown_after_a_crash() {
+    let store = CrashingStore::new();
+    let engine = with_pace(store.clone(), 80).await;
+    let acme = with_template(&engine).await;
+    let sale = create(&acme, broadcast_to(2000)).await;
+    until("a bucket's worth", async || sent(&engine) >= 72).await;
+    engine.clock().advance(Duration::from_secs(1));
+    until("a second's worth", async || sent(&engine) >= 140).await;
+    let store = store.crash(Keep::Nothing);
+    engine.inner.root.kill();
+    let engine = with_pace(store, 0).await;
+    let acme = engine.workspace(&id("acme")).unwrap();
+    let done = becomes(&acme, sale, BroadcastStatus::Completed).await;
+    assert!(done.counts.sent >= 2000 - 2 * 80, "{:?}", done.counts);
 }
