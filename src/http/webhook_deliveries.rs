@@ -180,13 +180,15 @@ pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     summary = "Deliver events again",
     description = "Each under the `webhook-id` that it had, with all of its tries before it; an \
     endpoint with `batch` may get them in other batches, which have ids of their own. What the log \
-    has forgotten does not come again. What is new \
-    goes first, whatever is delivered again: that has up to a quarter of the endpoint's requests \
-    while nothing new waits, and one in ten otherwise. With `ordered` the events of one contact \
+    has forgotten does not come again. What is new goes first, whatever is delivered again: that has \
+    up to a quarter of the endpoint's requests while nothing new waits, and one in ten otherwise. With `ordered` the events of one contact \
     that are delivered again keep their order too. A new event of that contact waits for one of \
     them that is under way or has failed, and then behind those of the same contact that had \
     begun to wait with it, which go at the pace of a replay; it does not wait for those that have \
-    not begun: it may come before them, and its `sequence` tells. A replay that is asked for while \
+    not begun: it may come before them, and its `sequence` tells. With `ordered` and `batch` any new \
+    batch waits so for one that is delivered again: it may be about the same contacts, and may never \
+    have arrived; one that keeps failing holds back what is new until it is given up, as a new one \
+    does. A replay that is asked for while \
     another one goes on becomes one with it: what lies between the two comes again too. A \
     disabled endpoint keeps what is asked for until it is enabled.",
     params(("webhook_id" = String, Path, description = "The endpoint's id")),

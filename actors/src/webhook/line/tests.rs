@@ -325,3 +325,28 @@ fn one_event_of_a_batch_that_waits_brings_all_of_it() {
     line.failed(again.serial, REFUSED, at(1), 0.5);
     assert_eq!(line.waiting[&1].last, 16);
 }
+
+/// It may be about the same contacts, and may never have arrived.
+#[test]
+fn in_order_a_batch_that_comes_again_and_fails_holds_back_new_ones_until_its_end() {
+    let mut line = line(0);
+    line.set_rules(LineRules { ordered: true, ..rules() });
+    feed(&mut line, 2);
+    for first in 1..=2 {
+        assert_eq!(begin(&mut line, at(0)), [first]);
+        succeed(&mut line, first);
+    }
+    let batch = Some(crate::webhook::delivery::Batch::of([1]));
+    line.deliver_again(1, None, batch, at(0));
+    let mut now = at(0);
+    loop {
+        assert_eq!(begin(&mut line, now), [1]);
+        feed(&mut line, 1);
+        assert_eq!(begin(&mut line, now), [0; 0]);
+        match fail(&mut line, 1, REFUSED, now).next_at {
+            Some(next) => now = next,
+            None => break,
+        }
+    }
+    assert_eq!(begin(&mut line, now.plus(Duration::from_secs(60))), [3]);
+}
