@@ -123,6 +123,11 @@ async fn without_a_number_that_was_down_a_broadcast_is_held_too() {
     engine.admin().disconnect_number(&id("acme"), number).await.unwrap();
     busy.abort();
     in_time_becomes(&engine, &acme, sale, BroadcastStatus::Paused).await;
+    // It may be held before it hears of what was lost.
+    until("what was lost is noted", async || {
+        acme.broadcast(sale).await.is_ok_and(|held| held.counts.unknown > 0)
+    })
+    .await;
     let held = acme.broadcast(sale).await.unwrap();
     assert_eq!(held.reason.as_deref(), Some("the messaging number was disconnected"));
     let BroadcastCounts { unknown, sent, .. } = held.counts;
