@@ -19,8 +19,8 @@ use crate::store::{Change, StoreError, Table};
 use crate::supervise::Residence;
 use crate::workspace::actor::{Configure, WorkspaceMessage};
 use crate::workspace::core::CreditsChange;
-use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::records::{self, Profile};
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 use crate::workspace::{Workspace, WorkspaceSettings};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};

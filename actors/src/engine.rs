@@ -25,9 +25,9 @@ use crate::workspace::email::Mailer;
 use crate::workspace::guard::{Guard, GuardOptions};
 use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
-use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::slot::Admission;
 use crate::workspace::template_sync::TemplateSyncs;
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 use crate::workspace::{EventOptions, Workspace};
 pub(crate) use directory::Workspaces;
 

@@ -120,15 +120,17 @@ pub use workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
 };
+pub use workspace::configure::ChangeError;
 pub use workspace::guard::{GuardMode, GuardOptions};
 pub use workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
     MessageStatus, SendMessage, SendMessageError, TemplateMessage,
 };
-pub use workspace::messages::{
-    ChangeError, Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp,
-    SendOtpError, Unavailable, UnavailableReason, Verification, VerifyOtpError,
+pub use workspace::otp::{
+    Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
+    Verification, VerifyOtpError,
 };
+pub use workspace::unavailable::{Unavailable, UnavailableReason};
 pub use workspace::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
 pub use workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,

@@ -2,7 +2,8 @@
 
 use crate::domain::{Limits, Timestamp, WorkspaceId};
 use crate::number::info::NumberChangeError;
-use crate::workspace::messages::{ChangeError, Unavailable};
+use crate::workspace::configure::ChangeError;
+use crate::workspace::unavailable::Unavailable;
 
 /// A workspace, as an administrator sees it.
 #[derive(Debug, Clone)]

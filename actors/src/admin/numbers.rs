@@ -12,8 +12,9 @@ use crate::random;
 use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::actor::Configure;
-use crate::workspace::messages::{ChangeError, Unavailable, UnavailableReason};
+use crate::workspace::configure::ChangeError;
 use crate::workspace::records;
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 
 use super::{Admin, AdminError};
 

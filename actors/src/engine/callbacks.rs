@@ -6,7 +6,7 @@ use crate::channel::callback::Callback;
 use crate::channel::cloud_api::CloudApiNumber;
 use crate::channel::cloud_api::envelope::{self, About, Part};
 use crate::domain::{NumberId, WorkspaceId};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::Engine;
 

@@ -16,9 +16,9 @@ use crate::webhook::WebhookFamily;
 use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::email::Mailer;
-use crate::workspace::messages::UnavailableReason;
 use crate::workspace::number_news::TellNews;
 use crate::workspace::retention::Retention;
+use crate::workspace::unavailable::UnavailableReason;
 
 use super::Shared;
 

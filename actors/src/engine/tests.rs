@@ -45,7 +45,8 @@ use crate::clock::Stopwatch;
 use crate::domain::code::CodeLength;
 use crate::domain::{Phone, RequestId, Timestamp};
 use crate::store::CrashingStore;
-use crate::workspace::messages::{SendOtp, UnavailableReason};
+use crate::workspace::otp::SendOtp;
+use crate::workspace::unavailable::UnavailableReason;
 use crate::{
     Clock, CloudApiOptions, CustomStore, Durability, Engine, EngineOptions, EventEntry, MasterKeys,
     Verification, Workspace,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::{EventId, Timestamp};
 use crate::store::StoreError;
-use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 
 use super::actor::{EndpointActor, Loaded};
 use super::delivery::Batch;

@@ -17,14 +17,16 @@ use crate::random;
 use crate::store::writer::{CommitError, Group};
 
 use super::command::Errand;
+use super::configure::ChangeError;
 use super::core::{CreditsChange, Settled};
 use super::gate::{Held, refuse};
 use super::loaded::{Loaded, StateLost};
-use super::messages::{
-    ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
-    Unavailable, UnavailableReason, Verification, VerifyOtpError,
+use super::otp::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    VerifyOtpError,
 };
 use super::slot::{ReplyTo, Slot};
+use super::unavailable::{Unavailable, UnavailableReason};
 use super::{WorkspaceSettings, load, message};
 
 /// How long it waits to read unsent messages again when the store could not be read.

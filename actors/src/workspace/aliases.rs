@@ -15,7 +15,7 @@ use crate::domain::{NumberId, Phone, Timestamp, WorkspaceId};
 use crate::store::{StoreError, Table};
 
 use super::command::Context;
-use super::messages::Unavailable;
+use super::unavailable::Unavailable;
 use super::view::unreadable;
 use super::{contacts, suppressions, window};
 

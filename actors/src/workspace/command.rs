@@ -16,9 +16,9 @@ use super::conversations;
 use super::core::Core;
 use super::effects::Effects;
 use super::message::waiters::Waiters;
-use super::messages::Unavailable;
 use super::records;
 use super::slot::ReplyTo;
+use super::unavailable::Unavailable;
 use super::view::{Records, unreadable};
 
 /// Something that a workspace can be asked to do or tell.

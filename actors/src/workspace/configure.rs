@@ -8,10 +8,24 @@ use crate::store::Table;
 use super::actor::{Configure, WorkspaceActor};
 use super::gate::Held;
 use super::loaded::{Loaded, StateLost};
-use super::messages::ChangeError;
 use super::slot::ReplyTo;
 use super::templates::find_template;
+use super::unavailable::Unavailable;
 use super::{WorkspaceSettings, records, template_sync};
+
+/// Why a setting, a number or a balance of a workspace was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The balance would pass the largest number that can be held.
+    #[error("the balance would be too large")]
+    TooManyCredits,
+    /// It has no such number.
+    #[error("no such number")]
+    NoSuchNumber,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
 
 /// A record to be written, or deleted without a value.
 type RecordChange = (Vec<u8>, Option<Vec<u8>>);

@@ -13,16 +13,18 @@ use crate::domain::{
 use crate::engine::Prices;
 use crate::keys::CodeKeys;
 
+use super::configure::ChangeError;
 use super::effects::Effects;
 use super::guard::GuardOptions;
 use super::hot::HotState;
 use super::message::MessageOptions;
-use super::messages::{
-    ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
-    Unavailable, UnavailableReason, Verification, VerifyOtpError,
+use super::otp::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    VerifyOtpError,
 };
 use super::otps::Otp;
 use super::templates::UseTemplateError;
+use super::unavailable::{Unavailable, UnavailableReason};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);

@@ -12,13 +12,14 @@ use crate::number::{Granted, Numbers};
 use crate::store::writer::Group;
 
 use super::command::Answering;
+use super::configure::ChangeError;
 use super::message::MessageStatus;
 use super::message::waiters::Waiter;
-use super::messages::{
-    ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Unavailable,
-    UnavailableReason, Verification, VerifyOtpError,
+use super::otp::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
 use super::slot::ReplyTo;
+use super::unavailable::{Unavailable, UnavailableReason};
 use super::{WorkspaceSettings, actor::WorkspaceMessage};
 
 /// An answer that is not given yet, and where it goes.

@@ -9,7 +9,7 @@ use crate::domain::{Event, EventKind, Phone, PublicEvent};
 
 use super::core::Core;
 use super::effects::Effects;
-use super::messages::SendOtpError;
+use super::otp::SendOtpError;
 use super::prefixes::hour_start;
 
 /// What is done about many one-time passwords to one country that nobody verifies.

@@ -12,12 +12,14 @@ use crate::store::{Store, StoreError};
 use super::WorkspaceSettings;
 use super::actor::{Configure, WorkspaceMessage};
 use super::command::{Asked, Command, Context};
+use super::configure::ChangeError;
 use super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use super::messages::{
-    ChangeError, OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
-    Unavailable, UnavailableReason, Verification, VerifyOtpError,
+use super::otp::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    VerifyOtpError,
 };
 use super::slot::{ReplyTo, Slot, Undelivered};
+use super::unavailable::{Unavailable, UnavailableReason};
 use super::view::unreadable;
 
 /// How often a command that found no actor has one started before it gives up.

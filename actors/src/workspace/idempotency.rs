@@ -16,7 +16,7 @@ use crate::store::Table;
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
-use super::messages::{Unavailable, UnavailableReason};
+use super::unavailable::{Unavailable, UnavailableReason};
 use super::view::unreadable;
 
 /// How long an answer is kept.

@@ -16,8 +16,8 @@ use crate::store::Table;
 use super::aliases::{self, Writer};
 use super::command::Context;
 use super::conversations::{self, Conversation};
-use super::messages::Unavailable;
 use super::suppressions::apply_opt_out;
+use super::unavailable::Unavailable;
 use super::{analytics, window};
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.

@@ -7,7 +7,7 @@ use crate::domain::{EventKind, NumberId, PublicEvent};
 use crate::number::news::{News, Recipient};
 
 use super::command::{Command, Context};
-use super::messages::Unavailable;
+use super::unavailable::Unavailable;
 use super::{aliases, suppressions};
 
 /// Writes news of a number into the workspace's event log, or notes what it has learned.

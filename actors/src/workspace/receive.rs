@@ -8,8 +8,8 @@ use crate::channel::{Failure, FailureClass, Origin};
 use crate::domain::NumberId;
 
 use super::command::{Command, Context};
-use super::messages::Unavailable;
 use super::templates::apply_template_update;
+use super::unavailable::Unavailable;
 use super::{Workspace, aliases, broadcasts, inbound, message, template_sync};
 
 /// Most items that one command takes up: others want their turn too.

@@ -13,7 +13,7 @@ use crate::supervise::Residence;
 
 use super::actor::WorkspaceMessage;
 use super::audience::Audience;
-use super::messages::{Unavailable, UnavailableReason};
+use super::unavailable::{Unavailable, UnavailableReason};
 
 /// The bound on commands under way in the whole engine.
 ///

@@ -14,7 +14,7 @@ use crate::store::{Direction, Store, StoreError, Table};
 
 use super::command::{Command, Context};
 use super::contacts::holder;
-use super::messages::Unavailable;
+use super::unavailable::Unavailable;
 use super::view::unreadable;
 use super::{Workspace, records};
 

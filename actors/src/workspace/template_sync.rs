@@ -17,10 +17,11 @@ use crate::store::{StoreError, Table};
 
 use super::actor::Configure;
 use super::command::{Command, Context};
+use super::configure::ChangeError;
 use super::handle::Workspace;
-use super::messages::{ChangeError, Unavailable, UnavailableReason};
 use super::records;
 use super::templates::{NewTemplate, Template, TemplateError, put_listed};
+use super::unavailable::{Unavailable, UnavailableReason};
 use super::view::unreadable;
 
 /// Templates that one command takes, so that its changes fit in a commit.

@@ -16,8 +16,8 @@ use crate::store::{Direction, Store, StoreError, Table};
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
-use super::messages::Unavailable;
 use super::records;
+use super::unavailable::Unavailable;
 
 /// A template, as the channel knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -27,7 +27,7 @@ use super::effects::Effects;
 use super::guard::GuardOptions;
 use super::hot::HotState;
 use super::message::MessageOptions;
-use super::messages::{
+use super::otp::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };

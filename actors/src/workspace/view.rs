@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use crate::store::writer::Group;
 use crate::store::{Store, StoreError, Table};
 
-use super::messages::{Unavailable, UnavailableReason};
+use super::unavailable::{Unavailable, UnavailableReason};
 
 /// Changes of records by table and key; `None` deletes.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use crate::webhook::signature::{SECRET_BYTES, WebhookSecret};
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
-use super::messages::Unavailable;
+use super::unavailable::Unavailable;
 use super::view::unreadable;
 
 /// Endpoints that a workspace may have.

@@ -11,7 +11,7 @@ use crate::domain::{NumberId, Phone, Timestamp, WorkspaceId};
 use crate::store::{StoreError, Table};
 
 use super::command::Context;
-use super::messages::Unavailable;
+use super::unavailable::Unavailable;
 use super::view::unreadable;
 
 /// How long it stays open.

@@ -4,7 +4,7 @@ use crate::channel::callback::{Callback, Progress, Referral, StatusUpdate};
 use crate::channel::{Failure, FailureClass, Origin};
 use crate::domain::{EventKind, MessageId, PublicEvent};
 use crate::workspace::command::{Command, Context};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::{ConversationFilter, MessageStatus};
 
 use super::messages::{await_status, begin, read, send, told, wrote};

@@ -14,7 +14,7 @@ use crate::domain::day::Day;
 use crate::store::{Direction, StoreError, Table};
 use crate::workspace::Workspace;
 use crate::workspace::command::Context;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
 
 use super::DayRange;

@@ -10,7 +10,7 @@ use crate::domain::day::Day;
 use crate::store::{Direction, Store, StoreError, Table};
 use crate::workspace::Workspace;
 use crate::workspace::command::Context;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
 
 use super::DayRange;

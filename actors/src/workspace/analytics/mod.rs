@@ -18,7 +18,7 @@ use crate::domain::day::Day;
 use crate::store::Table;
 
 use super::command::Context;
-use super::messages::Unavailable;
+use super::unavailable::Unavailable;
 
 /// Days that are counted are kept for so many more.
 const DAYS_KEPT: u32 = 400;

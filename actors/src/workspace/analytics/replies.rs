@@ -15,7 +15,7 @@ use crate::domain::{BroadcastId, Phone, Timestamp};
 use crate::store::{Direction, Table};
 use crate::workspace::broadcasts;
 use crate::workspace::command::Context;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
 
 use super::note;

@@ -14,9 +14,9 @@ use crate::store::{CommitError, Table};
 use super::super::analytics;
 use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
-use super::super::messages::Unavailable;
 use super::super::records;
 use super::super::templates::{UseTemplateError, approved_template, find_template};
+use super::super::unavailable::Unavailable;
 use super::{counts, find, save, tell, tell_with};
 
 /// Why a broadcast was not controlled.

@@ -7,8 +7,8 @@ use crate::broadcast::reports::{Report, Reports};
 use crate::store::{Store, StoreError, Table};
 
 use super::super::command::Context;
-use super::super::messages::Unavailable;
 use super::super::records;
+use super::super::unavailable::Unavailable;
 use super::super::view::unreadable;
 use super::committed::{status_of, unsent};
 use super::read::{BroadcastCounts, RecipientStatus};

@@ -20,9 +20,9 @@ use crate::store::{Change, Direction, Store, StoreError, Table};
 use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
 use super::super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use super::super::messages::Unavailable;
 use super::super::suppressions;
 use super::super::templates::{self, UseTemplateError, approved_template};
+use super::super::unavailable::Unavailable;
 use super::{find, save, tell};
 
 /// Most recipients that a refusal names.

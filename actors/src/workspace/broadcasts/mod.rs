@@ -17,7 +17,7 @@ use crate::domain::{BroadcastId, EventKind, PublicEvent};
 use crate::store::Table;
 
 use super::command::Context;
-use super::messages::Unavailable;
+use super::unavailable::Unavailable;
 
 pub(super) use message::message;
 pub(super) use report::report;

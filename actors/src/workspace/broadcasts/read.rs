@@ -11,8 +11,8 @@ use crate::domain::{BroadcastId, MessageId, Phone, Timestamp};
 use crate::store::{Direction, StoreError, Table};
 
 use super::super::handle::Workspace;
-use super::super::messages::Unavailable;
 use super::super::records;
+use super::super::unavailable::Unavailable;
 use super::committed::Committed;
 use super::control::BroadcastError;
 

@@ -14,8 +14,8 @@ use crate::store::Table;
 
 use super::super::analytics;
 use super::super::command::Context;
-use super::super::messages::Unavailable;
 use super::super::suppressions::stopped_marketing;
+use super::super::unavailable::Unavailable;
 use super::super::view::unreadable;
 use super::{counts, find, save};
 

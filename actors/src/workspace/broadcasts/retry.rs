@@ -21,8 +21,8 @@ pub enum RetryBroadcastError {
     Create(#[from] CreateBroadcastError),
 }
 
-impl From<super::super::messages::Unavailable> for RetryBroadcastError {
-    fn from(why: super::super::messages::Unavailable) -> Self {
+impl From<super::super::unavailable::Unavailable> for RetryBroadcastError {
+    fn from(why: super::super::unavailable::Unavailable) -> Self {
         Self::Broadcast(why.into())
     }
 }

@@ -8,8 +8,8 @@ use crate::domain::{BroadcastId, Timestamp};
 use crate::store::Table;
 use crate::workspace::analytics;
 use crate::workspace::command::Context;
-use crate::workspace::messages::Unavailable;
 use crate::workspace::records;
+use crate::workspace::unavailable::Unavailable;
 
 /// How often it is looked for them.
 const EVERY: Duration = Duration::from_secs(3600);

@@ -6,7 +6,7 @@ use crate::workspace::Workspace;
 use crate::workspace::aliases;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations::{by_mail, forget, moved, of_place};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::create::phone_holder;
 use super::record::{self, Contact, ContactChange};

@@ -11,7 +11,7 @@ use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 
 use super::record::{self, Contact, NewContact};
 use super::{index, tell};

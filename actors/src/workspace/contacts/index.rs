@@ -5,7 +5,7 @@
 
 use crate::store::Table;
 use crate::workspace::command::Context;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::chunk::{chunk_of, slot_of};
 use super::record::{self, Contact};

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use crate::domain::{ContactId, Phone, WorkspaceId};
 use crate::store::{Store, StoreError, Table};
 use crate::workspace::Workspace;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::chunk::{CHUNK, places};
 use super::filter::{ContactFilter, Matcher};

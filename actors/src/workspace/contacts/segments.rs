@@ -8,7 +8,7 @@ use crate::domain::{Phone, SegmentId, Timestamp, WorkspaceId};
 use crate::random;
 use crate::store::{Direction, Store, StoreError, Table};
 use crate::workspace::command::{Command, Context};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::{Workspace, records};
 
 use super::filter::ContactFilter;

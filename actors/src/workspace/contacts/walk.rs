@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::domain::ContactId;
 use crate::store::{Direction, Table};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::{Workspace, records};
 
 use super::record::{self, Contact};

@@ -8,7 +8,7 @@ use crate::workspace::contacts::{Contact, find_contact};
 use crate::workspace::email;
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::workspace::message::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::counts::{Counted, moved};
 use super::record::{Conversation, ConversationStatus, find, put, tell};

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use crate::domain::{ConversationId, Email, MessageId, WorkspaceId};
 use crate::store::{Direction, Store, StoreError, Table};
 use crate::workspace::command::Context;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
 use crate::workspace::{email, records};
 

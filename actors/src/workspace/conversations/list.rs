@@ -7,7 +7,7 @@ use crate::store::{Direction as ScanDirection, Store, StoreError, Table};
 use crate::workspace::contacts::{Contact, read_contact};
 use crate::workspace::email;
 use crate::workspace::message::{MessageState, MessageStatus};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::{Workspace, records};
 
 use super::counts;

@@ -6,7 +6,7 @@ use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::contacts::{NewContact, create, holder, place_of};
 use crate::workspace::inbound::Received;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::counts::{Counted, moved};
 use super::record::{

@@ -10,7 +10,7 @@ use crate::domain::{
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::contacts::place_of;
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::counts::Counted;
 

@@ -4,7 +4,7 @@ use crate::domain::{ConversationId, Email, MessageId};
 use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::conversations::{Direction, Written};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::outgoing::Record;
 use super::{address_key, known_key, mail_key, queue_key};

@@ -16,7 +16,7 @@ use crate::channel::email::{MailOptions, hand_over};
 use crate::domain::{Email, MessageId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
 use crate::store::{Direction, Store, StoreError, Table};
-use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 use crate::workspace::{Workspace, records};
 
 use super::outgoing::{Claim, Queued, Settle};

@@ -15,8 +15,8 @@ use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations;
 use crate::workspace::message::{MessageError, MessageStatus};
-use crate::workspace::messages::Unavailable;
 use crate::workspace::records;
+use crate::workspace::unavailable::Unavailable;
 
 use super::{known_key, mail_key, queue_key};
 

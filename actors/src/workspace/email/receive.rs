@@ -17,7 +17,7 @@ use crate::workspace::contacts::{
 use crate::workspace::conversations::{
     self, Conversation, ConversationStatus, Direction, MailKnownBy, MailThread, Written, by_mail,
 };
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 
 use super::{address_key, known_key};
 

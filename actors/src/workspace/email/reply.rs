@@ -9,7 +9,7 @@ use crate::workspace::conversations::{
     self, Conversation, ConversationStatus, MailThread, ReplyError, Wrote,
 };
 use crate::workspace::message::{MessageContent, MessageSent, MessageStatus};
-use crate::workspace::messages::{Unavailable, UnavailableReason};
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 
 use super::outgoing::{self, Record};
 use super::{known_key, queue_key};

@@ -9,7 +9,7 @@ use crate::sealed::Sealed;
 use crate::store::{Change, Store, StoreError, Table};
 use crate::webhook::signature::{SECRET_BYTES, WebhookSecret};
 use crate::workspace::command::{Command, Context};
-use crate::workspace::messages::Unavailable;
+use crate::workspace::unavailable::Unavailable;
 use crate::workspace::{Workspace, records};
 
 use super::key;

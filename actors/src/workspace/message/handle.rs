@@ -6,8 +6,8 @@ use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::broadcasts;
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::workspace::messages::Unavailable;
 use crate::workspace::records;
+use crate::workspace::unavailable::Unavailable;
 
 use super::send::{MessageSent, Send, SendMessage, SendMessageError};
 use super::state::MessageState;

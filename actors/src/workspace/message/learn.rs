@@ -8,8 +8,8 @@ use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::core::Settled;
 use crate::workspace::idempotency;
-use crate::workspace::messages::Unavailable;
 use crate::workspace::suppressions::stopped_marketing;
+use crate::workspace::unavailable::Unavailable;
 
 use super::content::StoredContent;
 use super::send::MessageSent;

@@ -14,9 +14,9 @@ use crate::number::room::HandedOver;
 use crate::store::Table;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations::{self, Wrote};
-use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::suppressions::has_opted_out;
 use crate::workspace::templates::{UseTemplateError, use_template};
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 use crate::workspace::window;
 
 use super::content::{StoredContent, outbound};

@@ -1,8 +1,8 @@
 use super::*;
 use crate::domain::code::{CodeLength, Expiry};
 use crate::domain::template::TemplateStatus;
-use crate::workspace::messages::{Unavailable, UnavailableReason};
 use crate::workspace::templates::UseTemplateError;
+use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 
 fn phone_limit(wait: Duration) -> Result<OtpSent, SendOtpError> {
     Err(SendOtpError::PhoneLimit { retry_after: wait })
@@ -166,7 +166,7 @@ fn a_clock_that_goes_back_is_not_followed() {
 
 #[test]
 fn credits_are_set_and_added_within_bounds() {
-    use crate::workspace::messages::ChangeError;
+    use crate::workspace::configure::ChangeError;
     let mut bench = Bench::new();
     let mut effects = Effects::default();
     assert_eq!(bench.core.change_credits(CreditsChange::Add(5), &mut effects), Ok(1005));

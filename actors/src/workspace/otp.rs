@@ -1,4 +1,4 @@
-//! What a workspace can be asked, what it answers, and how it refuses.
+//! What a workspace can be asked about one-time passwords, what it answers, and how it refuses.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use crate::domain::code::{CodeLength, Expiry};
 use crate::domain::{Phone, RequestId, Timestamp};
 
 use super::templates::UseTemplateError;
+use super::unavailable::Unavailable;
 
 /// Asks for a one-time password to be made and sent to a phone.
 #[derive(Debug, Clone, Copy)]
@@ -66,47 +67,6 @@ pub struct OtpState {
 }
 
 pub use crate::domain::event::{Delivery, OtpStatus};
-
-/// Nothing can be done now; nothing was done, unless the reason says that this is not known.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct Unavailable {
-    /// Why.
-    pub reason: UnavailableReason,
-    /// When it is worth trying again.
-    pub retry_after: Duration,
-}
-
-/// Why a workspace cannot take a command.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnavailableReason {
-    /// As many commands are under way as may be.
-    #[error("too many requests are under way")]
-    Overloaded,
-    /// The engine is stopping.
-    #[error("the engine is shutting down")]
-    Draining,
-    /// The commit failed; what was asked may or may not have been done.
-    #[error("storage failed; the outcome is unknown")]
-    Storage,
-    /// The workspace is being rebuilt from what is durable; what was under way is unknown.
-    #[error("the workspace is restarting")]
-    Restarting,
-    /// The workspace was stopped for good; the text says why.
-    #[error("the workspace is parked: {0}")]
-    Parked(String),
-    /// The messaging number fails repeatedly and is not being tried for a while.
-    #[error("the messaging number is failing")]
-    ChannelDown,
-}
-
-impl Unavailable {
-    /// Unavailable for this reason, worth another try in a second.
-    #[must_use]
-    pub const fn because(reason: UnavailableReason) -> Self {
-        Self { reason, retry_after: Duration::from_secs(1) }
-    }
-}
 
 /// Why a one-time password was not sent. It consumed no quota, no credit and no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -183,20 +143,6 @@ pub enum ReadOtpError {
     #[error("no such one-time password request")]
     NotFound,
     /// It cannot be told now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
-/// Why a setting, a number or a balance of a workspace was not changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
-    /// The balance would pass the largest number that can be held.
-    #[error("the balance would be too large")]
-    TooManyCredits,
-    /// It has no such number.
-    #[error("no such number")]
-    NoSuchNumber,
-    /// It cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
