@@ -49,7 +49,7 @@ pub(crate) struct TestAnswer {
     queued: u64,
 }
 
-/// A try of a delivery, or what was never delivered because the event log forgot it.
+/// A try of a delivery, or what the event log forgot before it could be delivered, or delivered again.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryRow {
     /// What `webhook-id` said: the event's id, or that of a batch; null for what was forgotten.

@@ -239,10 +239,9 @@ impl Fanout {
                     state.plan.settle(index, Mark::Again, None);
                 }
             }
-            let at_once = self.at_once(state);
-            let room = state.plan.in_flight() <= at_once;
-            if sending && room && state.claimed.is_empty() && self.may_send(state).await {
-                state.claimed = state.plan.claim(at_once);
+            let room = sending && state.claimed.is_empty() && self.has_room(state);
+            if room && self.may_send(state).await {
+                state.claimed = state.plan.claim(self.at_once(state));
                 self.leave_out_suppressed(state)?;
             }
             let claimed = !state.claimed.is_empty();

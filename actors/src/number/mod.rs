@@ -120,6 +120,8 @@ pub(crate) struct NumberSlot {
     down_until_ms: AtomicU64,
     /// Messages that are not answered for.
     queue: AtomicUsize,
+    /// Those of them that are with the channel.
+    under_way: AtomicUsize,
     /// For single messages that could go to the channel at once.
     room: Arc<Room>,
     /// What came while no actor ran; it is given to the next one.
@@ -301,6 +303,7 @@ impl Numbers {
                 residence: RwLock::new(Residence::Idle),
                 down_until_ms: AtomicU64::new(0),
                 queue: AtomicUsize::new(0),
+                under_way: AtomicUsize::new(0),
                 room: Arc::default(),
                 waiting: parking_lot::Mutex::default(),
             })
@@ -315,6 +318,11 @@ impl NumberSlot {
         let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));
         let left = until.since(now);
         (!left.is_zero()).then_some(left)
+    }
+
+    /// How many messages are with the channel, or about to be.
+    pub(crate) fn under_way(&self) -> u32 {
+        u32::try_from(self.under_way.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
 
     /// Takes a place for a single message that the number could hand over at once.
@@ -372,6 +380,7 @@ impl Family for NumberFamily {
             drop(actor.cast(NumberMessage::Reconnected));
         }
         slot.room.is(0);
+        slot.under_way.store(0, Ordering::Relaxed);
         *place = residence;
     }
 

@@ -27,8 +27,9 @@ pub(crate) enum News {
 /// What an answer tells of whom a message went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recipient {
-    /// The provider knows whoever has the phone by another number.
-    KnownAs { phone: Phone, known_as: Phone },
+    /// The provider knows whoever has the phone by another number; `at` is when what it answered for
+    /// was accepted.
+    KnownAs { phone: Phone, known_as: Phone, at: Timestamp },
     /// They want no marketing.
     StoppedMarketing(Phone),
 }

@@ -39,6 +39,13 @@ impl Pacer {
         Timestamp::from_millis(ready_ns.div_ceil(1_000_000))
     }
 
+    /// How many messages of what goes first may go at once.
+    pub(super) fn tokens(&self, now: Timestamp) -> usize {
+        let now_ns = now.as_millis().saturating_mul(1_000_000);
+        let taken_ns = self.full_at_ns.saturating_sub(now_ns);
+        usize::try_from(SECOND_NS.saturating_sub(taken_ns) / self.token_ns).unwrap_or(usize::MAX)
+    }
+
     /// Takes a token for a message that goes now.
     pub(super) fn take(&mut self, now: Timestamp) {
         let now_ns = now.as_millis().saturating_mul(1_000_000);
@@ -72,6 +79,12 @@ mod tests {
     #[test]
     fn a_seconds_worth_goes_at_once_and_then_one_by_one() {
         for rate in [1, 7, 80, 1000] {
+            let mut pacer = Pacer::new(rate).unwrap();
+            for left in (0..rate as usize).rev() {
+                pacer.take(at(0));
+                assert_eq!(pacer.tokens(at(0)), left);
+            }
+            assert_eq!(pacer.tokens(at(1000)), rate as usize);
             let sent = sent(Lane::First, rate, 10_000);
             let burst = sent.iter().filter(|ms| **ms == 0).count();
             assert_eq!(burst, rate as usize);

@@ -38,6 +38,7 @@ impl NumberActor {
         self.take_in_what_is_due(now, state);
         self.send_staged(myself, now, state);
         let mut room = 0;
+        let tokens = |state: &State| state.pacer.as_ref().map_or(usize::MAX, |it| it.tokens(now));
         let blocked_until = loop {
             let left = state.window.limit().saturating_sub(state.under_way());
             if left == 0 {
@@ -47,7 +48,7 @@ impl NumberActor {
                 Some(until) => break until,
                 None => {
                     let Some(attempt) = state.lanes.pop() else {
-                        room = left;
+                        room = left.min(tokens(state));
                         break None;
                     };
                     self.send_or_keep(myself, attempt, now, state);
@@ -60,6 +61,7 @@ impl NumberActor {
         let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
         self.slot.down_until_ms.store(until_ms, Ordering::Release);
         self.slot.queue.store(state.queue(), Ordering::Relaxed);
+        self.slot.under_way.store(state.under_way(), Ordering::Relaxed);
         state.release_waiting();
         let is_open = state.breaker.passage(now) == Passage::Open;
         self.slot.room.is(if is_open { room } else { 0 });
@@ -193,7 +195,8 @@ impl NumberActor {
             Outcome::SentAs(known_as) => {
                 let phone = attempt.message.to;
                 if state.told_names.is_news(self.clock.now(), phone, known_as) {
-                    state.recipients_told.push(Recipient::KnownAs { phone, known_as });
+                    let at = attempt.message.message_id.timestamp();
+                    state.recipients_told.push(Recipient::KnownAs { phone, known_as, at });
                 }
                 attempt.trial = trial;
                 self.concluded(attempt, Outcome::Sent, state);

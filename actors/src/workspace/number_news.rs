@@ -45,12 +45,13 @@ fn note(
     number: NumberId,
     recipient: Recipient,
 ) -> Result<(), Unavailable> {
-    let now = context.now();
     match recipient {
-        // It was written to a moment ago.
-        Recipient::KnownAs { phone, known_as } => {
-            aliases::learn(context, number, phone, known_as, now)
+        Recipient::KnownAs { phone, known_as, at } => {
+            aliases::learn(context, number, phone, known_as, at)
         }
-        Recipient::StoppedMarketing(phone) => suppressions::stopped_marketing(context, phone, now),
+        Recipient::StoppedMarketing(phone) => {
+            let now = context.now();
+            suppressions::stopped_marketing(context, phone, now)
+        }
     }
 }

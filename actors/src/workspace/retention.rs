@@ -18,7 +18,8 @@ use super::slot::Slot;
 
 /// How often the logs are looked at.
 const EVERY: Duration = Duration::from_secs(60);
-/// How often those that rest are woken: oftener than a server is restarted that is so each night.
+/// How long after a start those that rest are first woken, and how often then.
+const FIRST_WAKE: Duration = Duration::from_secs(600);
 const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
 /// How many are woken with one beat. Each is gone with the next one, if it has nothing to do.
 const WOKEN_MAX: usize = 20;
@@ -68,7 +69,7 @@ impl Retention {
             self.next = now.plus(EVERY);
             self.sweep = Some(tokio::spawn(sweep(Arc::clone(shared), now)));
         }
-        if now >= *self.next_round.get_or_insert(now.plus(WAKE_EVERY)) && self.left.is_empty() {
+        if now >= *self.next_round.get_or_insert(now.plus(FIRST_WAKE)) && self.left.is_empty() {
             self.next_round = Some(now.plus(WAKE_EVERY));
             self.left = shared.workspaces.all();
         }

@@ -202,7 +202,8 @@ pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
                    deleted soon after, and free text to the phone needs a new message of it. A mail \
                    to it that still waits does not leave any more; a message that was accepted \
                    does. What stays: an opt-out; of messages to the phone that they were sent and \
-                   what became of them, but not what they said; the broadcasts that the phone was \
+                   what became of them, but not what they said; a hash of the phone with this \
+                   moment, so that a late report brings nothing back; the broadcasts that the phone was \
                    in and the event log, as long as the settings keep them.",
     params(("contact_id" = String, Path, description = "The contact's id")),
     responses((status = 204, description = "Deleted"))

@@ -14,8 +14,15 @@ use super::{Fanout, Running};
 const CLAIMED_MIN: u32 = 50;
 
 impl Fanout {
-    /// How many recipients are claimed at once, when no more than these are in flight: what the
-    /// number may send in a second. What is claimed is unknown after a crash.
+    /// Whether the number will soon want more. What is with the channel takes its time, and holds up
+    /// nothing.
+    pub(super) fn has_room(&self, state: &Running) -> bool {
+        let under_way = self.shared.numbers.slot(state.record.number).under_way();
+        state.plan.in_flight() <= self.at_once(state).saturating_add(under_way).min(WINDOW)
+    }
+
+    /// How many recipients are claimed at once: what the number may send in a second. What is
+    /// claimed is unknown after a crash.
     pub(super) fn at_once(&self, state: &Running) -> u32 {
         let number = self.shared.numbers.connected(state.record.number);
         let pace = number.map(|number| number.messages_per_second).filter(|pace| *pace > 0);

@@ -3,7 +3,7 @@
 use super::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
 use crate::store::Keep;
-use crate::{BroadcastStatus, EngineOptions};
+use crate::{BroadcastStatus, EngineOptions, ScriptedOutcome};
 
 /// Engine time is passed in steps of this.
 const STEP: Duration = Duration::from_millis(100);
@@ -90,4 +90,22 @@ async fn little_of_a_slow_broadcast_is_unknown_after_a_crash() {
     let acme = engine.workspace(&id("acme")).unwrap();
     let done = becomes(&acme, sale, BroadcastStatus::Completed).await;
     assert!(done.counts.sent >= 2000 - 2 * 80, "{:?}", done.counts);
+}
+
+/// Each answer takes five seconds: what is with the channel does not hold up what is not.
+#[tokio::test(start_paused = true)]
+async fn a_slow_channel_is_kept_busy() {
+    let engine = with_pace(CrashingStore::new(), 80).await;
+    let acme = with_template(&engine).await;
+    engine.sandbox().script(&id("acme"), None, ScriptedOutcome::Slow, None);
+    let sale = create(&acme, broadcast_to(80 * 100)).await;
+    becomes(&acme, sale, BroadcastStatus::Sending).await;
+    let mut counted = Vec::new();
+    for _ in 0..80 * 10 {
+        engine.pass(STEP).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        counted.push(sent(&engine));
+    }
+    let late = counted[799] - counted[599];
+    assert!(late >= 80 * 20 * 9 / 10, "{late} in twenty seconds");
 }

@@ -49,8 +49,13 @@ pub(in crate::workspace) fn forget(context: &mut Context<'_>, conversation: &Con
     let sequence = context.log_next.to_be_bytes();
     let key = [&*prefix(&context.core.id, b'g'), &sequence, conversation.id.as_bytes()].concat();
     let address = conversation.mail.as_ref().map(|mail| mail.address.as_str()).unwrap_or_default();
+    let gone = &mut *context.conversations_gone;
+    if key < gone.from {
+        // Earlier versions wrote keys that are behind it.
+        gone.from.clear();
+    }
+    gone.any = true;
     context.put(Table::Conversations, key, address.as_bytes().to_vec());
-    context.conversations_gone.any = true;
 }
 
 /// Whether something is left of conversations whose contact was deleted, as far as is committed.
