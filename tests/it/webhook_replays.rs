@@ -97,7 +97,7 @@ async fn the_list_of_tries_is_as_long_as_it_is_set_up() {
         [("WEBHOOKS__DELIVERIES_KEPT_MAX", "2"), ("WEBHOOKS__DELIVERIES_KEPT_DAYS", "1")];
     let server = TestServer::with(&settings).await;
     let (api, sink) = (server.workspace("acme").await, Sink::start());
-    let (id, _) = register(&api, &sink.url("/"), json!({})).await;
+    let (id, _) = register(&api, &sink.url("/"), json!({"events": ["otp.sent"]})).await;
     let path = format!("{WEBHOOKS}/{id}/deliveries");
     let mut rows = Value::Null;
     for sent in 1..=4 {
