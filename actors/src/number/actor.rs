@@ -233,7 +233,6 @@ impl Actor for NumberActor {
             self.fail_everything(state);
         }
         self.send_what_may_go(&myself, state);
-        self.tell_claims(state);
         self.hand_back(state);
         self.tell_of_recipients(state);
         if state.closed && state.in_flight.is_empty() {

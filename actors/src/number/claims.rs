@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 use ractor::ActorRef;
 
-use crate::channel::{Origin, Outbound};
+use crate::channel::Outbound;
 use crate::domain::Timestamp;
 use crate::workspace::core::Settled;
 
@@ -18,21 +18,12 @@ const RELEASED_MAX: usize = 1000;
 impl State {
     /// The message was surely not taken: it can be handed over again, after a crash too.
     pub(super) fn release(&mut self, attempt: &mut Attempt) {
-        if std::mem::take(&mut attempt.claimed)
-            && let Origin::Message(id) = attempt.message.origin
-        {
-            self.released.push(id);
-        }
+        self.released.extend(attempt.release());
     }
 
     /// What waits after all is not claimed: a crash while it waits leaves it to be sent.
     pub(super) fn release_waiting(&mut self) {
-        for attempt in self.lanes.claimed() {
-            attempt.claimed = false;
-            if let Origin::Message(id) = attempt.message.origin {
-                self.released.push(id);
-            }
-        }
+        self.released.extend(self.lanes.claimed().filter_map(Attempt::release));
     }
 
     /// Of messages that the workspace takes for claimed, those that wait are not: it has missed that.

@@ -29,6 +29,14 @@ impl Attempt {
         Self { message, sequence, refusals: 0, trial: false, claimed, era: 0, watch: None }
     }
 
+    /// Gives the claim up; the message whose claim it was, if it was claimed.
+    pub(super) fn release(&mut self) -> Option<MessageId> {
+        match self.message.origin {
+            Origin::Message(id) if std::mem::take(&mut self.claimed) => Some(id),
+            _ => None,
+        }
+    }
+
     /// The message that must be claimed before it is handed over. A code may go out twice, since it
     /// stays the same; a broadcast claims its own.
     pub(super) const fn must_claim(&self) -> Option<MessageId> {

@@ -272,7 +272,10 @@ impl Numbers {
                 // has not come to it is as if its channel might have it.
                 let NumberMessage::Dispatch(mut messages) = message else { return };
                 messages.retain(|message| message.place.is_some());
-                return slot.waiting.lock().push(NumberMessage::Dispatch(messages));
+                if !messages.is_empty() {
+                    slot.waiting.lock().push(NumberMessage::Dispatch(messages));
+                }
+                return;
             }
         };
         slot.waiting.lock().push(message);

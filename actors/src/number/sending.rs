@@ -32,7 +32,8 @@ impl NumberActor {
         if state.draining.is_some() {
             state.release_waiting();
             self.slot.room.is(0);
-            return state.places.clear();
+            state.places.clear();
+            return self.tell_claims(state);
         }
         let now = self.clock.now();
         self.take_in_what_is_due(now, state);

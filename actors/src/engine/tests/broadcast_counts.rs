@@ -52,6 +52,16 @@ fn opted_out() -> Progress {
     Progress::Failed(Failure { class, ..Failure::permanent(Some(131_050)) })
 }
 
+/// An engine that has sent a broadcast to three, its workspace and number.
+async fn sent_to_three(store: &CrashingStore) -> (Engine, Workspace, NumberId, BroadcastId) {
+    let engine = engine(store, START).await;
+    let acme = with_template(&engine).await;
+    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
+    let sale = create(&acme, broadcast_to(3)).await;
+    becomes(&acme, sale, BroadcastStatus::Completed).await;
+    (engine, acme, number, sale)
+}
+
 /// Everything that is kept in a table.
 fn table(store: &CrashingStore, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
@@ -67,11 +77,7 @@ fn table(store: &CrashingStore, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
 #[tokio::test(start_paused = true)]
 async fn who_a_report_says_has_stopped_marketing_is_not_looked_up() {
     let store = CrashingStore::new();
-    let engine = engine(&store, START).await;
-    let acme = with_template(&engine).await;
-    let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
-    let sale = create(&acme, broadcast_to(3)).await;
-    becomes(&acme, sale, BroadcastStatus::Completed).await;
+    let (engine, acme, number, sale) = sent_to_three(&store).await;
     let gone = table(&store, Table::BroadcastAudience);
     let gone = gone.into_iter().map(|(key, _)| Change::delete(Table::BroadcastAudience, key));
     engine.shared().writer.commit(gone.collect()).await.unwrap();
@@ -87,11 +93,7 @@ async fn a_report_that_fails_leaves_nothing_half_done() {
         [Table::BroadcastAudience, Table::Analytics, Table::Broadcasts, Table::BroadcastOutcomes]
     {
         let store = CrashingStore::new();
-        let engine = engine(&store, START).await;
-        let acme = with_template(&engine).await;
-        let number = engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
-        let sale = create(&acme, broadcast_to(3)).await;
-        becomes(&acme, sale, BroadcastStatus::Completed).await;
+        let (engine, acme, number, sale) = sent_to_three(&store).await;
         report(&acme, number, sale, 0, 1).await;
         let before = credits(&engine, "acme").await;
         let told = log(&acme).await.len();

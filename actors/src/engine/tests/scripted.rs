@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
-use crate::channel::callback::{Callback, Progress, StatusUpdate};
-use crate::channel::{Channel, Origin, Outbound, Outcome, Sending};
+use crate::channel::callback::Progress;
+use crate::channel::{Channel, Outbound, Outcome, Sending};
 use crate::domain::MessageId;
 use crate::store::Keep;
 use crate::{CustomChannel, MessageState, MessageStatus, NewNumber, NewProvider};
 
 use super::message_commands::{send_message, welcome};
+use super::messages::reports;
 use super::*;
 
 /// A channel that notes what it is handed, and then answers what is scripted, or never.
@@ -108,16 +109,6 @@ impl Rig {
 
     pub(super) async fn report(&self, message: MessageId, status: Progress) {
         let number = self.engine.admin().numbers(&id("acme")).await.unwrap()[0].id;
-        let origin = Origin::Message(message);
-        let report = StatusUpdate {
-            origin,
-            provider_id: "wamid".into(),
-            status,
-            at: START,
-            to: None,
-            known_as: None,
-        };
-        let callback = Callback { statuses: vec![report], ..Callback::default() };
-        self.acme.receive(number, callback).await.unwrap();
+        self.acme.receive(number, reports(message, [status])).await.unwrap();
     }
 }
