@@ -5,23 +5,23 @@ mod info;
 mod numbers;
 mod provider;
 
+use postrider_store::view::codec;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
-use crate::channel::TemplateName;
-use crate::domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use crate::engine::{CLOCK_OFFSET_KEY, Shared, detached};
-use crate::store::writer::CommitError;
-use crate::store::{Change, StoreError, Table};
-use crate::supervise::Residence;
 use crate::workspace::actor::{Configure, WorkspaceMessage};
 use crate::workspace::core::CreditsChange;
 use crate::workspace::records::{self, Profile};
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 use crate::workspace::{Workspace, WorkspaceSettings};
+use postrider_channel::TemplateName;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
+use postrider_runtime::supervise::Residence;
+use postrider_store::{Change, StoreError, Table};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
 pub use provider::AskError;
@@ -45,21 +45,6 @@ pub struct Admin {
     /// Held while a number is connected, changed or disconnected: what is in force follows the order
     /// of what is stored.
     number_changes: Arc<Mutex<()>>,
-}
-
-impl From<CommitError> for Unavailable {
-    fn from(error: CommitError) -> Self {
-        match error {
-            CommitError::Full | CommitError::TooLarge => {
-                Self::because(UnavailableReason::Overloaded)
-            }
-            CommitError::Closed => Self::because(UnavailableReason::Draining),
-            CommitError::Store(error) => {
-                tracing::error!(%error, "a record was not stored");
-                Self::because(UnavailableReason::Storage)
-            }
-        }
-    }
 }
 
 impl std::fmt::Debug for Admin {
@@ -105,7 +90,7 @@ impl Admin {
         let created_at = self.shared.clock.now();
         let profile = Profile::new(name, created_at);
         let key = records::profile_key(&id);
-        let change = Change::put(Table::Workspaces, key, records::encode(&profile));
+        let change = Change::put(Table::Workspaces, key, codec::encode(&profile));
         self.shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
         self.shared.workspaces.add(id.clone());
         Ok(WorkspaceInfo {

@@ -11,15 +11,6 @@ use ractor::ActorRef;
 use crate::access::{Access, Creations};
 use crate::admin::Admin;
 use crate::broadcast::{BroadcastOptions, Broadcasts};
-use crate::channel::cloud_api::CloudApiOptions;
-use crate::channel::email::MailOptions;
-use crate::channel::sandbox::Sandbox;
-use crate::clock::Clock;
-use crate::domain::{Limits, OptOutWords, WorkspaceId};
-use crate::keys::MasterKeys;
-use crate::number::Numbers;
-use crate::number::providers::CustomChannel;
-use crate::store::{Store, Writer};
 use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::email::Mailer;
 use crate::workspace::guard::{Guard, GuardOptions};
@@ -27,15 +18,24 @@ use crate::workspace::load::Recovered;
 use crate::workspace::message::MessageOptions;
 use crate::workspace::slot::Admission;
 use crate::workspace::template_sync::TemplateSyncs;
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 use crate::workspace::{EventOptions, Workspace};
 pub(crate) use directory::Workspaces;
+use postrider_channel::cloud_api::CloudApiOptions;
+use postrider_channel::email::MailOptions;
+use postrider_channel::sandbox::Sandbox;
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Limits, OptOutWords, Prices, WorkspaceId};
+use postrider_number::Numbers;
+use postrider_number::providers::CustomChannel;
+use postrider_runtime::clock::Clock;
+pub(crate) use postrider_runtime::task::detached;
+use postrider_store::{Store, View, Writer};
 
 mod callbacks;
 mod directory;
 mod fingerprints;
 mod health;
-mod prices;
 mod reseal;
 mod root;
 mod start;
@@ -46,7 +46,6 @@ mod tests;
 
 pub use callbacks::{CallbackError, CallbackReceiver};
 pub use health::Health;
-pub use prices::Prices;
 pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use start_error::StartError;
 pub use stop::ShutdownError;
@@ -197,7 +196,7 @@ impl std::fmt::Debug for EngineOptions {
 
 /// What all parts of one engine share.
 pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn View>,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
     pub(crate) master_keys: MasterKeys,
@@ -221,21 +220,6 @@ pub(crate) struct Shared {
     pub(crate) opt_out: Arc<OptOutWords>,
     /// What limits the making of contacts.
     pub(crate) creations: Arc<Creations>,
-}
-
-/// Carries `work` out even if whoever waits for it goes away in the middle.
-pub(crate) async fn detached<T, E>(
-    work: impl Future<Output = Result<T, E>> + Send + 'static,
-) -> Result<T, E>
-where
-    T: Send + 'static,
-    E: From<Unavailable> + Send + 'static,
-{
-    match tokio::spawn(work).await {
-        Ok(result) => result,
-        // It panicked, or the runtime is shutting down.
-        Err(_) => Err(Unavailable::because(UnavailableReason::Restarting).into()),
-    }
 }
 
 /// A running engine. Cheap to clone; clones are the same engine.

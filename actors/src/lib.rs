@@ -70,25 +70,23 @@
 //! [`Unavailable`] means "not now", and only its [`UnavailableReason::Storage`] and
 //! [`UnavailableReason::Restarting`] that the outcome is not known.
 
+pub use postrider_channel as channel;
+pub use postrider_domain as domain;
+pub use postrider_domain::{MasterKeys, Prices, Unavailable, UnavailableReason};
+pub use postrider_runtime::{Clock, Secret, clock, random};
+pub use postrider_store as store;
+pub use postrider_store::EventEntry;
+
 mod access;
 mod admin;
 mod broadcast;
-pub mod channel;
-pub mod clock;
-pub mod domain;
 mod engine;
-mod keys;
 mod metrics;
-mod number;
-pub mod random;
-mod sealed;
 mod snapshots;
-pub mod store;
-mod supervise;
 mod webhook;
 mod workspace;
 
-pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey, Secret};
+pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey};
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
@@ -99,16 +97,14 @@ pub use channel::cloud_api::{
 };
 pub use channel::email::{MailOptions, MailTls};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
-pub use clock::Clock;
 pub use engine::{
     AdmissionOptions, CallbackError, CallbackReceiver, CustomStore, Durability, Engine,
-    EngineOptions, Health, Prices, SandboxOptions, SharedRecorder, ShutdownError, StartError,
+    EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
-pub use keys::MasterKeys;
-pub use number::info::{
+pub use postrider_number::info::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
 };
-pub use number::providers::CustomChannel;
+pub use postrider_number::providers::CustomChannel;
 pub use webhook::delivery::DisabledReason;
 pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
 pub use webhook::guard::{AddressRules, WebhookUrlError};
@@ -130,7 +126,6 @@ pub use workspace::otp::{
     Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
-pub use workspace::unavailable::{Unavailable, UnavailableReason};
 pub use workspace::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
 pub use workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
@@ -145,6 +140,6 @@ pub use workspace::{
 };
 pub use workspace::{EmailChannel, ReceiveMailError};
 pub use workspace::{
-    EventEntry, EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable,
-    Route, Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
+    EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
+    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

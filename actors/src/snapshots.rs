@@ -10,11 +10,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::domain::WorkspaceId;
-use crate::domain::event::EventDecodeError;
-use crate::store::snapshot::{SnapshotDir, SnapshotError};
-use crate::store::{Frame, Position, Store};
 use crate::workspace::hot::HotState;
+use postrider_domain::WorkspaceId;
+use postrider_domain::event::EventDecodeError;
+use postrider_store::snapshot::{SnapshotDir, SnapshotError};
+use postrider_store::{Frame, Log, Position};
 
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ pub(crate) struct Taken {
 #[derive(Clone)]
 pub(crate) struct Snapshots {
     pub(crate) dir: Arc<SnapshotDir>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) log: Arc<dyn Log>,
     /// Bytes of journal since the last snapshot at which the next one is due, at the least.
     pub(crate) journal_bytes_min: u64,
     /// Where the newest snapshot stands at the start.
@@ -226,7 +226,7 @@ impl Drop for Ended {
 
 impl Snapshots {
     fn take_if_due(&self, last: Taken) -> Ending {
-        match self.store.journal_bytes(last.position) {
+        match self.log.bytes_after(last.position) {
             Ok(bytes) if bytes <= self.journal_bytes_min.max(last.bytes) => return Ending::NotDue,
             Ok(_) => {}
             Err(error) => {
@@ -246,7 +246,7 @@ impl Snapshots {
     /// Takes a snapshot and lets go of the journal that two snapshots cover.
     fn take(&self) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
         let mut replay = load(&self.dir)?;
-        crate::store::replay(self.store.as_ref(), replay.position, &mut |frame| {
+        postrider_store::log::replay(self.log.as_ref(), replay.position, &mut |frame| {
             replay.apply(&frame);
             ControlFlow::Continue(())
         })?;
@@ -264,7 +264,7 @@ impl Snapshots {
             (id, entry)
         });
         let trim_through = self.dir.write(position, entries)?;
-        self.store.trim(trim_through)?;
+        self.log.trim(trim_through)?;
         tracing::info!(position = position.0, bytes, "a snapshot was taken");
         Ok(Taken { position, bytes })
     }

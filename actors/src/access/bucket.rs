@@ -11,8 +11,8 @@ use governor::nanos::Nanos;
 use governor::state::{NotKeyed, StateStore};
 use governor::{Quota, RateLimiter};
 
-use crate::clock::Clock;
-use crate::domain::Timestamp;
+use postrider_domain::Timestamp;
+use postrider_runtime::clock::Clock;
 
 use super::BucketState;
 

@@ -6,9 +6,9 @@ use dashmap::DashMap;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
-use crate::domain::{KeyId, Timestamp};
-use crate::store::{Change, Direction, Store, StoreError};
+use postrider_domain::{KeyId, Timestamp};
+use postrider_runtime::clock::Clock;
+use postrider_store::{Change, Direction, StoreError, View};
 
 use super::bucket::{Bucket, nanos};
 use super::{Admission, BUCKETS, MINUTE, put};
@@ -103,7 +103,7 @@ pub(super) fn key_name(key: KeyId, window_s: u32) -> Vec<u8> {
 pub(super) struct Saved(Mutex<HashMap<Vec<u8>, u64>>);
 
 impl Saved {
-    pub(super) fn load(store: &dyn Store) -> Result<Self, StoreError> {
+    pub(super) fn load(store: &dyn View) -> Result<Self, StoreError> {
         let mut saved = HashMap::new();
         store.scan(BUCKETS, &[], None, Direction::Forward, &mut |name, value| {
             if let Ok(full_at_ns) = value.try_into() {

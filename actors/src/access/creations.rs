@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 
-use crate::clock::Clock;
-use crate::domain::{Timestamp, WorkspaceId};
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_runtime::clock::Clock;
 
 use super::MINUTE;
 use super::bucket::{Bucket, nanos};

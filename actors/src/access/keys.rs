@@ -1,46 +1,21 @@
 //! API keys as they are stored.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::domain::{KeyId, LimitsOverride, Scopes, Timestamp, WorkspaceId};
-use crate::random;
-use crate::store::{Change, Direction, Store, StoreError, Table};
-use crate::workspace::records;
+use postrider_domain::{KeyId, LimitsOverride, Scopes, Timestamp, WorkspaceId};
+use postrider_runtime::random;
+pub(super) use postrider_runtime::secret::Secret;
+use postrider_store::{Change, Direction, StoreError, Table, View};
 
 /// What every key starts with, so that one that leaks is recognised.
 const KEY_PREFIX: &str = "pr_";
 /// Characters of a key that lists show: its prefix and 30 bits of 256.
 const SHOWN_CHARS: usize = KEY_PREFIX.len() + 5;
-
-/// A text that must not be printed by accident: `Debug` hides it.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides `text`.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
 
 /// A key to be made.
 #[derive(Debug, Clone)]
@@ -122,7 +97,7 @@ impl KeyRecord {
             prefix: token[..SHOWN_CHARS].to_owned(),
             created_at: now,
         };
-        (record, Secret(token))
+        (record, Secret::new(token))
     }
 
     pub(super) fn info(&self) -> KeyInfo {
@@ -137,7 +112,7 @@ impl KeyRecord {
     }
 
     pub(super) fn put(&self) -> Change {
-        Change::put(Table::Keys, *self.id.as_bytes(), records::encode(self))
+        Change::put(Table::Keys, *self.id.as_bytes(), codec::encode(self))
     }
 
     pub(super) fn delete(&self) -> Change {
@@ -146,10 +121,10 @@ impl KeyRecord {
 }
 
 /// Every key in the store. One that cannot be read is logged and does not work; the others do.
-pub(super) fn load_all(store: &dyn Store) -> Result<Vec<KeyRecord>, StoreError> {
+pub(super) fn load_all(store: &dyn View) -> Result<Vec<KeyRecord>, StoreError> {
     let mut keys = Vec::new();
     store.scan(Table::Keys, &[], None, Direction::Forward, &mut |id, value| {
-        match records::decode(value) {
+        match codec::decode(value) {
             Ok(key) => keys.push(key),
             Err(error) => tracing::error!(%error, ?id, "a key cannot be read and does not work"),
         }

@@ -16,17 +16,17 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
-use crate::clock::Clock;
-use crate::domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
 use crate::engine::{Shared, StartError};
-use crate::store::writer::CommitError;
-use crate::store::{Change, StoreError, Table};
 use crate::workspace::Workspace;
+use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_store::writer::CommitError;
+use postrider_store::{Change, StoreError, Table};
 
 use bucket::Bucket;
 use buckets::{Addresses, Saved};
 pub(crate) use creations::Creations;
-pub use keys::{CreatedKey, KeyInfo, NewKey, Secret};
+pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -1,7 +1,7 @@
 //! Where one-time passwords may go.
 
-use crate::domain::{Destinations, WorkspaceId};
 use crate::workspace::actor::Configure;
+use postrider_domain::{Destinations, WorkspaceId};
 
 use super::{Admin, AdminError};
 

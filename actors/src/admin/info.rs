@@ -1,9 +1,9 @@
 //! What administration answers.
 
-use crate::domain::{Limits, Timestamp, WorkspaceId};
-use crate::number::info::NumberChangeError;
 use crate::workspace::configure::ChangeError;
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Limits, Timestamp, WorkspaceId};
+use postrider_number::info::NumberChangeError;
 
 /// A workspace, as an administrator sees it.
 #[derive(Debug, Clone)]

@@ -1,20 +1,21 @@
 //! Messaging numbers.
 
+use postrider_store::view::codec;
 use std::sync::Arc;
 
-use crate::channel::cloud_api::ProviderId;
-use crate::domain::{NumberId, WorkspaceId};
-use crate::engine::detached;
-use crate::number::info::{
-    NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind, NumberRecord,
-};
-use crate::random;
-use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::actor::Configure;
 use crate::workspace::configure::ChangeError;
 use crate::workspace::records;
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
+use postrider_channel::cloud_api::ProviderId;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{NumberId, WorkspaceId};
+use postrider_number::info::{
+    NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind, NumberRecord,
+};
+use postrider_runtime::random;
+use postrider_runtime::task::detached;
+use postrider_store::Table;
 
 use super::{Admin, AdminError};
 
@@ -155,7 +156,7 @@ impl Admin {
         let (store, key) = (Arc::clone(&self.shared.store), records::number_key(id, number));
         let read = tokio::task::spawn_blocking(move || {
             let record = store.get(Table::Workspaces, &key)?;
-            record.map(|json| records::decode(&json)).transpose()
+            record.map(|json| codec::decode(&json)).transpose()
         });
         match read.await {
             Ok(Ok(record)) => Ok(record),

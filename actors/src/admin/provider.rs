@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate};
-use crate::domain::{NumberId, WorkspaceId};
+use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate};
+use postrider_domain::{NumberId, WorkspaceId};
 
 use super::Admin;
 

@@ -2,8 +2,8 @@
 
 use hashbrown::HashSet;
 
-use crate::domain::{BroadcastId, Phone, WorkspaceId};
-use crate::store::{Change, Store, StoreError, Table};
+use postrider_domain::{BroadcastId, Phone, WorkspaceId};
+use postrider_store::{Change, StoreError, Table, View};
 
 use super::record::{SEGMENT, SegmentPart, segment_key};
 
@@ -102,7 +102,7 @@ impl Audience {
             vec![Change::put(Table::BroadcastAudience, key(SegmentPart::Phones), packed)];
         if let Some(variables) = &self.variables {
             let mut value = Vec::new();
-            crate::domain::event::encode(&&variables[from..to], &mut value);
+            postrider_domain::event::encode(&&variables[from..to], &mut value);
             let key = key(SegmentPart::Variables);
             changes.push(Change::put(Table::BroadcastAudience, key, value));
         }
@@ -126,7 +126,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// Reads a segment; `personal` says whether recipients have variables.
     pub(crate) fn read(
-        store: &dyn Store,
+        store: &dyn View,
         workspace: &WorkspaceId,
         id: BroadcastId,
         number: u32,
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn segments_are_read_as_they_were_written() {
-        let store = crate::store::MemoryStore::new();
+        let store = postrider_store::MemoryStore::new();
         let (workspace, id) = ("acme".parse().unwrap(), BroadcastId::from_bytes([7; 16]));
         let mut audience = Audience::new();
         for at in 0..u64::from(SEGMENT) + 3 {

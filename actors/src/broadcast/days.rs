@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::day::Day;
-use crate::domain::{BroadcastId, WorkspaceId};
-use crate::store::{Change, Store, StoreError, Table};
+use postrider_domain::day::Day;
+use postrider_domain::{BroadcastId, WorkspaceId};
+use postrider_store::{Change, StoreError, Table, View};
 
 use super::plan::News;
 
@@ -46,7 +46,7 @@ impl DayCounts {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        crate::domain::event::encode(self, &mut bytes);
+        postrider_domain::event::encode(self, &mut bytes);
         bytes
     }
 }
@@ -124,7 +124,7 @@ impl Counted {
 
 /// What a fan-out has counted of a day before.
 pub(crate) fn stored(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: BroadcastId,
     (day, name): (Day, &str),

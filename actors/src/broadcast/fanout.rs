@@ -11,15 +11,15 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::Failure;
-use crate::domain::{BroadcastId, Day, NumberId};
 use crate::engine::Shared;
-use crate::number::room::HandedOver;
-use crate::store::{Change, StoreError, Table};
 use crate::workspace::Workspace;
 use crate::workspace::broadcasts::BroadcastError;
 use crate::workspace::broadcasts::control::Control;
-use crate::workspace::core::Settled;
+use postrider_channel::Failure;
+use postrider_channel::outcome::Settled;
+use postrider_domain::{BroadcastId, Day, NumberId};
+use postrider_number::room::HandedOver;
+use postrider_store::{Change, StoreError, Table};
 
 use super::BroadcastSlot;
 use super::days::{self, Counted};

@@ -19,12 +19,12 @@ use dashmap::DashMap;
 use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 
-use crate::channel::Origin;
-use crate::clock::Clock;
-use crate::domain::{BroadcastId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
-use crate::supervise::{Family, NurseryMessage, Residence};
-use crate::workspace::core::Settled;
+use postrider_channel::Origin;
+use postrider_channel::outcome::Settled;
+use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
 
 pub use audience::{Audience, Variables};
 pub(crate) use fanout::FanoutMessage;

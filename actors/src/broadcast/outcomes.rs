@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::Failure;
-use crate::store::StoreError;
+use postrider_channel::Failure;
+use postrider_store::StoreError;
 
 /// Most characters that are kept of the channel's explanation of a failure.
 const DETAILS_CHARS_MAX: usize = 120;
@@ -86,7 +86,7 @@ impl Window {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.marks.len() + 8);
-        crate::domain::event::encode(self, &mut bytes);
+        postrider_domain::event::encode(self, &mut bytes);
         bytes
     }
 

@@ -3,8 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::domain::{BroadcastId, Phone, WorkspaceId};
-use crate::store::{Change, Direction, Store, StoreError, Table};
+use postrider_domain::{BroadcastId, Phone, WorkspaceId};
+use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use super::record::{parts_prefix, phones_key};
 
@@ -45,7 +45,7 @@ impl ByPhone {
 
 /// The place of a phone in a broadcast's audience.
 pub(crate) fn place_of(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: BroadcastId,
     phone: Phone,
@@ -67,7 +67,7 @@ pub(crate) fn place_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::MemoryStore;
+    use postrider_store::MemoryStore;
 
     #[test]
     fn every_phone_has_its_place_and_no_other_has_one() {

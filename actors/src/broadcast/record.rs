@@ -10,9 +10,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::channel::TemplateName;
-use crate::domain::template::TemplateCategory;
-use crate::domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
+use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateCategory;
+use postrider_domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
 
 /// Recipients of one segment of the audience.
 pub(crate) const SEGMENT: u32 = 8000;

@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::domain::{BroadcastId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
-use crate::store::{Change, Direction, Store, StoreError, Table};
 use crate::workspace::broadcasts::create::draft_changes;
+use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
+use postrider_store::{Change, Direction, Store, StoreError, Table, View};
 
 use super::record::{BroadcastStatus, Record};
 
@@ -27,7 +27,7 @@ pub(crate) struct Found {
 }
 
 /// Reads the broadcasts of all workspaces.
-pub(crate) fn find(store: &dyn Store) -> Result<Found, StoreError> {
+pub(crate) fn find(store: &dyn View) -> Result<Found, StoreError> {
     let mut found = Found::default();
     let mut drafts = Vec::new();
     store.scan(Table::Broadcasts, &[], None, Direction::Forward, &mut |key, value| {

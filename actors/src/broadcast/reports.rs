@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::StoreError;
+use postrider_store::StoreError;
 
 use super::outcomes::Failed;
 use super::record::WINDOW;
@@ -60,7 +60,7 @@ impl Reports {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 8);
-        crate::domain::event::encode(self, &mut bytes);
+        postrider_domain::event::encode(self, &mut bytes);
         bytes
     }
 

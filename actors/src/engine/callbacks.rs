@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::channel::callback::Callback;
-use crate::channel::cloud_api::CloudApiNumber;
-use crate::channel::cloud_api::envelope::{self, About, Part};
-use crate::domain::{NumberId, WorkspaceId};
-use crate::workspace::unavailable::Unavailable;
+use postrider_channel::callback::Callback;
+use postrider_channel::cloud_api::CloudApiNumber;
+use postrider_channel::cloud_api::envelope::{self, About, Part};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{NumberId, WorkspaceId};
 
 use super::Engine;
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 use dashmap::DashMap;
 use ractor::ActorRef;
 
-use crate::domain::WorkspaceId;
-use crate::supervise::NurseryMessage;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::workspace::slot::Slot;
+use postrider_domain::WorkspaceId;
+use postrider_runtime::supervise::NurseryMessage;
 
 /// The directory of workspaces and the way to their supervisor.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::keys::MasterKeys;
-use crate::store::{Change, Store, StoreError, Table};
+use postrider_domain::keys::MasterKeys;
+use postrider_store::{Change, StoreError, Table, View};
 
 use super::StartError;
 
@@ -21,7 +21,7 @@ type Fingerprint = [u8; 16];
 ///
 /// # Errors
 /// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`], or the store cannot be read.
-pub(super) fn check(store: &dyn Store, keys: &MasterKeys) -> Result<Vec<Change>, StartError> {
+pub(super) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, StartError> {
     let given: BTreeMap<u8, Fingerprint> =
         keys.all_for(PURPOSE).map(|(version, key)| (version, first_half(key))).collect();
     let mut known = match store.get(Table::Meta, KEY)? {
@@ -67,7 +67,7 @@ fn read(bytes: &[u8]) -> Result<BTreeMap<u8, Fingerprint>, StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::store::MemoryStore;
+    use postrider_store::MemoryStore;
 
     use super::*;
 

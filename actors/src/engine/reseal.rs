@@ -1,16 +1,17 @@
 //! Encrypting stored secrets anew under the current master key, so that earlier ones can be dropped.
 
-use crate::domain::WorkspaceId;
-use crate::keys::MasterKeys;
-use crate::number::info::Stored;
-use crate::store::{Change, Store, StoreError, Table};
 use crate::webhook::records::{endpoints, endpoints_key};
 use crate::workspace::{email, records};
+use postrider_domain::WorkspaceId;
+use postrider_domain::keys::MasterKeys;
+use postrider_number::info::Stored;
+use postrider_store::view::codec;
+use postrider_store::{Change, StoreError, Table, View};
 
 /// The changes of records that have secrets under earlier master keys. A secret that cannot be read
 /// stays as it is: whoever needs it says so.
 pub(super) fn changes(
-    store: &dyn Store,
+    store: &dyn View,
     workspaces: &[WorkspaceId],
     numbers: &[Stored],
     keys: &MasterKeys,
@@ -22,7 +23,7 @@ pub(super) fn changes(
     for (workspace, record) in numbers {
         if let Some(record) = record.resealed(keys) {
             let key = records::number_key(workspace, record.info.id);
-            changes.push(Change::put(Table::Workspaces, key, records::encode(&record)));
+            changes.push(Change::put(Table::Workspaces, key, codec::encode(&record)));
         }
     }
     for workspace in workspaces {
@@ -30,7 +31,7 @@ pub(super) fn changes(
         // Every one, not up to the first.
         if endpoints.iter_mut().filter_map(|endpoint| endpoint.reseal(keys)).count() > 0 {
             let key = endpoints_key(workspace);
-            changes.push(Change::put(Table::Webhooks, key, records::encode(&endpoints)));
+            changes.push(Change::put(Table::Webhooks, key, codec::encode(&endpoints)));
         }
         changes.extend(email::resealed(store, workspace, keys)?);
     }

@@ -6,19 +6,19 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::broadcast::{BroadcastFamily, FanoutMessage};
-use crate::channel::Failure;
-use crate::domain::{BroadcastId, NumberId, WorkspaceId};
-use crate::number::news::News;
-use crate::number::{Answers, Claims, NumberFamily, Settle, Wiring};
 use crate::snapshots::{SnapshotMessage, Snapshots};
-use crate::supervise::{Family, Nursery, Residence};
 use crate::webhook::WebhookFamily;
 use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
 use crate::workspace::email::Mailer;
 use crate::workspace::number_news::TellNews;
 use crate::workspace::retention::Retention;
-use crate::workspace::unavailable::UnavailableReason;
+use postrider_channel::Failure;
+use postrider_domain::unavailable::UnavailableReason;
+use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
+use postrider_number::news::NumberNotice;
+use postrider_number::{Claims, NumberFamily, OutcomeSink, Outcomes, Wiring};
+use postrider_runtime::supervise::{Family, Nursery, Residence};
 
 use super::Shared;
 
@@ -73,7 +73,7 @@ impl Actor for Root {
         self.shared.broadcasts.wire(broadcasts);
         self.shared.workspaces.set_supervisor(workspaces);
         let settle = Arc::new(SettleInWorkspace(Arc::downgrade(&self.shared)));
-        self.shared.numbers.wire(Wiring { supervisor, settle });
+        self.shared.numbers.wire(Wiring { supervisor, sink: settle });
         let family = Arc::new(WebhookFamily(Arc::clone(&self.shared.webhooks)));
         let nursery = Nursery { family, clock };
         let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
@@ -180,17 +180,17 @@ impl Family for WorkspaceFamily {
 /// Brings the numbers' answers to their workspaces. Weak, because the workspaces own the numbers.
 struct SettleInWorkspace(std::sync::Weak<Shared>);
 
-impl Settle for SettleInWorkspace {
-    fn settled(&self, workspace: &WorkspaceId, answers: Answers) {
+impl OutcomeSink for SettleInWorkspace {
+    fn settled(&self, workspace: &WorkspaceId, answers: Outcomes) {
         let Some(shared) = self.0.upgrade() else { return };
-        let Answers { settled, noted_to } = answers;
+        let Outcomes { settled, noted_to } = answers;
         let settled = shared.broadcasts.settled(settled);
         if settled.is_empty() {
             return;
         }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
             // A workspace that has just died gets them again when it asks for what it misses.
-            drop(actor.cast(WorkspaceMessage::Settled(Answers { settled, noted_to })));
+            drop(actor.cast(WorkspaceMessage::Settled(Outcomes { settled, noted_to })));
         }
     }
 
@@ -202,7 +202,7 @@ impl Settle for SettleInWorkspace {
         }
     }
 
-    fn told(&self, workspace: &WorkspaceId, number: NumberId, news: News) {
+    fn notice(&self, workspace: &WorkspaceId, number: NumberId, news: NumberNotice) {
         let Some(shared) = self.0.upgrade() else { return };
         let Some(slot) = shared.workspaces.slot(workspace) else { return };
         let workspace = Workspace::new(shared, slot);

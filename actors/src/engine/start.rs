@@ -11,18 +11,20 @@ use ractor::Actor;
 use crate::access::Access;
 use crate::admin::Admin;
 use crate::broadcast::{Broadcasts, recover};
-use crate::channel::sandbox::Sandbox;
-use crate::domain::WorkspaceId;
-use crate::keys::MasterKeys;
-use crate::number::Numbers;
-use crate::number::info::Stored;
-use crate::number::providers::Providers;
 use crate::snapshots::{self, Replay, Snapshots};
-use crate::store::fjall::FjallStore;
-use crate::store::memory::MemoryStore;
-use crate::store::snapshot::{SnapshotDir, SnapshotError};
-use crate::store::{Change, Position, Store, StoreError, Table, Writer, WriterOptions};
 use crate::webhook::Webhooks;
+use postrider_channel::sandbox::Sandbox;
+use postrider_domain::WorkspaceId;
+use postrider_domain::keys::MasterKeys;
+use postrider_number::Numbers;
+use postrider_number::info::Stored;
+use postrider_number::providers::Providers;
+use postrider_store::fjall::FjallStore;
+use postrider_store::memory::MemoryStore;
+use postrider_store::snapshot::{SnapshotDir, SnapshotError};
+use postrider_store::{
+    Change, Log, Position, Store, StoreError, Table, View, Writer, WriterOptions,
+};
 
 use crate::workspace::email::Mailer;
 use crate::workspace::guard::Guard;
@@ -68,19 +70,20 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
 
+    let view: Arc<dyn View> = opened.store.clone();
     let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
     // Before anything is written under a new one.
     commit(&opened.writer, &opened.fingerprints).await?;
     commit(&opened.writer, &opened.resealed).await?;
-    contacts::see_to_index(&opened.store, &opened.writer, &opened.workspaces).await?;
+    contacts::see_to_index(&view, &opened.writer, &opened.workspaces).await?;
     let numbers = numbers(&options, &sandbox, &opened.numbers);
     let of_workspace = options.admission.in_flight_per_workspace;
     let admission = Admission::new(of_workspace, options.admission.in_flight_total);
     let snapshots = snapshots(&options, &opened);
     let workspaces = workspaces(opened.workspaces, &opened.damaged);
     let shared = Arc::new(Shared {
-        store: opened.store,
+        store: view,
         writer: opened.writer,
         clock: options.clock,
         master_keys: options.master_keys,
@@ -98,7 +101,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         mailer: Mailer::new(options.mail),
         events: options.events,
         broadcasts: Broadcasts::new(options.broadcasts),
-        recovered: Recovered::new(opened.hot, opened.snapshots.map(|(dir, _)| dir)),
+        recovered: Recovered::new(opened.hot, opened.store, opened.snapshots.map(|(dir, _)| dir)),
         opt_out: Arc::new(options.opt_out),
         creations: Arc::default(),
     });
@@ -137,14 +140,14 @@ async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
 fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
     let (dir, newest) = opened.snapshots.as_ref()?;
     let journal_bytes_min = options.snapshot_journal_bytes;
-    let (dir, store) = (Arc::clone(dir), Arc::clone(&opened.store));
-    Some(Snapshots { dir, store, journal_bytes_min, newest: *newest })
+    let (dir, log) = (Arc::clone(dir), opened.store.clone());
+    Some(Snapshots { dir, log, journal_bytes_min, newest: *newest })
 }
 
 fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
     Arc::new(Webhooks::new(
         options.webhooks.clone(),
-        Arc::clone(&opened.store),
+        opened.store.clone(),
         opened.writer.clone(),
         options.clock.clone(),
         options.master_keys.clone(),
@@ -252,10 +255,10 @@ fn snapshot_error(error: SnapshotError) -> StartError {
 }
 
 /// Replays the journal after a snapshot.
-fn catch_up(store: &dyn Store, replay: &mut Replay) -> Result<(), StoreError> {
+fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
     let mut frames = 0_u64;
     let from = replay.position;
-    crate::store::replay(store, from, &mut |frame| {
+    postrider_store::log::replay(store, from, &mut |frame| {
         frames += 1;
         replay.apply(&frame);
         ControlFlow::Continue(())

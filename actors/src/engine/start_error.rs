@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::StoreError;
+use postrider_store::StoreError;
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]

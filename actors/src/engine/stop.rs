@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::broadcast::FanoutMessage;
-use crate::clock::Stopwatch;
-use crate::number::NumberMessage;
 use crate::workspace::actor::WorkspaceMessage;
+use postrider_number::NumberMessage;
+use postrider_runtime::clock::Stopwatch;
 
 use super::{Inner, Shared};
 

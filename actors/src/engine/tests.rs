@@ -41,20 +41,20 @@ mod webhooks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Stopwatch;
-use crate::domain::code::CodeLength;
-use crate::domain::{Phone, RequestId, Timestamp};
-use crate::store::CrashingStore;
 use crate::workspace::otp::SendOtp;
-use crate::workspace::unavailable::UnavailableReason;
 use crate::{
     Clock, CloudApiOptions, CustomStore, Durability, Engine, EngineOptions, EventEntry, MasterKeys,
     Verification, Workspace,
 };
+use postrider_domain::code::CodeLength;
+use postrider_domain::unavailable::UnavailableReason;
+use postrider_domain::{Phone, RequestId, Timestamp};
+use postrider_runtime::clock::Stopwatch;
+use postrider_store::CrashingStore;
 
 use super::Shared;
-use crate::domain::WorkspaceId;
-use crate::store::Store;
+use postrider_domain::WorkspaceId;
+use postrider_store::Store;
 
 /// When every test begins.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);

@@ -8,12 +8,12 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::domain::Timestamp;
-use crate::random;
-use crate::store::StoreError;
-use crate::store::writer::CommitError;
-use crate::supervise::Residence;
 use crate::workspace::disable_webhook;
+use postrider_domain::Timestamp;
+use postrider_runtime::random;
+use postrider_runtime::supervise::Residence;
+use postrider_store::StoreError;
+use postrider_store::writer::CommitError;
 
 use super::attempt::{self, Finished, Outcome};
 use super::delivery::{Aftermath, Attempt, DisabledReason};

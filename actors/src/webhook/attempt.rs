@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::clock::Stopwatch;
-use crate::domain::{EventId, WorkspaceId};
-use crate::workspace::EventEntry;
+use postrider_domain::{EventId, WorkspaceId};
+use postrider_runtime::clock::Stopwatch;
+use postrider_store::EventEntry;
 
 use super::client::{Answer, NoAnswer};
 use super::delivery::{Attempt, Failure};

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::domain::EventId;
-use crate::workspace::EventEntry;
-use crate::workspace::records::encode;
+use postrider_domain::EventId;
+use postrider_store::EventEntry;
+use postrider_store::view::codec::encode;
 
 /// What a batch's row is called, in place of a type.
 pub(super) const BATCH: &str = "batch";

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::domain::Timestamp;
+use postrider_domain::Timestamp;
 
 /// Failures in a row that open it.
 const FAILURES_MAX: u32 = 5;

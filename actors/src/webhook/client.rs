@@ -11,7 +11,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use url::Url;
 
-use crate::domain::Timestamp;
+use postrider_domain::Timestamp;
 
 use super::guard::{AddressRules, WebhookUrlError};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::Timestamp;
-use crate::workspace::EventEntry;
+use postrider_domain::Timestamp;
+use postrider_store::EventEntry;
 
 use super::lanes::Lane;
 use super::records::{Open, Waiting};

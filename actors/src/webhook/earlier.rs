@@ -1,8 +1,9 @@
 //! Batches as earlier versions wrote them: from which event to which, and not which of these.
 
-use crate::domain::WorkspaceId;
-use crate::store::{Store, StoreError};
-use crate::workspace::log;
+use postrider_domain::WorkspaceId;
+use postrider_store::StoreError;
+use postrider_store::View;
+use postrider_store::view::event_log as log;
 
 use super::delivery::Batch;
 use super::endpoint::Endpoint;
@@ -11,7 +12,7 @@ use super::records::Stored;
 /// Has each such batch know its events: all from the first to the last that the endpoint takes, as
 /// those versions read them.
 pub(super) fn complete(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
     stored: &mut Stored,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{EventKind, PublicEvent, Timestamp, WebhookId};
-use crate::keys::MasterKeys;
-use crate::sealed::{OpenError, Sealed};
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{EventKind, PublicEvent, Timestamp, WebhookId};
+use postrider_runtime::sealed::{OpenError, Sealed};
 
 use super::delivery::{DisabledReason, LineRules};
 use super::signature::WebhookSecret;
@@ -151,7 +151,7 @@ fn place(id: WebhookId) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Timestamp;
+    use postrider_domain::Timestamp;
 
     fn endpoint(secret: Sealed, at: Timestamp) -> Endpoint {
         Endpoint {

@@ -1,10 +1,12 @@
 //! Reading a workspace's event log for an endpoint.
 
+use postrider_store::View;
 use std::sync::Arc;
 
-use crate::domain::{EventId, Timestamp, WorkspaceId};
-use crate::store::{Store, StoreError};
-use crate::workspace::{EventEntry, log};
+use postrider_domain::{EventId, Timestamp, WorkspaceId};
+use postrider_store::EventEntry;
+use postrider_store::StoreError;
+use postrider_store::view::event_log as log;
 
 use super::delivery::{Batch, Parcel};
 use super::endpoint::Endpoint;
@@ -46,7 +48,7 @@ pub(super) struct Part {
 
 /// Reads on.
 pub(super) fn read(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
     part: Part,
@@ -99,7 +101,7 @@ pub(super) fn read(
 /// Reads the events of a parcel again; none are left when the log has been cut off behind them.
 /// They are what they were, whatever types the endpoint takes by now.
 pub(super) fn read_again(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     parcel: &Parcel,
 ) -> Result<Arc<[EventEntry]>, StoreError> {
@@ -119,7 +121,7 @@ pub(super) fn read_again(
 /// on the endpoint takes. After many it stops counting: an endpoint that takes every type gets all
 /// of the rest, of another the rest is left out.
 pub(super) fn count_since(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
     since: Timestamp,
@@ -139,12 +141,12 @@ pub(super) fn count_since(
 
 /// The sequence of the event of this id and whom it is about, if the log has it.
 pub(super) fn find(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: EventId,
 ) -> Result<Option<(u64, Lane)>, StoreError> {
     let mut found = None;
-    let sequence = crate::domain::LogEntry::sequence_of(id);
+    let sequence = postrider_domain::LogEntry::sequence_of(id);
     if sequence == 0 {
         return Ok(None);
     }

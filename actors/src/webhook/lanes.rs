@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::domain::{PublicEvent, Timestamp};
+use postrider_domain::{PublicEvent, Timestamp};
 
 /// Where the `data` of an event names whom it is about, the first that it has. An event of a
 /// broadcast's message names the message alone where the channel tells no phone.
@@ -155,7 +155,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{EventKind, Phone, RequestId};
+    use postrider_domain::{EventKind, Phone, RequestId};
 
     fn other(data: serde_json::Value) -> Lane {
         let data = data.to_string().into();

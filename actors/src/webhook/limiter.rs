@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::domain::Timestamp;
+use postrider_domain::Timestamp;
 
 /// Most deliveries to one endpoint at once.
 const LIMIT_MAX: f64 = 64.0;

@@ -17,7 +17,7 @@ mod turns;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::domain::Timestamp;
+use postrider_domain::Timestamp;
 
 use super::breaker::Breaker;
 use super::delivery::{Aftermath, Attempt, DisabledReason, Failure, LineRules, Parcel};

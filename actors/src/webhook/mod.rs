@@ -33,13 +33,13 @@ use parking_lot::{Mutex, RwLock};
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use tokio::sync::oneshot;
 
-use crate::clock::Clock;
-use crate::domain::{Timestamp, WebhookId, WorkspaceId};
 use crate::engine::Shared;
-use crate::keys::MasterKeys;
-use crate::store::{Store, StoreError, Writer};
-use crate::supervise::{Family, NurseryMessage, Residence};
 use crate::workspace::slot::Slot;
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
+use postrider_store::{Store, StoreError, View, Writer};
 
 pub(crate) use actor::EndpointMessage;
 use client::{Client, Post};
@@ -96,7 +96,7 @@ impl Default for WebhookOptions {
 /// All endpoints, and what they share.
 pub(crate) struct Webhooks {
     pub(crate) options: WebhookOptions,
-    store: Arc<dyn Store>,
+    store: Arc<dyn View>,
     writer: Writer,
     clock: Clock,
     pub(crate) master_keys: MasterKeys,
@@ -145,7 +145,7 @@ impl EndpointSlot {
 impl Webhooks {
     pub(crate) fn new(
         options: WebhookOptions,
-        store: Arc<dyn Store>,
+        store: Arc<dyn View>,
         writer: Writer,
         clock: Clock,
         master_keys: MasterKeys,
@@ -221,7 +221,7 @@ impl Webhooks {
         for workspace in workspaces {
             if self
                 .store
-                .get(crate::store::Table::Webhooks, &records::endpoints_key(&workspace.id))?
+                .get(postrider_store::Table::Webhooks, &records::endpoints_key(&workspace.id))?
                 .is_none()
             {
                 continue;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::domain::{WebhookId, WorkspaceId};
+use postrider_domain::{WebhookId, WorkspaceId};
 
 use super::slots::Slots;
 use super::{EndpointMessage, Webhooks};

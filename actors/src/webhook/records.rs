@@ -11,9 +11,9 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{EventId, Timestamp, WebhookId, WorkspaceId};
-use crate::store::{Change, Direction, Store, StoreError, Table};
-use crate::workspace::records::{decode, encode};
+use postrider_domain::{EventId, Timestamp, WebhookId, WorkspaceId};
+use postrider_store::view::codec::{decode, encode};
+use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use super::DeliveriesKept;
 use super::delivery::{Batch, DisabledReason, Parcel};
@@ -138,7 +138,7 @@ pub(super) fn tries_key(workspace: &WorkspaceId, id: WebhookId, number: u64) -> 
 
 /// A workspace's endpoints, oldest first.
 pub(crate) fn endpoints(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
 ) -> Result<Vec<Endpoint>, StoreError> {
     let value = store.get(Table::Webhooks, &endpoints_key(workspace))?;
@@ -195,7 +195,7 @@ impl Tries {
 
 /// Reads what is kept of one endpoint's deliveries.
 pub(super) fn load(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: WebhookId,
 ) -> Result<Stored, StoreError> {
@@ -228,7 +228,7 @@ fn take(stored: &mut Stored, key: &[u8], value: &[u8]) -> Result<(), StoreError>
 
 /// The tries of an endpoint, newest first.
 pub(crate) fn deliveries(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: WebhookId,
     kept: DeliveriesKept,
@@ -253,7 +253,7 @@ pub(crate) fn deliveries(
 
 /// The endpoints that something is kept of.
 pub(super) fn stored_ids(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
 ) -> Result<Vec<WebhookId>, StoreError> {
     let prefix = states_prefix(workspace);
@@ -277,7 +277,7 @@ pub(super) fn stored_ids(
 /// Some of the changes that delete everything that is kept of an endpoint's deliveries; none when
 /// there is nothing left.
 pub(super) fn deletions(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: WebhookId,
 ) -> Result<Vec<Change>, StoreError> {

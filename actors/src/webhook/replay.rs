@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::domain::{EventId, Timestamp};
-use crate::store::StoreError;
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{EventId, Timestamp};
+use postrider_store::StoreError;
 
 use super::actor::{EndpointActor, Loaded};
 use super::delivery::Batch;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ractor::{ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 
-use crate::domain::Timestamp;
-use crate::store::{Change, StoreError, Table};
-use crate::supervise::Damaged;
-use crate::workspace::records::encode;
+use postrider_domain::Timestamp;
+use postrider_runtime::supervise::Damaged;
+use postrider_store::view::codec::encode;
+use postrider_store::{Change, StoreError, Table};
 
 use super::actor::{EndpointActor, EndpointMessage, Loaded};
 use super::attempt::Tried;

@@ -8,17 +8,17 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use crate::channel::{Failure, Outbound, TemplateName};
-use crate::domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
 use crate::engine::Shared;
-use crate::number::info::NumberRecord;
-use crate::number::{Answers, Claims, Granted};
-use crate::random;
-use crate::store::writer::{CommitError, Group};
+use postrider_channel::{Failure, Outbound, TemplateName};
+use postrider_domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
+use postrider_number::info::NumberRecord;
+use postrider_number::{Claims, Granted, Outcomes};
+use postrider_runtime::random;
+use postrider_store::{CommitError, GroupNumber};
 
 use super::command::Errand;
 use super::configure::ChangeError;
-use super::core::{CreditsChange, Settled};
+use super::core::CreditsChange;
 use super::gate::{Held, refuse};
 use super::loaded::{Loaded, StateLost};
 use super::otp::{
@@ -26,8 +26,9 @@ use super::otp::{
     VerifyOtpError,
 };
 use super::slot::{ReplyTo, Slot};
-use super::unavailable::{Unavailable, UnavailableReason};
 use super::{WorkspaceSettings, load, message};
+use postrider_channel::outcome::Settled;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How long it waits to read unsent messages again when the store could not be read.
 const REDISPATCH_WAIT: Duration = Duration::from_secs(1);
@@ -44,11 +45,11 @@ pub(crate) enum WorkspaceMessage {
     /// Carry out a command beside the hot path.
     Perform(Box<dyn Errand>),
     /// The number has final answers for messages.
-    Settled(Answers),
+    Settled(Outcomes),
     /// The number is about to hand messages over, or has put some back.
     Claims(Claims),
     /// The writer has settled a group that this workspace had something in.
-    Committed(Group, Result<(), CommitError>),
+    Committed(GroupNumber, Result<(), CommitError>),
     /// Time has passed.
     Tick,
     /// Answered when time's work and all that came before is durable.
@@ -224,7 +225,7 @@ impl WorkspaceActor {
     }
 
     /// Lets out what waited for `group` to be durable.
-    fn committed(&self, group: Group, state: &mut Loaded) {
+    fn committed(&self, group: GroupNumber, state: &mut Loaded) {
         state.pending.committed(group);
         if state.untold.committed(group) {
             self.slot.audience.log_has_grown(&self.shared.webhooks);
@@ -307,8 +308,8 @@ impl WorkspaceActor {
     }
 
     /// Notes answers, and tells the number when that is durable.
-    fn settle(&self, answers: Answers, state: &mut Loaded) -> Result<(), StateLost> {
-        let Answers { settled, noted_to } = answers;
+    fn settle(&self, answers: Outcomes, state: &mut Loaded) -> Result<(), StateLost> {
+        let Outcomes { settled, noted_to } = answers;
         let numbers = &self.shared.numbers;
         let held =
             noted_to.map(|(number, ticket)| Held::Noted(Arc::clone(numbers), number, ticket));
@@ -348,7 +349,7 @@ impl WorkspaceActor {
         let (claimed, waiting) = messages.into_iter().partition(is_claimed);
         self.shared.numbers.recover(waiting);
         self.shared.numbers.doubt(claimed);
-        self.settle(Answers { settled: lost, noted_to: None }, state)
+        self.settle(Outcomes { settled: lost, noted_to: None }, state)
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.

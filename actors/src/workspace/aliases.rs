@@ -11,13 +11,13 @@ use std::ops::ControlFlow;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::{NumberId, Phone, Timestamp, WorkspaceId};
-use crate::store::{StoreError, Table};
+use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_store::{StoreError, Table};
 
 use super::command::Context;
-use super::unavailable::Unavailable;
 use super::view::unreadable;
 use super::{contacts, suppressions, window};
+use postrider_domain::unavailable::Unavailable;
 
 /// Names of a phone that are looked for: it has one or two.
 const NAMES_MAX: usize = 16;

@@ -1,7 +1,7 @@
 //! Claims of single messages, pure. A number claims a message before it hands it over: one that is
 //! claimed and not settled after a crash may have been taken, so it is not handed over again.
 
-use crate::domain::{Event, MessageId};
+use postrider_domain::{Event, MessageId};
 
 use super::core::Core;
 use super::effects::Effects;

@@ -1,25 +1,25 @@
 //! Commands beside the hot path: each is a type that says what it does, carried to the actor in a
 //! box and answered through the gate like every other one.
 
+use postrider_store::view::codec;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::domain::{NumberId, Timestamp};
-use crate::number::NumberSlot;
-use crate::number::info::NumberInfo;
-use crate::store::{Direction, Store, Table, Visit};
+use postrider_domain::{NumberId, Timestamp};
+use postrider_number::NumberSlot;
+use postrider_number::info::NumberInfo;
+use postrider_store::{Direction, Table, View, Visit};
 
 use super::conversations;
 use super::core::Core;
 use super::effects::Effects;
 use super::message::waiters::Waiters;
-use super::records;
 use super::slot::ReplyTo;
-use super::unavailable::Unavailable;
 use super::view::{Records, unreadable};
+use postrider_domain::unavailable::Unavailable;
 
 /// Something that a workspace can be asked to do or tell.
 ///
@@ -101,7 +101,7 @@ impl Context<'_> {
         key: &[u8],
     ) -> Result<Option<T>, Unavailable> {
         let value = self.get(table, key)?;
-        value.map(|json| records::decode(&json).map_err(unreadable)).transpose()
+        value.map(|json| codec::decode(&json).map_err(unreadable)).transpose()
     }
 
     /// Visits the committed records whose key starts with `prefix`, from the smallest key up.
@@ -120,7 +120,7 @@ impl Context<'_> {
     }
 
     /// The store, for what is committed.
-    pub(crate) fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn View {
         self.records.store
     }
 
@@ -141,7 +141,7 @@ impl Context<'_> {
 
     /// Writes a record as JSON.
     pub(crate) fn put_json<T: Serialize>(&mut self, table: Table, key: Vec<u8>, value: &T) {
-        self.put(table, key, records::encode(value));
+        self.put(table, key, codec::encode(value));
     }
 
     /// Deletes a record, if it is there.
@@ -154,7 +154,7 @@ impl Context<'_> {
 pub(crate) trait Errand: Send {
     /// Carries the command out.
     fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
-    /// Answers that it cannot be taken.
+    /// Outcomes that it cannot be taken.
     fn refuse(self: Box<Self>, why: Unavailable);
 }
 
@@ -162,7 +162,7 @@ pub(crate) trait Errand: Send {
 pub(crate) trait Answering: Send {
     /// Gives it.
     fn release(self: Box<Self>);
-    /// Answers that the outcome is unknown.
+    /// Outcomes that the outcome is unknown.
     fn fail(self: Box<Self>, why: Unavailable);
 }
 

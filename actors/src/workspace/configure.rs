@@ -1,17 +1,18 @@
 //! Changing what a workspace is set to.
 
+use postrider_store::view::codec;
 use std::sync::Arc;
 
-use crate::number::info::{NumberInfo, NumberKind};
-use crate::store::Table;
+use postrider_number::info::{NumberInfo, NumberKind};
+use postrider_store::Table;
 
 use super::actor::{Configure, WorkspaceActor};
 use super::gate::Held;
 use super::loaded::{Loaded, StateLost};
 use super::slot::ReplyTo;
 use super::templates::find_template;
-use super::unavailable::Unavailable;
 use super::{WorkspaceSettings, records, template_sync};
+use postrider_domain::unavailable::Unavailable;
 
 /// Why a setting, a number or a balance of a workspace was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +71,7 @@ impl WorkspaceActor {
             Configure::Limits(limits) => {
                 state.profile.limits = state.profile.limits.with(limits);
                 state.core.rules.limits = self.shared.limits.with(state.profile.limits);
-                Some((records::profile_key(id), Some(records::encode(&state.profile))))
+                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
             }
             Configure::OtpTemplate(template) => {
                 let context = state.context(self.shared.store.as_ref());
@@ -78,12 +79,12 @@ impl WorkspaceActor {
                 state.core.otp_template_status = known.map(|known| known.status);
                 state.core.otp_template = Arc::new(template.clone());
                 state.profile.otp_template = Some(template);
-                Some((records::profile_key(id), Some(records::encode(&state.profile))))
+                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
             }
             Configure::Destinations(destinations) => {
                 state.core.destinations.clone_from(&destinations);
                 state.profile.destinations = destinations;
-                Some((records::profile_key(id), Some(records::encode(&state.profile))))
+                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
             }
             Configure::Credits(change) => {
                 state.core.change_credits(change, &mut state.effects)?;
@@ -91,7 +92,7 @@ impl WorkspaceActor {
             }
             Configure::Connect(number) => {
                 self.want_templates(&number.info, state)?;
-                let record = records::encode(&number);
+                let record = codec::encode(&number);
                 let key = records::number_key(id, number.info.id);
                 state.numbers.push(number.info);
                 Some((key, Some(record)))
@@ -99,7 +100,7 @@ impl WorkspaceActor {
             Configure::Replace(number) => {
                 self.want_templates(&number.info, state)?;
                 let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
-                let record = records::encode(&number);
+                let record = codec::encode(&number);
                 let key = records::number_key(id, number.info.id);
                 *known.ok_or(ChangeError::NoSuchNumber)? = number.info;
                 Some((key, Some(record)))

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::channel::{Content, Failure, Origin, Outbound, TemplateName};
-use crate::domain::event::{OtpFailure, OtpStatus};
-use crate::domain::template::TemplateStatus;
-use crate::domain::{
+use postrider_channel::{Content, Origin, Outbound, TemplateName};
+use postrider_domain::Prices;
+use postrider_domain::event::{OtpFailure, OtpStatus};
+use postrider_domain::keys::CodeKeys;
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::{
     Destinations, Event, Limits, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent,
     RequestId, Timestamp, WorkspaceId,
 };
-use crate::engine::Prices;
-use crate::keys::CodeKeys;
 
 use super::configure::ChangeError;
 use super::effects::Effects;
@@ -24,26 +24,13 @@ use super::otp::{
 };
 use super::otps::Otp;
 use super::templates::UseTemplateError;
-use super::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Most requests that one [`Core::tick`] handles, so that its events fit in a frame.
 const TICK_MAX: usize = 1000;
-
-/// What the channel finally said of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Settled {
-    /// It took it.
-    Sent,
-    /// It refused it.
-    Failed(Failure),
-    /// It was handed over and no answer came.
-    Unknown,
-    /// It did not take it while the code was valid.
-    NotSentInTime,
-}
 
 /// The settings that a workspace's rules read.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! What a command wants done: made durable first, then sent.
 
-use crate::domain::{Event, LogEntry, PublicEvent, Timestamp};
-use crate::number::room::HandedOver;
-use crate::store::frame::FRAME_BYTES_MAX;
+use postrider_domain::{Event, LogEntry, PublicEvent, Timestamp};
+use postrider_number::room::HandedOver;
+use postrider_store::log::frame::FRAME_BYTES_MAX;
 
 use super::view::Changes;
 

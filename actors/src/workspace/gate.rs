@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use crate::channel::Outbound;
-use crate::domain::{MessageId, NumberId};
-use crate::number::room::HandedOver;
-use crate::number::{Granted, Numbers};
-use crate::store::writer::Group;
+use postrider_channel::Outbound;
+use postrider_domain::{MessageId, NumberId};
+use postrider_number::room::HandedOver;
+use postrider_number::{Granted, Numbers};
+use postrider_store::GroupNumber;
 
 use super::command::Answering;
 use super::configure::ChangeError;
@@ -19,8 +19,8 @@ use super::otp::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
 use super::slot::ReplyTo;
-use super::unavailable::{Unavailable, UnavailableReason};
 use super::{WorkspaceSettings, actor::WorkspaceMessage};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// An answer that is not given yet, and where it goes.
 pub(super) enum Held {
@@ -63,7 +63,7 @@ impl Held {
         }
     }
 
-    /// Answers that the outcome is unknown.
+    /// Outcomes that the outcome is unknown.
     pub(super) fn fail(self) {
         let why = Unavailable::because(UnavailableReason::Storage);
         match self {
@@ -88,12 +88,12 @@ impl Held {
 /// What waits, in the order in which it came; groups never go down along it.
 #[derive(Default)]
 pub(super) struct Gate {
-    held: VecDeque<(Group, Held)>,
-    outbound: VecDeque<(Group, HandedOver)>,
+    held: VecDeque<(GroupNumber, Held)>,
+    outbound: VecDeque<(GroupNumber, HandedOver)>,
     /// The last group that something was put into.
-    submitted: Group,
+    submitted: GroupNumber,
     /// All groups up to this one are durable.
-    durable: Group,
+    durable: GroupNumber,
 }
 
 impl Gate {
@@ -103,7 +103,7 @@ impl Gate {
     }
 
     /// Holds an answer until `group`, and everything before it, is durable.
-    pub(super) fn hold(&mut self, group: Group, held: Held) {
+    pub(super) fn hold(&mut self, group: GroupNumber, held: Held) {
         self.submitted = self.submitted.max(group);
         self.held.push_back((group, held));
     }
@@ -111,7 +111,7 @@ impl Gate {
     /// Holds messages until `group` is durable.
     pub(super) fn hold_outbound(
         &mut self,
-        group: Group,
+        group: GroupNumber,
         messages: impl Iterator<Item = HandedOver>,
     ) {
         self.submitted = self.submitted.max(group);
@@ -119,7 +119,7 @@ impl Gate {
     }
 
     /// Notes that something without an answer was put into `group`.
-    pub(super) fn expect(&mut self, group: Group) {
+    pub(super) fn expect(&mut self, group: GroupNumber) {
         self.submitted = self.submitted.max(group);
     }
 
@@ -135,13 +135,13 @@ impl Gate {
 
     /// Takes out the messages that `group` made durable. They go before its answers: who hears that
     /// a message was accepted and stops the engine then finds it with its number.
-    pub(super) fn due(&mut self, group: Group) -> Vec<HandedOver> {
+    pub(super) fn due(&mut self, group: GroupNumber) -> Vec<HandedOver> {
         let due = self.outbound.partition_point(|(of, _)| *of <= group);
         self.outbound.drain(..due).map(|(_, message)| message).collect()
     }
 
     /// Opens for what `group` made durable: answers go out.
-    pub(super) fn open(&mut self, group: Group) {
+    pub(super) fn open(&mut self, group: GroupNumber) {
         self.durable = self.durable.max(group);
         while let Some((_, held)) = self.held.pop_front_if(|(of, _)| *of <= group) {
             held.release();

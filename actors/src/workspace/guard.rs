@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU64;
 
 use serde_json::json;
 
-use crate::domain::destination::calling_code;
-use crate::domain::{Event, EventKind, Phone, PublicEvent};
+use postrider_domain::destination::calling_code;
+use postrider_domain::{Event, EventKind, Phone, PublicEvent};
 
 use super::core::Core;
 use super::effects::Effects;

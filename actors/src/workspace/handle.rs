@@ -1,13 +1,14 @@
 //! What callers hold of a workspace.
 
+use postrider_store::view::event_log::{self, EventEntry};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::domain::{EventId, LogEntry, PublicEvent, RequestId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
-use crate::random;
-use crate::store::{Store, StoreError};
+use postrider_domain::{EventId, RequestId, WorkspaceId};
+use postrider_runtime::random;
+use postrider_store::{Store, StoreError, View};
 
 use super::WorkspaceSettings;
 use super::actor::{Configure, WorkspaceMessage};
@@ -19,8 +20,8 @@ use super::otp::{
     VerifyOtpError,
 };
 use super::slot::{ReplyTo, Slot, Undelivered};
-use super::unavailable::{Unavailable, UnavailableReason};
 use super::view::unreadable;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How often a command that found no actor has one started before it gives up.
 const STARTS_MAX: usize = 3;
@@ -42,27 +43,6 @@ pub struct EventsPage {
     pub entries: Vec<EventEntry>,
     /// The sequence to go on after: that of the last entry that was looked at.
     pub next_after: u64,
-}
-
-/// One entry of a workspace's event log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventEntry {
-    /// The entry's id, the same whenever it is read.
-    pub id: EventId,
-    /// Its place in the workspace's log; the first is 1, and none is left out.
-    pub sequence: u64,
-    /// When it happened.
-    pub at: Timestamp,
-    /// What happened.
-    pub event: PublicEvent,
-}
-
-impl EventEntry {
-    /// The entry at `sequence` of a workspace's log.
-    pub(crate) fn of(workspace: &WorkspaceId, sequence: u64, entry: LogEntry) -> Self {
-        let id = entry.id(workspace, sequence);
-        Self { id, sequence, at: entry.at, event: entry.event }
-    }
 }
 
 impl std::fmt::Debug for Workspace {
@@ -155,7 +135,7 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
     pub async fn last_event(&self) -> Result<u64, Unavailable> {
-        self.read(super::log::last_sequence).await
+        self.read(event_log::last_sequence).await
     }
 
     /// The sequence of the event of this id; of one that is kept no longer too, as far as can be
@@ -164,7 +144,7 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
     pub async fn event_sequence(&self, id: EventId) -> Result<Option<u64>, Unavailable> {
-        self.read(move |store, of| super::log::sequence_of(store, of, id)).await
+        self.read(move |store, of| event_log::sequence_of(store, of, id)).await
     }
 
     /// What changes each time the event log has grown, for a stream of events.
@@ -179,7 +159,7 @@ impl Workspace {
     /// Reads what is committed, without asking the actor.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&dyn Store, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Unavailable> {
         let permit = self.slot.admit(&self.shared.admission)?;
         let (store, id) = (Arc::clone(&self.shared.store), self.slot.id.clone());
@@ -263,14 +243,14 @@ impl From<Unavailable> for ResendOtpError {
 }
 
 fn read_events(
-    store: &dyn Store,
+    store: &dyn View,
     id: &WorkspaceId,
     after: u64,
     limit: usize,
     kind: Option<&str>,
 ) -> Result<EventsPage, StoreError> {
     let mut page = EventsPage { entries: Vec::new(), next_after: after };
-    super::log::read(store, id, after, &mut |sequence, entry| {
+    event_log::read(store, id, after, &mut |sequence, entry| {
         page.next_after = sequence;
         if kind.is_none_or(|kind| entry.event.kind() == kind) {
             page.entries.push(EventEntry::of(id, sequence, entry));

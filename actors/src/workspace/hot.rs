@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::domain::destination::calling_code;
-use crate::domain::event::{Delivery, EventDecodeError, OtpStatus};
-use crate::domain::{Event, MessageId, RequestId, Timestamp};
+use postrider_domain::destination::calling_code;
+use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus};
+use postrider_domain::{Event, MessageId, RequestId, Timestamp};
 
 use super::otp_messages::{EarlierMessages, Standing};
 use super::otps::{Otp, OtpTable, Slot};
@@ -182,7 +182,7 @@ impl HotState {
         let mut ordinals = hashbrown::HashMap::with_capacity(self.otps.len());
         for (ordinal, (slot, otp)) in self.otps.iter().enumerate() {
             ordinals.insert(slot, ordinal as u32);
-            crate::domain::event::encode(otp, out);
+            postrider_domain::event::encode(otp, out);
         }
         let sends = self.sends.iter();
         out.extend_from_slice(&(sends.len() as u64).to_be_bytes());
@@ -253,7 +253,7 @@ impl HotState {
     /// How long until one more one-time password to `phone` keeps the limit; `None`: now.
     pub(super) fn phone_wait(
         &self,
-        phone: crate::domain::Phone,
+        phone: postrider_domain::Phone,
         limit: u32,
         window: Duration,
     ) -> Option<Duration> {

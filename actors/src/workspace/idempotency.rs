@@ -4,6 +4,7 @@
 //! Two records for each key, in [`Table::Idempotency`]: `workspace ‖ 0 ‖ k ‖ route ‖ hash` holds
 //! the answer, `workspace ‖ 0 ‖ t ‖ moment ‖ route ‖ hash` brings it to an end.
 
+use postrider_store::View;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -11,13 +12,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::domain::{Timestamp, WorkspaceId};
-use crate::store::Table;
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_store::Table;
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
-use super::unavailable::{Unavailable, UnavailableReason};
 use super::view::unreadable;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -215,7 +216,7 @@ pub(super) fn replace<T: Serialize>(
 
 fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
-    crate::domain::event::encode(value, &mut bytes);
+    postrider_domain::event::encode(value, &mut bytes);
     bytes
 }
 
@@ -279,10 +280,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::{Direction, MemoryStore, Store};
     use crate::{Clock, CustomStore, Durability, Engine, EngineOptions, MasterKeys, SendOtp};
+    use postrider_store::{Direction, MemoryStore, Store};
 
-    fn answers(store: &dyn Store) -> usize {
+    fn answers(store: &dyn View) -> usize {
         let mut count = 0;
         let mut visit = |_: &[u8], _: &[u8]| {
             count += 1;

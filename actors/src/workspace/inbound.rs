@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::channel::callback::Inbound;
-use crate::domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
-use crate::store::Table;
+use postrider_channel::callback::Inbound;
+use postrider_domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
+use postrider_store::Table;
 
 use super::aliases::{self, Writer};
 use super::command::Context;
 use super::conversations::{self, Conversation};
 use super::suppressions::apply_opt_out;
-use super::unavailable::Unavailable;
 use super::{analytics, window};
+use postrider_domain::unavailable::Unavailable;
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);

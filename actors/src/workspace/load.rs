@@ -3,19 +3,19 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::domain::WorkspaceId;
 use crate::engine::Shared;
 use crate::snapshots::BaseError;
-use crate::store::snapshot::SnapshotDir;
-use crate::store::{Position, StoreError};
-use crate::supervise::Damaged;
+use postrider_domain::WorkspaceId;
+use postrider_runtime::supervise::Damaged;
+use postrider_store::snapshot::SnapshotDir;
+use postrider_store::{Log, Position, StoreError};
 
 use super::core::{Core, Rules};
 use super::hot::HotState;
-use super::log::End;
 use super::records::{self, WorkspaceRecords};
 use super::slot::Slot;
 use super::templates;
+use postrider_store::view::event_log::{self, End};
 
 /// Why a workspace could not be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ fn read(
         needs_template: records::need_template(&records.numbers),
         opt_out: Arc::clone(&shared.opt_out),
     };
-    let log_end = super::log::end(store, id).map_err(park_if_damaged)?;
+    let log_end = event_log::end(store, id).map_err(park_if_damaged)?;
     Ok((core, records, log_end))
 }
 
@@ -110,13 +110,14 @@ fn replay_one(shared: &Shared, id: &WorkspaceId) -> Result<HotState, LoadError> 
     let _one_at_a_time = shared.recovered.rebuilding.lock();
     let (position, mut hot) = shared.recovered.base(id)?;
     let mut damage = None;
-    let replayed = crate::store::replay(shared.store.as_ref(), position, &mut |frame| {
-        let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
-        if let Err(error) = own.try_for_each(|section| hot.replay(&section.events)) {
-            damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
-        }
-        if damage.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let replayed =
+        postrider_store::log::replay(shared.recovered.log.as_ref(), position, &mut |frame| {
+            let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
+            if let Err(error) = own.try_for_each(|section| hot.replay(&section.events)) {
+                damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
+            }
+            if damage.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
     replayed.map_err(park_if_damaged)?;
     match damage {
         Some(damaged) => Err(damaged.into()),
@@ -128,6 +129,8 @@ fn replay_one(shared: &Shared, id: &WorkspaceId) -> Result<HotState, LoadError> 
 /// them, and what a later rebuild starts from.
 pub(crate) struct Recovered {
     states: parking_lot::Mutex<hashbrown::HashMap<WorkspaceId, HotState>>,
+    /// The log that follows them.
+    log: Arc<dyn Log>,
     /// Where the newest snapshots are, for rebuilding one workspace.
     snapshots: Option<Arc<SnapshotDir>>,
     /// Held while one workspace is rebuilt.
@@ -137,10 +140,12 @@ pub(crate) struct Recovered {
 impl Recovered {
     pub(crate) fn new(
         states: hashbrown::HashMap<WorkspaceId, HotState>,
+        log: Arc<dyn Log>,
         snapshots: Option<Arc<SnapshotDir>>,
     ) -> Self {
         Self {
             states: parking_lot::Mutex::new(states),
+            log,
             snapshots,
             rebuilding: parking_lot::Mutex::default(),
         }

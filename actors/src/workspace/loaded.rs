@@ -1,26 +1,28 @@
 //! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
 
+use postrider_store::view::event_log;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::channel::Origin;
-use crate::domain::{MessageId, NumberId};
-use crate::number::info::NumberInfo;
-use crate::number::{Answers, NumberSlot, Numbers};
-use crate::store::writer::{ChangeRef, CommitError, Group};
-use crate::store::{Batch, Store, Subscriber, Table};
+use postrider_channel::Origin;
+use postrider_domain::{MessageId, NumberId};
+use postrider_number::info::NumberInfo;
+use postrider_number::{NumberSlot, Numbers, Outcomes};
+use postrider_store::{Batch, Subscriber, Table, View};
+use postrider_store::{ChangeRef, CommitError, GroupNumber};
 
 use super::audience::Untold;
 use super::command::Context;
-use super::core::{Core, Settled};
+use super::core::Core;
 use super::effects::Effects;
 use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
 use super::view::{Pending, Records};
-use super::{broadcasts, conversations, idempotency, inbound, log, message};
+use super::{broadcasts, conversations, idempotency, inbound, message};
+use postrider_channel::outcome::Settled;
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -40,7 +42,7 @@ pub(crate) struct Loaded {
     /// The entries of the same numbers: they know which are down.
     slots: Vec<(NumberId, Arc<NumberSlot>)>,
     /// Where the event log ends, with what is not durable yet.
-    log_end: log::End,
+    log_end: event_log::End,
     /// Entries of the log that nobody was told of.
     pub(super) untold: Untold,
     pub(super) subscriber: Subscriber,
@@ -57,7 +59,7 @@ pub(crate) struct Loaded {
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
-    pub(super) unnoted: Vec<Answers>,
+    pub(super) unnoted: Vec<Outcomes>,
     /// Claims that the number gave up while storage failed.
     pub(super) unreleased: Vec<MessageId>,
     /// The key of the balance's record.
@@ -75,9 +77,9 @@ pub(super) struct StateLost(#[from] CommitError);
 
 impl Loaded {
     pub(super) fn new(
-        (core, records, log_end): (Core, records::WorkspaceRecords, log::End),
+        (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
         subscriber: Subscriber,
-        id: &crate::domain::WorkspaceId,
+        id: &postrider_domain::WorkspaceId,
     ) -> Self {
         Self {
             core,
@@ -140,7 +142,7 @@ impl Loaded {
     }
 
     /// Has those who wait for what became of messages told when `group` is durable.
-    fn hold_answers(&mut self, group: Group) {
+    fn hold_answers(&mut self, group: GroupNumber) {
         if !self.waiters.has_answers() {
             return;
         }
@@ -159,7 +161,7 @@ impl Loaded {
     }
 
     /// Puts the effects into the open group.
-    fn submit(&mut self) -> Result<Group, StateLost> {
+    fn submit(&mut self) -> Result<GroupNumber, StateLost> {
         let balance = self.effects.credits.map(u64::to_be_bytes);
         let balance = balance.as_ref().map(|balance| ChangeRef {
             table: Table::Workspaces,
@@ -203,7 +205,7 @@ impl Loaded {
     /// cannot be read for now are noted later.
     pub(super) fn settle(
         &mut self,
-        store: &dyn Store,
+        store: &dyn View,
         answers: Vec<(Origin, Settled)>,
         held: Option<Held>,
     ) -> Result<(), StateLost> {
@@ -221,7 +223,7 @@ impl Loaded {
                     let mut context = self.context(store);
                     if message::settle(&mut context, id, &settled).is_err() {
                         let settled = vec![(origin, settled)];
-                        self.unnoted.push(Answers { settled, noted_to: None });
+                        self.unnoted.push(Outcomes { settled, noted_to: None });
                     }
                 }
                 // The broadcast takes it.
@@ -242,7 +244,7 @@ impl Loaded {
 
     /// Ends messages whose life is long over and that no number has. Returns whether there may be
     /// more.
-    pub(super) fn give_up_overdue(&mut self, store: &dyn Store) -> bool {
+    pub(super) fn give_up_overdue(&mut self, store: &dyn View) -> bool {
         let overdue = self.core.hot.messages.overdue(self.core.now(), OVERDUE_MAX);
         let more = overdue.len() == OVERDUE_MAX;
         let mut context = self.context(store);
@@ -258,7 +260,7 @@ impl Loaded {
     }
 
     /// Forgets records whose time is over. Returns whether there may be more.
-    pub(super) fn sweep(&mut self, store: &dyn Store, broadcasts_kept_for: Duration) -> bool {
+    pub(super) fn sweep(&mut self, store: &dyn View, broadcasts_kept_for: Duration) -> bool {
         let mut answers = std::mem::take(&mut self.answers_sweep);
         let mut received = std::mem::take(&mut self.received_sweep);
         let mut broadcasts = std::mem::take(&mut self.broadcasts_sweep);
@@ -286,7 +288,7 @@ impl Loaded {
     }
 
     /// What a command sees and changes.
-    pub(super) fn context<'a>(&'a mut self, store: &'a dyn Store) -> Context<'a> {
+    pub(super) fn context<'a>(&'a mut self, store: &'a dyn View) -> Context<'a> {
         Context {
             core: &mut self.core,
             records: Records { store, pending: &self.pending },

@@ -25,7 +25,6 @@ mod inbound;
 mod index;
 pub(crate) mod load;
 mod loaded;
-pub(crate) mod log;
 pub(crate) mod message;
 pub(crate) mod number_news;
 pub(crate) mod otp;
@@ -42,7 +41,6 @@ pub(crate) mod slot;
 pub(crate) mod suppressions;
 pub(crate) mod template_sync;
 pub(crate) mod templates;
-pub(crate) mod unavailable;
 mod unsent;
 pub(crate) mod view;
 mod webhooks;
@@ -65,7 +63,7 @@ pub use conversations::{
     ReplyError, UpdateConversationError,
 };
 pub use email::{EmailChannel, ReceiveMailError};
-pub use handle::{EventEntry, EventsPage, Workspace};
+pub use handle::{EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use retention::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
@@ -73,8 +71,8 @@ pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub(crate) use webhooks::disable_webhook;
 pub use webhooks::{WebhookChange, WebhookError};
 
-use crate::domain::{Destinations, Limits};
-use crate::number::info::NumberInfo;
+use postrider_domain::{Destinations, Limits};
+use postrider_number::info::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]

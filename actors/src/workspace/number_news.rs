@@ -1,20 +1,20 @@
-//! News of the workspace's numbers, and of whom they have written to.
+//! NumberNotice of the workspace's numbers, and of whom they have written to.
 
 use serde_json::json;
 
-use crate::channel::Failure;
-use crate::domain::{EventKind, NumberId, PublicEvent};
-use crate::number::news::{News, Recipient};
+use postrider_channel::Failure;
+use postrider_domain::{EventKind, NumberId, PublicEvent};
+use postrider_number::news::{NumberNotice, Recipient};
 
 use super::command::{Command, Context};
-use super::unavailable::Unavailable;
 use super::{aliases, suppressions};
+use postrider_domain::unavailable::Unavailable;
 
 /// Writes news of a number into the workspace's event log, or notes what it has learned.
 #[derive(Debug, Clone)]
 pub(crate) struct TellNews {
     pub(crate) number: NumberId,
-    pub(crate) news: News,
+    pub(crate) news: NumberNotice,
 }
 
 impl Command for TellNews {
@@ -24,12 +24,14 @@ impl Command for TellNews {
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         let number_id = self.number.to_string();
         let (kind, data) = match self.news {
-            News::Recipients(recipients) => {
+            NumberNotice::Recipients(recipients) => {
                 let mut recipients = recipients.into_iter();
                 return recipients.try_for_each(|it| note(context, self.number, it));
             }
-            News::Recovered => (EventKind::NumberRecovered, json!({ "number_id": number_id })),
-            News::Stopped(Failure { code, details, .. }) => {
+            NumberNotice::Recovered => {
+                (EventKind::NumberRecovered, json!({ "number_id": number_id }))
+            }
+            NumberNotice::Stopped(Failure { code, details, .. }) => {
                 let data = json!({ "number_id": number_id, "error_code": code, "reason": details });
                 (EventKind::NumberStopped, data)
             }

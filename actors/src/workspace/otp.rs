@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{CodeLength, Expiry};
-use crate::domain::{Phone, RequestId, Timestamp};
+use postrider_domain::code::{CodeLength, Expiry};
+use postrider_domain::{Phone, RequestId, Timestamp};
 
 use super::templates::UseTemplateError;
-use super::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
 
 /// Asks for a one-time password to be made and sent to a phone.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,7 @@ pub struct OtpState {
     pub delivery: Delivery,
 }
 
-pub use crate::domain::event::{Delivery, OtpStatus};
+pub use postrider_domain::event::{Delivery, OtpStatus};
 
 /// Why a one-time password was not sent. It consumed no quota, no credit and no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::RequestId;
-use crate::domain::event::{Delivery, EventDecodeError, encode};
+use postrider_domain::RequestId;
+use postrider_domain::event::{Delivery, EventDecodeError, encode};
 
 use super::otps::Otp;
 

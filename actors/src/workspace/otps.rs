@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
-use crate::domain::event::{Delivery, OtpStatus};
-use crate::domain::{Phone, RequestId, Timestamp};
+use postrider_domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
+use postrider_domain::event::{Delivery, OtpStatus};
+use postrider_domain::{Phone, RequestId, Timestamp};
 
 use super::index::NumberIndex;
 use super::otp_messages::{EarlierMessages, Standing};

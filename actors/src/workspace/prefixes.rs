@@ -3,8 +3,8 @@
 
 use hashbrown::HashMap;
 
-use crate::domain::Timestamp;
-use crate::domain::event::EventDecodeError;
+use postrider_domain::Timestamp;
+use postrider_domain::event::EventDecodeError;
 
 /// Milliseconds of an hour.
 const HOUR_MS: u64 = 3_600_000;
@@ -86,7 +86,7 @@ impl PrefixCounts {
         let counts = self.counts.iter();
         let counts: Vec<_> =
             counts.map(|(code, count)| (*code, count.unverified, count.suspected)).collect();
-        crate::domain::event::encode(&(self.hour, counts), out);
+        postrider_domain::event::encode(&(self.hour, counts), out);
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote, from the front of `bytes`.

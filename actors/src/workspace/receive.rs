@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 
-use crate::channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
-use crate::channel::{Failure, FailureClass, Origin};
-use crate::domain::NumberId;
+use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
+use postrider_channel::{Failure, FailureClass, Origin};
+use postrider_domain::NumberId;
 
 use super::command::{Command, Context};
 use super::templates::apply_template_update;
-use super::unavailable::Unavailable;
 use super::{Workspace, aliases, broadcasts, inbound, message, template_sync};
+use postrider_domain::unavailable::Unavailable;
 
 /// Most items that one command takes up: others want their turn too.
 const ITEMS_MAX: usize = 100;

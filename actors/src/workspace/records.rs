@@ -5,10 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::TemplateName;
-use crate::domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
-use crate::number::info::{NumberInfo, NumberKind, Stored};
-use crate::store::{Direction, Store, StoreError, Table};
+use postrider_channel::TemplateName;
+use postrider_domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use postrider_number::info::{NumberInfo, NumberKind, Stored};
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
 
 /// A workspace's name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,31 +87,9 @@ pub(super) fn need_template(numbers: &[NumberInfo]) -> bool {
     numbers.first().is_some_and(|number| number.kind == NumberKind::CloudApi)
 }
 
-/// A record's JSON.
-pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
-    // These records are structs of strings and numbers, which always have a JSON form.
-    #[allow(clippy::expect_used)]
-    let json = serde_json::to_vec(record).expect("a record has a JSON form");
-    json
-}
-
-/// An event's JSON.
-pub(crate) fn encode_text<T: Serialize>(told: &T) -> String {
-    // These are structs of strings and numbers too.
-    #[allow(clippy::expect_used)]
-    let json = serde_json::to_string(told).expect("an event has a JSON form");
-    json
-}
-
-/// Reads a record's JSON.
-pub(crate) fn decode<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, StoreError> {
-    serde_json::from_slice(json)
-        .map_err(|error| StoreError::Damaged(format!("a record is not what was written: {error}")))
-}
-
 /// Reads what the store keeps of a workspace; `None` when there is no such workspace.
 pub(crate) fn load(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
 ) -> Result<Option<WorkspaceRecords>, StoreError> {
     let Some(profile) = store.get(Table::Workspaces, &profile_key(workspace))? else {
@@ -126,7 +105,7 @@ pub(crate) fn load(
     let mut damage = None;
     let prefix = key(workspace, NUMBER);
     store.scan(Table::Workspaces, &prefix, None, Direction::Forward, &mut |_, value| {
-        match decode(value) {
+        match codec::decode(value) {
             Ok(number) => numbers.push(number),
             Err(error) => damage = Some(error),
         }
@@ -134,12 +113,12 @@ pub(crate) fn load(
     })?;
     match damage {
         Some(error) => Err(error),
-        None => Ok(Some(WorkspaceRecords { profile: decode(&profile)?, credits, numbers })),
+        None => Ok(Some(WorkspaceRecords { profile: codec::decode(&profile)?, credits, numbers })),
     }
 }
 
 /// The ids of all workspaces.
-pub(crate) fn all_ids(store: &dyn Store) -> Result<Vec<WorkspaceId>, StoreError> {
+pub(crate) fn all_ids(store: &dyn View) -> Result<Vec<WorkspaceId>, StoreError> {
     let mut ids = Vec::new();
     store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, _| {
         if let Some(id) = key.strip_suffix(PROFILE).and_then(|key| key.strip_suffix(&[0])) {
@@ -152,7 +131,7 @@ pub(crate) fn all_ids(store: &dyn Store) -> Result<Vec<WorkspaceId>, StoreError>
 }
 
 /// The numbers of all workspaces. One that cannot be read is left out: its workspace says so.
-pub(crate) fn all_numbers(store: &dyn Store) -> Result<Vec<Stored>, StoreError> {
+pub(crate) fn all_numbers(store: &dyn View) -> Result<Vec<Stored>, StoreError> {
     let mut numbers = Vec::new();
     store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, value| {
         let mut parts = key.splitn(2, |byte| *byte == 0);
@@ -160,7 +139,7 @@ pub(crate) fn all_numbers(store: &dyn Store) -> Result<Vec<Stored>, StoreError> 
             && name.starts_with(NUMBER)
         {
             let workspace = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok());
-            numbers.extend(workspace.zip(decode(value).ok()));
+            numbers.extend(workspace.zip(codec::decode(value).ok()));
         }
         std::ops::ControlFlow::Continue(())
     })?;

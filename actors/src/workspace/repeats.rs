@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::channel::Outbound;
-use crate::domain::event::{Delivery, EventDecodeError, OtpStatus, Repeat};
-use crate::domain::{Event, MessageId, RequestId, Timestamp};
-use crate::number::room::HandedOver;
+use postrider_channel::Outbound;
+use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, Repeat};
+use postrider_domain::{Event, MessageId, RequestId, Timestamp};
+use postrider_number::room::HandedOver;
 
-use super::core::{Core, Settled};
+use super::core::Core;
 use super::effects::Effects;
 use super::otps::Otp;
+use postrider_channel::outcome::Settled;
 
 /// A code goes out again so many times.
 const REPEATS_MAX: u8 = 2;
@@ -60,7 +61,7 @@ impl Repeats {
 
     pub(super) fn encode_into(&self, out: &mut Vec<u8>) {
         let repeats: Vec<_> = self.iter().collect();
-        crate::domain::event::encode(&repeats, out);
+        postrider_domain::event::encode(&repeats, out);
     }
 
     pub(super) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {

@@ -3,14 +3,15 @@
 
 use serde_json::json;
 
-use crate::channel::callback::Progress;
-use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
-use crate::domain::{Event, EventKind, PublicEvent, RequestId};
+use postrider_channel::callback::Progress;
+use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
+use postrider_domain::{Event, EventKind, PublicEvent, RequestId};
 
-use super::core::{Core, Settled};
+use super::core::Core;
 use super::effects::Effects;
 use super::otp_messages::{OtpMessage, Standing};
 use super::otps::Otp;
+use postrider_channel::outcome::Settled;
 
 impl Core {
     /// Takes what the channel said of a request's message of this number. A message that is handed

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::domain::{LogEntry, Timestamp, WorkspaceId};
 use crate::engine::Shared;
-use crate::store::events::{Head, event_log_prefix};
-use crate::store::{Change, Direction, Store, StoreError, Table};
-use crate::supervise::Residence;
+use postrider_domain::{LogEntry, Timestamp, WorkspaceId};
+use postrider_runtime::supervise::Residence;
+use postrider_store::view::event_log;
+use postrider_store::view::log_chunk::{Head, event_log_prefix};
+use postrider_store::{Change, Direction, Store, StoreError, Table, View};
 
-use super::log;
 use super::slot::Slot;
 
 /// How often the logs are looked at.
@@ -113,7 +113,7 @@ async fn sweep(shared: Arc<Shared>, now: Timestamp) {
 /// Some of the changes that delete what is too old or too much of these workspaces' logs. Takes out
 /// those that are done with.
 fn deletions(
-    store: &dyn Store,
+    store: &dyn View,
     left: &mut Vec<WorkspaceId>,
     options: EventOptions,
     now: Timestamp,
@@ -136,13 +136,13 @@ fn deletions(
 /// The keys of the oldest records of a log, `max` at the most, that are too old, too many or too large. The
 /// newest stays: the next sequence is known by it.
 fn ended(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     options: EventOptions,
     now: Timestamp,
     max: usize,
 ) -> Result<Vec<Vec<u8>>, StoreError> {
-    let log::End { last, bytes } = log::end(store, workspace)?;
+    let event_log::End { last, bytes } = event_log::end(store, workspace)?;
     let prefix = event_log_prefix(workspace);
     let mut ended = Vec::new();
     store.scan(Table::Events, &prefix, None, Direction::Forward, &mut |key, value| {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::domain::{Phone, Timestamp};
+use postrider_domain::{Phone, Timestamp};
 
 use super::index::NumberIndex;
 use super::otps::Slot;

@@ -8,12 +8,12 @@ use parking_lot::RwLock;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
-use crate::domain::WorkspaceId;
-use crate::supervise::Residence;
+use postrider_domain::WorkspaceId;
+use postrider_runtime::supervise::Residence;
 
 use super::actor::WorkspaceMessage;
 use super::audience::Audience;
-use super::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// The bound on commands under way in the whole engine.
 ///
@@ -201,7 +201,7 @@ impl<T, E> ReplyTo<T, E> {
         Self { sender, permit }
     }
 
-    /// Answers. Nobody is told if the asker has gone away: what was done stays done.
+    /// Outcomes. Nobody is told if the asker has gone away: what was done stays done.
     pub(crate) fn send(self, answer: Result<T, E>) {
         // The permit first: who has the answer may count on its place being free.
         drop(self.permit);

@@ -3,20 +3,21 @@
 //! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has opted
 //! out, `w ‖ phone` the moment of the last decision about it, and `n` how many have opted out.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::domain::opt_out::OptOut;
-use crate::domain::{EventKind, Phone, PublicEvent, Timestamp, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use postrider_domain::opt_out::OptOut;
+use postrider_domain::{EventKind, Phone, PublicEvent, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 
+use super::Workspace;
 use super::command::{Command, Context};
 use super::contacts::holder;
-use super::unavailable::Unavailable;
 use super::view::unreadable;
-use super::{Workspace, records};
+use postrider_domain::unavailable::Unavailable;
 
 const TABLE: Table = Table::Suppressions;
 
@@ -148,7 +149,7 @@ impl Command for Unsuppress {
 
 /// Whether a phone has opted out, as far as is committed.
 pub(crate) fn is_opted_out(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     phone: Phone,
 ) -> Result<bool, StoreError> {
@@ -156,7 +157,7 @@ pub(crate) fn is_opted_out(
 }
 
 /// Whether any phone has opted out, as far as is committed.
-pub(crate) fn any(store: &dyn Store, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+pub(crate) fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
     let (mut any, prefix) = (false, phones_prefix(workspace));
     store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
         any = true;
@@ -166,7 +167,7 @@ pub(crate) fn any(store: &dyn Store, workspace: &WorkspaceId) -> Result<bool, St
 }
 
 /// The phones that have opted out, as far as is committed.
-pub(super) fn all(store: &dyn Store, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
+pub(super) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
     let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
     store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {
         phones.push(phone_of(&key[prefix.len() - 1..]));
@@ -308,7 +309,7 @@ fn change_count(
 
 /// How many have opted out: what is kept, or counted where nothing is kept yet.
 fn count(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     kept: Option<Vec<u8>>,
 ) -> Result<usize, StoreError> {
@@ -358,6 +359,6 @@ fn phone_of(key: &[u8]) -> Result<Phone, StoreError> {
 
 fn suppression(phone: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
     let phone = phone_of(phone)?;
-    let Record { reason, created_at } = records::decode(value)?;
+    let Record { reason, created_at } = codec::decode(value)?;
     Ok(Suppression { phone, reason, created_at })
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
-use crate::channel::cloud_api::{CloudApiNumber, ListedTemplate};
-use crate::clock::Clock;
-use crate::domain::{WorkspaceId, template};
 use crate::engine::Shared;
-use crate::number::info::NumberKind;
-use crate::store::{StoreError, Table};
+use postrider_channel::cloud_api::{CloudApiNumber, ListedTemplate};
+use postrider_domain::{WorkspaceId, template};
+use postrider_number::info::NumberKind;
+use postrider_runtime::clock::Clock;
+use postrider_store::{StoreError, Table};
 
 use super::actor::Configure;
 use super::command::{Command, Context};
@@ -21,8 +21,8 @@ use super::configure::ChangeError;
 use super::handle::Workspace;
 use super::records;
 use super::templates::{NewTemplate, Template, TemplateError, put_listed};
-use super::unavailable::{Unavailable, UnavailableReason};
 use super::view::unreadable;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// Templates that one command takes, so that its changes fit in a commit.
 const TAKEN_AT_ONCE: usize = 50;

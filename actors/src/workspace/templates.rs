@@ -1,23 +1,23 @@
 //! A workspace's templates: records in [`Table::Templates`], under `workspace ‖ 0 ‖ name ‖ 0 ‖
 //! language`.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::channel::callback::TemplateUpdate;
-use crate::channel::cloud_api::ListError;
-use crate::channel::{TemplateContent, TemplateName};
-use crate::domain::template::parameters::{self, Filled};
-use crate::domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
-use crate::domain::{EventKind, PublicEvent, Timestamp, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use postrider_channel::callback::TemplateUpdate;
+use postrider_channel::cloud_api::ListError;
+use postrider_channel::{TemplateContent, TemplateName};
+use postrider_domain::template::parameters::{self, Filled};
+use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
+use postrider_domain::{EventKind, PublicEvent, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
-use super::records;
-use super::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
 
 /// A template, as the channel knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ fn key(workspace: &WorkspaceId, name: &str, language: &str) -> Vec<u8> {
 
 /// The template as it is committed.
 pub(crate) fn read(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     name: &str,
     language: &str,
@@ -117,7 +117,7 @@ pub(crate) fn read(
         return Ok(None);
     }
     let value = store.get(Table::Templates, &key(workspace, name, language))?;
-    value.map(|json| records::decode(&json)).transpose()
+    value.map(|json| codec::decode(&json)).transpose()
 }
 
 fn may_be_one(name: &str, language: &str) -> bool {
@@ -202,7 +202,7 @@ fn save(context: &mut Context<'_>, template: &Template) {
 
 /// How a template stands, as it is in the store; `None` where there is none.
 pub(super) fn status(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     template: &TemplateName,
 ) -> Result<Option<TemplateStatus>, StoreError> {
@@ -307,7 +307,7 @@ impl Workspace {
             let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
             let (mut templates, mut damage) = (Vec::new(), None);
             store.scan(Table::Templates, &prefix, None, Direction::Forward, &mut |_, value| {
-                match records::decode(value) {
+                match codec::decode(value) {
                     Ok(template) => templates.push(template),
                     Err(error) => damage = Some(error),
                 }

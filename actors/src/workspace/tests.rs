@@ -12,17 +12,17 @@ mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::channel::callback::Progress;
-use crate::channel::{Failure, Outbound, TemplateName};
-use crate::domain::event::Delivery;
-use crate::domain::{
+use postrider_channel::callback::Progress;
+use postrider_channel::{Failure, Outbound, TemplateName};
+use postrider_domain::Prices;
+use postrider_domain::event::Delivery;
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{
     Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId,
     Timestamp,
 };
-use crate::engine::Prices;
-use crate::keys::MasterKeys;
 
-use super::core::{Core, CreditsChange, Rules, Settled};
+use super::core::{Core, CreditsChange, Rules};
 use super::effects::Effects;
 use super::guard::GuardOptions;
 use super::hot::HotState;
@@ -35,7 +35,8 @@ use super::otp_messages::OtpMessage;
 use super::otps::Otp;
 use super::prefixes::PrefixCount;
 use super::unsent::Unsent;
-use crate::domain::event::Repeat;
+use postrider_channel::outcome::Settled;
+use postrider_domain::event::Repeat;
 
 /// When every test begins.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::domain::{MessageId, Timestamp};
+use postrider_domain::{MessageId, Timestamp};
 
 /// How long after its life a message is still left to its number, which may have it under way.
 const GRACE: Duration = Duration::from_secs(3600);

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use crate::store::writer::Group;
-use crate::store::{Store, StoreError, Table};
+use postrider_store::GroupNumber;
+use postrider_store::{StoreError, Table, View};
 
-use super::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// Changes of records by table and key; `None` deletes.
 #[derive(Debug, Default)]
@@ -49,19 +49,19 @@ impl Changes {
 }
 
 /// The group that a change is in, and the new value.
-type Submitted = (Group, Option<Vec<u8>>);
+type Submitted = (GroupNumber, Option<Vec<u8>>);
 
 /// Changes that were submitted and are not known to be durable yet.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     tables: HashMap<Table, HashMap<Vec<u8>, Submitted>>,
     /// In the order of their groups.
-    order: VecDeque<(Group, Table, Vec<u8>)>,
+    order: VecDeque<(GroupNumber, Table, Vec<u8>)>,
 }
 
 impl Pending {
     /// Notes changes that were put into `group`.
-    pub(super) fn submitted(&mut self, group: Group, changes: &mut Changes) {
+    pub(super) fn submitted(&mut self, group: GroupNumber, changes: &mut Changes) {
         for (table, key, value) in changes.drain() {
             self.order.push_back((group, table, key.clone()));
             self.tables.entry(table).or_default().insert(key, (group, value));
@@ -69,7 +69,7 @@ impl Pending {
     }
 
     /// Forgets what `group` made durable: the store shows it now.
-    pub(super) fn committed(&mut self, group: Group) {
+    pub(super) fn committed(&mut self, group: GroupNumber) {
         while let Some((_, table, key)) = self.order.pop_front_if(|(of, ..)| *of <= group) {
             if let Some(changes) = self.tables.get_mut(&table)
                 && changes.get(&key).is_some_and(|(of, _)| *of <= group)
@@ -93,7 +93,7 @@ impl Pending {
 /// The records of one workspace, with what is on its way to the store.
 #[derive(Clone, Copy)]
 pub(super) struct Records<'a> {
-    pub(super) store: &'a dyn Store,
+    pub(super) store: &'a dyn View,
     pub(super) pending: &'a Pending,
 }
 

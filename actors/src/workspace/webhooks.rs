@@ -1,23 +1,26 @@
 //! A workspace's webhook endpoints: made, changed and deleted by its actor, one after the other.
 
+use postrider_store::View;
 use std::sync::Arc;
 
-use crate::domain::{EventId, EventKind, LogEntry, PublicEvent, Timestamp, WebhookId, WorkspaceId};
 use crate::engine::{Shared, detached};
-use crate::random;
-use crate::sealed::Sealed;
-use crate::store::{Store, Table};
 use crate::webhook::delivery::DisabledReason;
 use crate::webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
 use crate::webhook::guard::WebhookUrlError;
 use crate::webhook::records::{self, Cursor, Delivery};
 use crate::webhook::replay::{Replay, ReplayError};
 use crate::webhook::signature::{SECRET_BYTES, WebhookSecret};
+use postrider_domain::{
+    EventId, EventKind, LogEntry, PublicEvent, Timestamp, WebhookId, WorkspaceId,
+};
+use postrider_runtime::random;
+use postrider_runtime::sealed::Sealed;
+use postrider_store::Table;
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
-use super::unavailable::Unavailable;
 use super::view::unreadable;
+use postrider_domain::unavailable::Unavailable;
 
 /// Endpoints that a workspace may have.
 pub(crate) const WEBHOOKS_MAX: usize = 10;
@@ -164,9 +167,8 @@ impl Workspace {
     pub async fn webhook_deliveries(&self, id: WebhookId) -> Result<Vec<Delivery>, WebhookError> {
         self.webhook(id).await?;
         let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
-        let read = move |store: &dyn Store, of: &WorkspaceId| {
-            records::deliveries(store, of, id, kept, now)
-        };
+        let read =
+            move |store: &dyn View, of: &WorkspaceId| records::deliveries(store, of, id, kept, now);
         Ok(self.read(read).await?)
     }
 

@@ -7,12 +7,12 @@
 
 use std::time::Duration;
 
-use crate::domain::{NumberId, Phone, Timestamp, WorkspaceId};
-use crate::store::{StoreError, Table};
+use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_store::{StoreError, Table};
 
 use super::command::Context;
-use super::unavailable::Unavailable;
 use super::view::unreadable;
+use postrider_domain::unavailable::Unavailable;
 
 /// How long it stays open.
 const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);

@@ -1,5 +1,6 @@
 //! Rebuilding a fan-out from what is durable.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,11 +9,10 @@ use crate::broadcast::outcomes::Window;
 use crate::broadcast::plan::Plan;
 use crate::broadcast::record::{Record, parts_prefix, record_key, window_key};
 use crate::broadcast::reports::Reports;
-use crate::domain::{BroadcastId, WorkspaceId};
 use crate::engine::Shared;
-use crate::store::{Direction, Store, StoreError, Table};
-use crate::supervise::Damaged;
-use crate::workspace::records;
+use postrider_domain::{BroadcastId, WorkspaceId};
+use postrider_runtime::supervise::Damaged;
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::Running;
 use super::messages::Messages;
@@ -58,7 +58,7 @@ fn read(shared: &Shared, workspace: &WorkspaceId, id: BroadcastId) -> Result<Run
     let store = shared.store.as_ref();
     let json = store.get(Table::Broadcasts, &record_key(workspace, id))?;
     let missing = || StoreError::Damaged(format!("the record of broadcast {id} is missing"));
-    let record: Record = records::decode(&json.ok_or_else(missing)?)?;
+    let record: Record = codec::decode(&json.ok_or_else(missing)?)?;
     let mut plan = Plan::new(record.sendable);
     let (prefix, mut damage) = (parts_prefix(workspace, id), None);
     let direction = Direction::Forward;
@@ -95,7 +95,7 @@ fn read(shared: &Shared, workspace: &WorkspaceId, id: BroadcastId) -> Result<Run
 
 /// What was reported of a window.
 fn reports(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: BroadcastId,
     number: u32,

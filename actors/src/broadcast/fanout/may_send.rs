@@ -1,12 +1,12 @@
 //! What must be there before more is claimed.
 
 use crate::broadcast::record::WINDOW;
-use crate::channel::TemplateName;
-use crate::domain::template::TemplateStatus;
-use crate::store::Table;
 use crate::workspace::broadcasts::control::{Control, TEMPLATE_GONE, TEMPLATE_PAUSED};
 use crate::workspace::records::number_key;
 use crate::workspace::templates;
+use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateStatus;
+use postrider_store::Table;
 
 use super::{Fanout, Running};
 

@@ -1,17 +1,18 @@
 //! A broadcast's messages, made from its audience when they are to go.
 
+use postrider_store::View;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::broadcast::audience::{Segment, Variables};
 use crate::broadcast::record::{Record, SEGMENT, message_id};
-use crate::channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
-use crate::domain::template::parameters::{self, Filled};
-use crate::domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
-use crate::store::{Store, StoreError};
 use crate::workspace::broadcasts::create::with_variables;
 use crate::workspace::suppressions;
+use postrider_channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
+use postrider_domain::template::parameters::{self, Filled};
+use postrider_domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_store::StoreError;
 
 /// What a broadcast's messages are made from.
 pub(super) struct Messages {
@@ -46,7 +47,7 @@ impl Messages {
     /// The messages to the recipients at these places.
     pub(super) fn of(
         &mut self,
-        store: &dyn Store,
+        store: &dyn View,
         places: &[u32],
         give_up_at: Timestamp,
     ) -> Result<Vec<Outbound>, StoreError> {
@@ -69,7 +70,7 @@ impl Messages {
     /// Which of the recipients at these places have opted out.
     pub(super) fn suppressed(
         &mut self,
-        store: &dyn Store,
+        store: &dyn View,
         places: &[u32],
     ) -> Result<Vec<u32>, StoreError> {
         let any = suppressions::any(store, &self.workspace)?;
@@ -85,7 +86,7 @@ impl Messages {
 
     fn recipient(
         &mut self,
-        store: &dyn Store,
+        store: &dyn View,
         index: u32,
     ) -> Result<(Phone, Variables), StoreError> {
         let number = index / SEGMENT;

@@ -1,6 +1,6 @@
 //! What the failure of a message says about the broadcast.
 
-use crate::channel::{Failure, FailureClass};
+use postrider_channel::{Failure, FailureClass};
 
 /// What a failure means for the whole broadcast.
 #[derive(Debug)]

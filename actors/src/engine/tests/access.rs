@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use crate::access::{Admission, BucketState};
-use crate::domain::{LimitsOverride, Scope, Scopes};
-use crate::store::{Keep, Table};
 use crate::{AdminError, CreatedKey, NewKey, Secret};
+use postrider_domain::{LimitsOverride, Scope, Scopes};
+use postrider_store::{Keep, Table};
 
 use super::*;
 
@@ -228,7 +228,7 @@ async fn full_buckets_are_not_kept() {
             count += 1;
             std::ops::ControlFlow::Continue(())
         };
-        store.scan(Table::Buckets, &[], None, crate::store::Direction::Forward, visit).unwrap();
+        store.scan(Table::Buckets, &[], None, postrider_store::Direction::Forward, visit).unwrap();
         count
     };
     until("both are saved", async || saved() == 2).await;

@@ -1,7 +1,7 @@
 //! Administration, when whoever asked goes away in the middle.
 
-use crate::domain::{LimitsOverride, Scopes};
 use crate::{NewKey, SendOtpError};
+use postrider_domain::{LimitsOverride, Scopes};
 
 use super::gated::Gated;
 use super::*;

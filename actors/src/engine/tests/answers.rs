@@ -1,8 +1,8 @@
 //! The channel's answers when their workspace is rebuilt before they are noted.
 
-use crate::channel::{Failure, Outcome};
-use crate::store::Outcome as CommitOutcome;
 use crate::{Delivery, MessageStatus};
+use postrider_channel::{Failure, Outcome};
+use postrider_store::Outcome as CommitOutcome;
 
 use super::scripted::Rig;
 use super::*;

@@ -1,11 +1,11 @@
 //! Broadcasts that are held, stopped, gone on with and repeated, and that begin late.
 
-use crate::domain::template::TemplateStatus;
-use crate::domain::{BroadcastId, EventKind};
 use crate::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastStatus, CreateBroadcastError,
     NewBroadcast, RecipientStatus, RetryBroadcastError, ScriptedOutcome, UseTemplateError,
 };
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::{BroadcastId, EventKind};
 
 use super::broadcasts::{CREDITS, becomes, broadcast_to, counts, create, delivered, with_template};
 use super::*;
@@ -223,7 +223,7 @@ async fn listed(acme: &Workspace) -> Vec<Broadcast> {
 
 #[tokio::test(start_paused = true)]
 async fn one_whose_making_was_not_answered_is_there_wholly_or_not_at_all() {
-    use crate::store::Outcome;
+    use postrider_store::Outcome;
     for outcome in [Outcome::Lost, Outcome::Kept, Outcome::Unsynced] {
         let store = CrashingStore::new();
         let engine = engine(&store, START).await;

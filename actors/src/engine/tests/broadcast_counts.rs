@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::channel::callback::{Callback, Progress, StatusUpdate};
-use crate::channel::{Failure, FailureClass, Origin};
-use crate::domain::{BroadcastId, NumberId};
-use crate::store::{Change, Direction, Table};
 use crate::{BroadcastCounts, BroadcastStatus, NewBroadcast, RecipientStatus, ScriptedOutcome};
+use postrider_channel::callback::{Callback, Progress, StatusUpdate};
+use postrider_channel::{Failure, FailureClass, Origin};
+use postrider_domain::{BroadcastId, NumberId};
+use postrider_store::{Change, Direction, Table};
 
 use super::broadcasts::{becomes, broadcast_to, counts, create, with_template};
 use super::*;

@@ -2,8 +2,8 @@
 
 use super::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
-use crate::store::Keep;
 use crate::{BroadcastStatus, EngineOptions, ScriptedOutcome};
+use postrider_store::Keep;
 
 /// Engine time is passed in steps of this.
 const STEP: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ async fn at(rate: u32) {
 }
 
 /// A one-time password goes next, whatever waits.
-async fn overtakes(engine: &Engine, acme: &Workspace, sale: crate::domain::BroadcastId) {
+async fn overtakes(engine: &Engine, acme: &Workspace, sale: postrider_domain::BroadcastId) {
     let to = phone(9_999_999);
     let before = sent(engine);
     acme.send_otp(SendOtp::to(to)).await.unwrap();

@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::domain::{BroadcastId, MessageId};
-use crate::store::{Direction, Table};
 use crate::{
     BroadcastOptions, BroadcastStatus, EngineOptions, MessageStatus, NewBroadcast, ScriptedOutcome,
 };
+use postrider_domain::{BroadcastId, MessageId};
+use postrider_store::{Direction, Table};
 
 use super::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
@@ -61,7 +61,7 @@ async fn a_broadcast_is_forgotten_when_it_was_over_for_long_enough() {
     .await;
     let (rows, total) = acme.broadcasts(0, 9).await.unwrap();
     assert_eq!((rows[0].id, total), (kept, 1));
-    let day = crate::domain::Day::of(START);
+    let day = postrider_domain::Day::of(START);
     let range = crate::DayRange { from: day, to: day };
     let grouping = crate::CampaignGrouping::Day;
     let counted = acme.campaign_days(range, grouping, 0, 9).await.unwrap();

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::domain::BroadcastId;
-use crate::domain::template::{TemplateCategory, TemplateStatus};
-use crate::store::{Keep, Outcome};
 use crate::{
     Audience, Broadcast, BroadcastCounts, BroadcastError, BroadcastPolicy, BroadcastStatus,
     CreateBroadcastError, IdempotentError, NewBroadcast, NewTemplate, RecipientStatus,
     RetryBroadcastError, ScriptedOutcome, Variables,
 };
+use postrider_domain::BroadcastId;
+use postrider_domain::template::{TemplateCategory, TemplateStatus};
+use postrider_store::{Keep, Outcome};
 
 use super::*;
 
@@ -252,7 +252,7 @@ async fn a_broadcast_does_not_begin_with_a_template_that_may_not_be_sent() {
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_broadcast_that_was_not_made_is_swept() {
     use crate::broadcast::record::{draft_key, parts_prefix};
-    use crate::store::{Change, Direction, Table};
+    use postrider_store::{Change, Direction, Table};
     let store = CrashingStore::new();
     let first = engine(&store, START).await;
     let acme = with_template(&first).await;
@@ -287,8 +287,8 @@ async fn what_is_left_of_a_broadcast_that_was_not_made_is_swept() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_provider_reports_later_is_counted_once() {
-    use crate::channel::callback::{Callback, Progress, StatusUpdate};
-    use crate::channel::{Failure, Origin};
+    use postrider_channel::callback::{Callback, Progress, StatusUpdate};
+    use postrider_channel::{Failure, Origin};
     let engine = engine(&CrashingStore::new(), START).await;
     let acme = with_template(&engine).await;
     engine.sandbox().script(&id("acme"), Some(phone(3)), ScriptedOutcome::Lost, None);

@@ -1,11 +1,11 @@
 //! Callbacks that are large, long, or more than a commit can hold.
 
-use crate::channel::callback::{Callback, Progress, Referral, StatusUpdate};
-use crate::channel::{Failure, FailureClass, Origin};
-use crate::domain::{EventKind, MessageId, PublicEvent};
 use crate::workspace::command::{Command, Context};
-use crate::workspace::unavailable::Unavailable;
 use crate::{ConversationFilter, MessageStatus};
+use postrider_channel::callback::{Callback, Progress, Referral, StatusUpdate};
+use postrider_channel::{Failure, FailureClass, Origin};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{EventKind, MessageId, PublicEvent};
 
 use super::messages::{await_status, begin, read, send, told, wrote};
 use super::*;
@@ -156,7 +156,7 @@ async fn opted_out(engine: &Engine, acme: &Workspace, phone: Phone) {
 #[tokio::test(start_paused = true)]
 async fn who_writes_from_another_number_than_was_written_to_is_found() {
     let (phone, known_as) = brazilian();
-    let broadcast = crate::domain::BroadcastId::from_bytes([7; 16]);
+    let broadcast = postrider_domain::BroadcastId::from_bytes([7; 16]);
     for origin in ["otp", "message", "broadcast"] {
         let (_, engine, acme, number) = begin().await;
         let (origin, to) = match origin {

@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use crate::channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending, Throttle};
-use crate::domain::event::Delivery;
 use crate::{
     CloudApiAccount, CloudApiSecrets, CustomChannel, NewNumber, NewProvider, SendOtpError,
     StartError,
 };
+use postrider_channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending, Throttle};
+use postrider_domain::event::Delivery;
 
 use super::*;
 
-/// Answers what is scripted, by phone or for all, and else that it took the message.
+/// Outcomes what is scripted, by phone or for all, and else that it took the message.
 #[derive(Default)]
 struct Script {
     clock: Mutex<Option<Clock>>,

@@ -2,9 +2,9 @@
 //! surely was not is.
 
 use crate::MessageStatus;
-use crate::channel::callback::Progress;
-use crate::channel::{Failure, FailureClass, Outcome, Throttle};
-use crate::store::Outcome as CommitOutcome;
+use postrider_channel::callback::Progress;
+use postrider_channel::{Failure, FailureClass, Outcome, Throttle};
+use postrider_store::Outcome as CommitOutcome;
 
 use super::gated::Gated;
 use super::message_commands::send_message;

@@ -1,7 +1,7 @@
 //! Engine time that is moved, and kept.
 
-use crate::store::Outcome;
 use crate::{EngineOptions, OtpStatus};
+use postrider_store::Outcome;
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn it_survives_a_crash_and_is_not_taken_twice() {
     first.advance_clock(HOUR).await.unwrap();
     first.advance_clock(HOUR).await.unwrap();
     let clock = first.clock().clone();
-    let store = store.crash(crate::store::Keep::Nothing);
+    let store = store.crash(postrider_store::Keep::Nothing);
     drop(first);
     let second = engine(&store, START).await;
     assert_eq!(second.clock().now(), START.plus(2 * HOUR));

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::channel::callback::Callback;
-use crate::domain::NumberId;
-use crate::store::{Direction, Table};
 use crate::{ConversationFilter, ConversationStatus, MessageContent};
+use postrider_channel::callback::Callback;
+use postrider_domain::NumberId;
+use postrider_store::{Direction, Table};
 
 use super::messages::wrote;
 use super::*;
@@ -108,7 +108,7 @@ async fn conversations_are_counted_as_they_are_listed() {
     let mut counts = Vec::new();
     store
         .scan(Table::Conversations, b"acme\0n", None, Direction::Forward, &mut |key, _| {
-            counts.push(crate::store::Change::delete(Table::Conversations, key));
+            counts.push(postrider_store::Change::delete(Table::Conversations, key));
             ControlFlow::Continue(())
         })
         .unwrap();

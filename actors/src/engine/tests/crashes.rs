@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 
-use crate::domain::LimitsOverride;
-use crate::store::{Keep, Outcome};
 use crate::{MessageStatus, ScriptedOutcome, VerifyOtpError};
+use postrider_domain::LimitsOverride;
+use postrider_store::{Keep, Outcome};
 
 use super::message_commands::{Reported, report, reported, send_message, welcome};
 use super::model::{Answer, Model};

@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use parking_lot::Mutex;
 
-use crate::channel::callback::{Callback, Progress, StatusUpdate};
-use crate::channel::email::inbound::InboundMail;
-use crate::domain::{Email, MessageId, NumberId};
-use crate::store::hooked::{Hook, Hooked};
-use crate::store::{Direction, Keep, MemoryStore, Table};
 use crate::workspace::email;
 use crate::{MailOptions, MailTls, MessageContent, SendMessageError};
+use postrider_channel::callback::{Callback, Progress, StatusUpdate};
+use postrider_channel::email::inbound::InboundMail;
+use postrider_domain::{Email, MessageId, NumberId};
+use postrider_store::hooked::{Hook, Hooked};
+use postrider_store::{Direction, Keep, MemoryStore, Table};
 
 use super::messages::{send, text, wrote};
 use super::*;

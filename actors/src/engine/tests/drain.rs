@@ -2,11 +2,11 @@
 
 use tokio::task::JoinSet;
 
-use crate::domain::Limits;
 use crate::engine::AdmissionOptions;
 use crate::{
     ChangeError, OtpSent, ReadOtpError, ScriptedOutcome, SendOtpError, ShutdownError, Unavailable,
 };
+use postrider_domain::Limits;
 
 use super::gated::Gated;
 use super::*;

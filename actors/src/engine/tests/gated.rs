@@ -2,7 +2,7 @@
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::store::hooked::{Hook, Hooked};
+use postrider_store::hooked::{Hook, Hooked};
 
 use super::*;
 

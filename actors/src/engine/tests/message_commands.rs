@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 
-use crate::channel::callback::{Callback, Progress, StatusUpdate};
-use crate::channel::{Failure, Origin, TemplateName};
-use crate::domain::template::{TemplateCategory, TemplateStatus};
-use crate::domain::{MessageId, NumberId};
 use crate::workspace::NewTemplate;
 use crate::{
     IdempotentError, MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage,
 };
+use postrider_channel::callback::{Callback, Progress, StatusUpdate};
+use postrider_channel::{Failure, Origin, TemplateName};
+use postrider_domain::template::{TemplateCategory, TemplateStatus};
+use postrider_domain::{MessageId, NumberId};
 
 use super::model::Answer;
 use super::*;

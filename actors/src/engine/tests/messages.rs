@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
-use crate::channel::{Failure, Origin, TemplateName};
-use crate::domain::template::{TemplateCategory, TemplateStatus};
-use crate::domain::{MessageId, NumberId};
-use crate::store::Table;
 use crate::workspace::{NewTemplate, Template};
 use crate::{
     Delivery, MessageContent, MessageState, MessageStatus, ScriptedOutcome, SendMessage,
     SendMessageError,
 };
+use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
+use postrider_channel::{Failure, Origin, TemplateName};
+use postrider_domain::template::{TemplateCategory, TemplateStatus};
+use postrider_domain::{MessageId, NumberId};
+use postrider_store::Table;
 
 use super::*;
 
@@ -261,7 +261,7 @@ fn count_of(store: &CrashingStore, table: Table) -> usize {
         count += 1;
         std::ops::ControlFlow::Continue(())
     };
-    store.scan(table, b"", None, crate::store::Direction::Forward, &mut visit).unwrap();
+    store.scan(table, b"", None, postrider_store::Direction::Forward, &mut visit).unwrap();
     count
 }
 

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::event::OtpFailure;
-use crate::domain::{MessageId, PublicEvent, RequestId};
 use crate::{
     EventEntry, MessageSent, MessageState, MessageStatus, OtpSent, OtpState, OtpStatus,
     ReadOtpError, ResendOtpError, SendMessageError, SendOtpError, VerifyOtpError,
 };
+use postrider_domain::event::OtpFailure;
+use postrider_domain::{MessageId, PublicEvent, RequestId};
 
 use super::told_messages::ToldMessages;
 use super::*;

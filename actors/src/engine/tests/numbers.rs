@@ -1,10 +1,10 @@
 //! Messages on their way through a number, with the sandbox behind it.
 
-use crate::domain::event::{Delivery, OtpFailure, OtpStatus};
-use crate::domain::{PublicEvent, RequestId};
-use crate::store::Outcome;
 use crate::workspace::actor::WorkspaceMessage;
 use crate::{ReadOtpError, ResendOtpError, ScriptedOutcome, SendOtpError, Unavailable};
+use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
+use postrider_domain::{PublicEvent, RequestId};
+use postrider_store::Outcome;
 
 use super::*;
 
@@ -231,7 +231,7 @@ async fn what_was_not_taken_goes_out_once_after_a_restart() {
         let request = rig.send(1).await;
         rig.settle().await;
         if crash {
-            rig.store = rig.store.crash(crate::store::Keep::Nothing);
+            rig.store = rig.store.crash(postrider_store::Keep::Nothing);
         } else {
             rig.engine.shutdown(LONG).await.unwrap();
         }

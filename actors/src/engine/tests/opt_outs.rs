@@ -1,8 +1,8 @@
 //! Opt-outs by message, in whatever order the messages come.
 
-use crate::channel::callback::{Callback, Inbound, Progress, StatusUpdate};
-use crate::channel::{Failure, FailureClass, Origin};
-use crate::domain::{NumberId, PublicEvent};
+use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate};
+use postrider_channel::{Failure, FailureClass, Origin};
+use postrider_domain::{NumberId, PublicEvent};
 
 use super::*;
 

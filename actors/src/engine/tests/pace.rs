@@ -1,8 +1,8 @@
 //! What a number's rate means for what goes first.
 
 use super::*;
-use crate::domain::template::{TemplateCategory, TemplateStatus};
 use crate::{Audience, BroadcastPolicy, NewBroadcast, NewNumber, NewProvider, NewTemplate};
+use postrider_domain::template::{TemplateCategory, TemplateStatus};
 
 const RATE: u32 = 20;
 

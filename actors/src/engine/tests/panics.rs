@@ -2,9 +2,9 @@
 
 use parking_lot::Mutex;
 
-use crate::channel::{Channel, Outbound, Outcome, Sending};
-use crate::domain::event::Delivery;
 use crate::{CustomChannel, NewNumber, NewProvider};
+use postrider_channel::{Channel, Outbound, Outcome, Sending};
+use postrider_domain::event::Delivery;
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! A workspace with nothing hot costs no actor, and nobody can tell.
 
 use crate::admin::WorkspaceState;
-use crate::domain::LimitsOverride;
 use crate::workspace::actor::WorkspaceMessage;
+use postrider_domain::LimitsOverride;
 
 use super::*;
 
@@ -115,7 +115,7 @@ async fn a_start_wakes_only_who_has_something_hot() {
 #[tokio::test(start_paused = true)]
 async fn what_is_over_is_forgotten_of_those_that_rest() {
     use super::broadcasts::{becomes, broadcast_to, create, with_template};
-    use crate::store::{Direction, Table};
+    use postrider_store::{Direction, Table};
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let acme = with_template(&engine).await;

@@ -2,15 +2,15 @@
 //! and only while it may have them.
 
 use crate::MessageStatus;
-use crate::channel::{Outcome, Throttle};
-use crate::store::Outcome as CommitOutcome;
+use postrider_channel::{Outcome, Throttle};
+use postrider_store::Outcome as CommitOutcome;
 
 use super::gated::Gated;
 use super::message_commands::send_message;
 use super::scripted::Rig;
 use super::*;
 
-async fn number(rig: &Rig) -> crate::domain::NumberId {
+async fn number(rig: &Rig) -> postrider_domain::NumberId {
     rig.engine.admin().numbers(&id("acme")).await.unwrap()[0].id
 }
 

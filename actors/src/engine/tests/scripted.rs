@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 
-use crate::channel::callback::Progress;
-use crate::channel::{Channel, Outbound, Outcome, Sending};
-use crate::domain::MessageId;
-use crate::store::Keep;
 use crate::{CustomChannel, MessageState, MessageStatus, NewNumber, NewProvider};
+use postrider_channel::callback::Progress;
+use postrider_channel::{Channel, Outbound, Outcome, Sending};
+use postrider_domain::MessageId;
+use postrider_store::Keep;
 
 use super::message_commands::{send_message, welcome};
 use super::messages::reports;

@@ -1,7 +1,7 @@
 //! Contacts who write to another number than the workspace's oldest.
 
-use crate::domain::NumberId;
 use crate::{ConversationStatus, IdempotentError, MessageContent, ReplyError, SendMessageError};
+use postrider_domain::NumberId;
 
 use super::messages::{read, send, text, wrote};
 use super::*;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::domain::Limits;
-use crate::store::{FjallStore, Frame, Position, Section};
 use crate::{OtpState, StartError};
+use postrider_domain::Limits;
+use postrider_store::{FjallStore, Frame, Position, Section};
 
 use super::*;
 
@@ -184,7 +184,7 @@ async fn the_journal_of_a_damaged_workspace_is_not_let_go() {
         let store = FjallStore::open(&dir.path().join("store"), Default::default()).unwrap();
         let section = Section { workspace: id("broken"), events: vec![0xff; 9] };
         let frame = Frame { epoch: 1, number: Position(1), sections: vec![section] };
-        store.commit(Some(&frame), &[]).unwrap();
+        store.commit(Group::new(Some(&frame), &[])).unwrap();
     }
     let engine = start(dir.path()).await;
     let acme = workspace(&engine, "acme", 100).await;

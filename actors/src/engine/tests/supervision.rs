@@ -1,13 +1,13 @@
 //! A workspace that fails is rebuilt from what is durable, or parked; no other one notices.
 
 use crate::admin::WorkspaceState;
-use crate::domain::LimitsOverride;
-use crate::store::{Change, Frame, MemoryStore, Outcome, Position, Section, Table};
 use crate::workspace::actor::WorkspaceMessage;
 use crate::{
     AdminError, ChangeError, NewKey, OtpStatus, ReadOtpError, ResendOtpError, SendOtpError,
     Unavailable, VerifyOtpError,
 };
+use postrider_domain::LimitsOverride;
+use postrider_store::{Change, Frame, MemoryStore, Outcome, Position, Section, Table};
 
 use super::*;
 
@@ -141,7 +141,7 @@ fn damaged() -> MemoryStore {
     assert_eq!(frame.number, Position(1));
     let profile = br#"{"name":"Acme","created_at":1700000000000}"#;
     let change = Change::put(Table::Workspaces, b"acme\0profile", *profile);
-    store.commit(Some(&frame), &[change]).unwrap();
+    store.commit(Group::new(Some(&frame), &[change])).unwrap();
     store
 }
 
@@ -178,7 +178,7 @@ async fn damaged_records_do_not_keep_the_engine_from_starting() {
     workspace(&first, "acme", 10).await;
     let key = |name: &str| NewKey {
         name: name.to_owned(),
-        scopes: crate::domain::Scopes::default(),
+        scopes: postrider_domain::Scopes::default(),
         limits: LimitsOverride::default(),
     };
     let ours = first.admin().create_key(&id("acme"), key("ours")).await.unwrap();
@@ -189,7 +189,7 @@ async fn damaged_records_do_not_keep_the_engine_from_starting() {
 
     let profile = Change::put(Table::Workspaces, b"acme\0profile", b"{");
     let record = Change::put(Table::Keys, *bad.info.id.as_bytes(), b"no key");
-    store.commit(None, &[profile, record]).unwrap();
+    store.commit(Group::new(None, &[profile, record])).unwrap();
     let second = engine(&store, START).await;
     assert!(second.access().authenticate(theirs.key.reveal()).is_some());
     assert!(second.access().authenticate(bad.key.reveal()).is_none());

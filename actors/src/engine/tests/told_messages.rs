@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::domain::{MessageId, PublicEvent};
 use crate::{EventEntry, MessageState, MessageStatus};
+use postrider_domain::{MessageId, PublicEvent};
 
 /// The types of the events of each message, in order.
 pub(super) struct ToldMessages(BTreeMap<MessageId, Vec<&'static str>>);

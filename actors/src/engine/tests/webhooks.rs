@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use reqwest::header::HeaderMap;
 
 use super::*;
-use crate::store::{Change, Table};
 use crate::webhook::client::{Answer, Post, Posting};
 use crate::webhook::records;
 use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
+use postrider_store::{Change, Table};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -60,10 +60,10 @@ impl Post for Receiver {
 
 /// An engine whose deliveries go to a receiver with this answer.
 async fn start(options: EngineOptions, status: u16, takes: Duration) -> (Engine, Arc<Script>) {
-    let limits = crate::domain::Limits {
+    let limits = postrider_domain::Limits {
         otp_per_phone_10m: 0,
         otp_per_workspace_hour: 0,
-        ..crate::domain::Limits::default()
+        ..postrider_domain::Limits::default()
     };
     let engine = Engine::start(EngineOptions { limits, ..options }).await.unwrap();
     let script = Arc::new(Script { takes, ..Script::default() });
@@ -251,7 +251,7 @@ async fn a_batch_that_an_earlier_version_wrote_comes_whole() {
     let end = log.last().unwrap().sequence;
     engine.inner.root.kill();
     // One that was under way, and one that had failed.
-    let store = store.crash(crate::store::Keep::Nothing);
+    let store = store.crash(postrider_store::Keep::Nothing);
     let open = format!(r#"{{"first":{first},"last":{},"failures":0}}"#, first + 1);
     let cursor = format!(r#"{{"after":{end},"open":[{open}]}}"#);
     let waiting = format!(r#"{{"last":{end},"failures":1,"at":{}}}"#, START.as_millis());
@@ -260,7 +260,7 @@ async fn a_batch_that_an_earlier_version_wrote_comes_whole() {
         put(records::cursor_key(&id("acme"), webhook.id), cursor),
         put(records::waiting_key(&id("acme"), webhook.id, first + 2), waiting),
     ];
-    store.commit(None, &changes).unwrap();
+    store.commit(Group::new(None, &changes)).unwrap();
     let (engine, script) = start(options(store, START), 200, Duration::ZERO).await;
     let acme = engine.workspace(&id("acme")).unwrap();
     let change = WebhookChange { enabled: Some(true), ..WebhookChange::default() };

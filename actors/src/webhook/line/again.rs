@@ -178,12 +178,12 @@ fn in_order_each_contacts_events_come_again_in_order() {
 #[test]
 fn a_batch_that_waits_is_left_out_of_what_comes_again() {
     let entry = |sequence| {
-        let event = crate::domain::PublicEvent::Other {
-            kind: crate::domain::EventKind::WebhookTest,
+        let event = postrider_domain::PublicEvent::Other {
+            kind: postrider_domain::EventKind::WebhookTest,
             data: "{}".into(),
         };
-        let entry = crate::domain::LogEntry { at: at(0), event };
-        crate::workspace::EventEntry::of(&"acme".parse().unwrap(), sequence, entry)
+        let entry = postrider_domain::LogEntry { at: at(0), event };
+        postrider_store::EventEntry::of(&"acme".parse().unwrap(), sequence, entry)
     };
     let batch = |first, last, again| {
         let events: std::sync::Arc<[_]> = (first..=last).map(entry).collect();

@@ -1,8 +1,8 @@
 //! Delivering again.
 
-use crate::domain::Timestamp;
 use crate::webhook::delivery::{Batch, Parcel};
 use crate::webhook::lanes::Lane;
+use postrider_domain::Timestamp;
 
 use super::{Line, Waiting};
 

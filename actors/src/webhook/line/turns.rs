@@ -1,6 +1,6 @@
 //! What goes next.
 
-use crate::domain::Timestamp;
+use postrider_domain::Timestamp;
 
 use super::stretch::Stretch;
 use super::{LOOK_AHEAD, Line, WAITING_MAX};

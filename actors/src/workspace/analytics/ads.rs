@@ -8,14 +8,14 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::channel::callback::{Inbound, Referral};
-use crate::domain::WorkspaceId;
-use crate::domain::day::Day;
-use crate::store::{Direction, StoreError, Table};
 use crate::workspace::Workspace;
 use crate::workspace::command::Context;
-use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
+use postrider_channel::callback::{Inbound, Referral};
+use postrider_domain::WorkspaceId;
+use postrider_domain::day::Day;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::{Direction, StoreError, Table};
 
 use super::DayRange;
 
@@ -99,7 +99,7 @@ pub(in crate::workspace) fn note_referral(
         context.put(Table::Analytics, counted, Vec::new());
     }
     let mut value = Vec::new();
-    crate::domain::event::encode(&stored, &mut value);
+    postrider_domain::event::encode(&stored, &mut value);
     context.put(Table::Analytics, counts, value);
     Ok(())
 }

@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 
 use crate::broadcast::days::{self, Counter, DayCounts};
 use crate::broadcast::record::Record;
-use crate::domain::BroadcastId;
-use crate::domain::day::Day;
-use crate::store::{Direction, Store, StoreError, Table};
 use crate::workspace::Workspace;
 use crate::workspace::command::Context;
-use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
+use postrider_domain::BroadcastId;
+use postrider_domain::day::Day;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::DayRange;
 
@@ -130,7 +130,7 @@ impl Workspace {
 }
 
 fn scan(
-    store: &dyn Store,
+    store: &dyn View,
     prefix: &[u8],
     range: DayRange,
     visit: &mut dyn FnMut(Day, BroadcastId, DayCounts),

@@ -14,11 +14,11 @@ pub(in crate::workspace) use replies::{ends, note_reply, opens};
 
 use std::ops::ControlFlow;
 
-use crate::domain::day::Day;
-use crate::store::Table;
+use postrider_domain::day::Day;
+use postrider_store::Table;
 
 use super::command::Context;
-use super::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
 
 /// Days that are counted are kept for so many more.
 const DAYS_KEPT: u32 = 400;

@@ -11,12 +11,12 @@ use crate::broadcast::outcomes::{Mark, Window};
 use crate::broadcast::phones::place_of;
 use crate::broadcast::record::{Record, WINDOW, window_key};
 use crate::broadcast::reports::{Report, Reports};
-use crate::domain::{BroadcastId, Phone, Timestamp};
-use crate::store::{Direction, Table};
 use crate::workspace::broadcasts;
 use crate::workspace::command::Context;
-use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{BroadcastId, Phone, Timestamp};
+use postrider_store::{Direction, Table};
 
 use super::note;
 

@@ -1,5 +1,6 @@
 //! A broadcast's record, audience, outcomes and reports, as they are committed.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use hashbrown::HashMap;
@@ -8,10 +9,9 @@ use crate::broadcast::audience::Segment;
 use crate::broadcast::outcomes::{Failed, Mark, Window};
 use crate::broadcast::record::{self, Record, SEGMENT, WINDOW, message_id};
 use crate::broadcast::reports::{Report, Reports};
-use crate::domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use postrider_domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 
-use super::super::records;
 use super::counts;
 use super::read::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
@@ -22,7 +22,7 @@ pub(super) type VisitRecipient<'a> = &'a mut dyn FnMut(u32, Phone, &[Box<str>]);
 
 /// A broadcast's record and outcomes, as they are committed.
 pub(super) struct Committed<'a> {
-    store: &'a dyn Store,
+    store: &'a dyn View,
     workspace: &'a WorkspaceId,
     pub(super) record: Record,
 }
@@ -58,7 +58,7 @@ pub(super) const fn status_of(
 
 impl<'a> Committed<'a> {
     pub(super) const fn of(
-        store: &'a dyn Store,
+        store: &'a dyn View,
         workspace: &'a WorkspaceId,
         record: Record,
     ) -> Self {
@@ -66,13 +66,13 @@ impl<'a> Committed<'a> {
     }
 
     pub(super) fn read(
-        store: &'a dyn Store,
+        store: &'a dyn View,
         workspace: &'a WorkspaceId,
         id: BroadcastId,
     ) -> Result<Option<Self>, StoreError> {
         let key = record::record_key(workspace, id);
         let Some(json) = store.get(Table::Broadcasts, &key)? else { return Ok(None) };
-        Ok(Some(Self { store, workspace, record: records::decode(&json)? }))
+        Ok(Some(Self { store, workspace, record: codec::decode(&json)? }))
     }
 
     /// Visits every recipient's place and status, in order.

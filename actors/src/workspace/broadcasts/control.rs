@@ -1,23 +1,23 @@
 //! A broadcast's course: begun, held, gone on with, stopped, finished.
 
+use postrider_store::view::codec;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::broadcast::outcomes::{Mark, Tally};
 use crate::broadcast::record::{BroadcastStatus, Record, record_key};
-use crate::channel::TemplateName;
-use crate::domain::template::TemplateStatus;
-use crate::domain::{BroadcastId, EventKind};
-use crate::store::{CommitError, Table};
+use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::{BroadcastId, EventKind};
+use postrider_store::{CommitError, Table};
 
 use super::super::analytics;
 use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
-use super::super::records;
 use super::super::templates::{UseTemplateError, approved_template, find_template};
-use super::super::unavailable::Unavailable;
 use super::{counts, find, save, tell, tell_with};
+use postrider_domain::unavailable::Unavailable;
 
 /// Why a broadcast was not controlled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -247,7 +247,7 @@ impl Workspace {
 
     async fn steer(&self, id: BroadcastId, control: Control) -> Result<(), BroadcastError> {
         let workspace = self.clone();
-        crate::engine::detached(async move {
+        postrider_runtime::task::detached(async move {
             let done = workspace.control_broadcast(id, control).await;
             match &done {
                 Ok(record) => workspace.follow(record),
@@ -300,7 +300,7 @@ impl Workspace {
     pub(crate) fn broadcast_record(&self, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
         let key = record_key(self.id(), id);
         let value = self.shared.store.get(Table::Broadcasts, &key);
-        let record = value.and_then(|value| value.map(|json| records::decode(&json)).transpose());
+        let record = value.and_then(|value| value.map(|json| codec::decode(&json)).transpose());
         record.map_err(super::super::view::unreadable)
     }
 }

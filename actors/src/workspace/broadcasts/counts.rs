@@ -4,20 +4,20 @@
 use crate::broadcast::outcomes::{Mark, Window};
 use crate::broadcast::record::{Record, WINDOW, counts_key, window_key};
 use crate::broadcast::reports::{Report, Reports};
-use crate::store::{Store, StoreError, Table};
+use postrider_store::view::codec;
+use postrider_store::{StoreError, Table, View};
 
 use super::super::command::Context;
-use super::super::records;
-use super::super::unavailable::Unavailable;
 use super::super::view::unreadable;
 use super::committed::{status_of, unsent};
 use super::read::{BroadcastCounts, RecipientStatus};
-use crate::domain::WorkspaceId;
+use postrider_domain::WorkspaceId;
+use postrider_domain::unavailable::Unavailable;
 
 /// What is kept of a broadcast's counts; nothing of one that is not settled, or was by an earlier
 /// version.
 pub(super) fn read(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     record: &Record,
 ) -> Result<Option<BroadcastCounts>, StoreError> {
@@ -25,7 +25,7 @@ pub(super) fn read(
         return Ok(None);
     }
     let found = store.get(Table::Broadcasts, &counts_key(workspace, record.id))?;
-    found.map(|json| records::decode(&json)).transpose()
+    found.map(|json| codec::decode(&json)).transpose()
 }
 
 /// Counts a broadcast that has just been settled. Where that cannot be read now, its readers count.

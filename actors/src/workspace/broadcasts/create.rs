@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 use crate::broadcast::phones::ByPhone;
 use crate::broadcast::record::{self, BroadcastStatus, Record, draft_key};
 use crate::broadcast::{Audience, BroadcastPolicy};
-use crate::channel::TemplateName;
-use crate::domain::template::{Misfit, parameters};
-use crate::domain::{BroadcastId, EventKind, Phone, Timestamp, WorkspaceId};
-use crate::engine::detached;
-use crate::random;
-use crate::store::{Change, Direction, Store, StoreError, Table};
+use postrider_channel::TemplateName;
+use postrider_domain::template::{Misfit, parameters};
+use postrider_domain::{BroadcastId, EventKind, Phone, Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use postrider_runtime::task::detached;
+use postrider_store::{Change, Direction, Store, StoreError, Table, View};
 
 use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
 use super::super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use super::super::suppressions;
 use super::super::templates::{self, UseTemplateError, approved_template};
-use super::super::unavailable::Unavailable;
 use super::{find, save, tell};
+use postrider_domain::unavailable::Unavailable;
 
 /// Most recipients that a refusal names.
 const MISFITS_MAX: usize = 20;
@@ -317,7 +317,7 @@ impl Workspace {
 
 /// What forgets a broadcast that was not made.
 pub(crate) fn draft_changes(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: BroadcastId,
 ) -> Result<Vec<Change>, StoreError> {
@@ -343,13 +343,13 @@ fn emptied(audience: Audience) -> Audience {
 }
 
 /// The phones that have opted out.
-fn opted_out(store: &dyn Store, workspace: &WorkspaceId) -> Result<HashSet<u64>, StoreError> {
+fn opted_out(store: &dyn View, workspace: &WorkspaceId) -> Result<HashSet<u64>, StoreError> {
     Ok(suppressions::all(store, workspace)?.into_iter().map(Phone::as_u64).collect())
 }
 
 /// Whether every recipient's variables fit the template, if there is one.
 fn check_variables(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     new: &NewBroadcast,
 ) -> Result<Result<(), CreateBroadcastError>, StoreError> {

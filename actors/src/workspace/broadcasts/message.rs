@@ -1,21 +1,21 @@
 //! One message of a broadcast, found by its id: which is worked out from the broadcast's and the
 //! recipient's place, so none is written down.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use crate::broadcast::record::{Record, of_message};
-use crate::domain::{MessageId, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
+use postrider_domain::{MessageId, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::super::message::{MessageError, MessageKind, MessageState, MessageStatus};
-use super::super::records;
 use super::committed::Committed;
 use super::read::{RecipientError, RecipientStatus};
 
 /// Where a broadcast's message stands; nothing for one that is not sent to, and when no broadcast
 /// has a message of that id.
 pub(in crate::workspace) fn message(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: MessageId,
 ) -> Result<Option<MessageState>, StoreError> {
@@ -23,7 +23,7 @@ pub(in crate::workspace) fn message(
     let mut records = Vec::new();
     let direction = Direction::Forward;
     store.scan(Table::Broadcasts, &prefix, None, direction, &mut |_, value| {
-        records.push(records::decode::<Record>(value));
+        records.push(codec::decode::<Record>(value));
         ControlFlow::Continue(())
     })?;
     for record in records {

@@ -13,11 +13,11 @@ mod sweep;
 use serde_json::json;
 
 use crate::broadcast::record::{Record, record_key};
-use crate::domain::{BroadcastId, EventKind, PublicEvent};
-use crate::store::Table;
+use postrider_domain::{BroadcastId, EventKind, PublicEvent};
+use postrider_store::Table;
 
 use super::command::Context;
-use super::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
 
 pub(super) use message::message;
 pub(super) use report::report;

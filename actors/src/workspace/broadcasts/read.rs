@@ -1,20 +1,20 @@
 //! What is told of broadcasts: read from what is committed, without asking an actor.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
 use crate::broadcast::outcomes::Failed;
 use crate::broadcast::record::{self, BroadcastPolicy, BroadcastStatus, Record};
-use crate::channel::TemplateName;
-use crate::domain::{BroadcastId, MessageId, Phone, Timestamp};
-use crate::store::{Direction, StoreError, Table};
+use postrider_channel::TemplateName;
+use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp};
+use postrider_store::{Direction, StoreError, Table};
 
 use super::super::handle::Workspace;
-use super::super::records;
-use super::super::unavailable::Unavailable;
 use super::committed::Committed;
 use super::control::BroadcastError;
+use postrider_domain::unavailable::Unavailable;
 
 /// A broadcast.
 #[derive(Debug, Clone, PartialEq)]
@@ -178,7 +178,7 @@ impl Workspace {
                 Direction::Backward,
                 &mut |_, value| {
                     if total >= skip && found.len() < limit {
-                        found.push(records::decode::<Record>(value));
+                        found.push(codec::decode::<Record>(value));
                     }
                     total += 1;
                     ControlFlow::Continue(())

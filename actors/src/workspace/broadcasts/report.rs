@@ -7,17 +7,17 @@ use crate::broadcast::days::DayCounts;
 use crate::broadcast::outcomes::{Failed, Mark, Window};
 use crate::broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
 use crate::broadcast::reports::{Report, Reports};
-use crate::channel::FailureClass;
-use crate::channel::callback::{Progress, StatusUpdate};
-use crate::domain::{BroadcastId, EventKind, Phone, PublicEvent};
-use crate::store::Table;
+use postrider_channel::FailureClass;
+use postrider_channel::callback::{Progress, StatusUpdate};
+use postrider_domain::{BroadcastId, EventKind, Phone, PublicEvent};
+use postrider_store::Table;
 
 use super::super::analytics;
 use super::super::command::Context;
 use super::super::suppressions::stopped_marketing;
-use super::super::unavailable::Unavailable;
 use super::super::view::unreadable;
 use super::{counts, find, save};
+use postrider_domain::unavailable::Unavailable;
 
 /// Takes a report on the message to one recipient, whose phone is told where the channel knows it;
 /// one of a broadcast that nobody knows changes nothing. What can fail is read before anything is

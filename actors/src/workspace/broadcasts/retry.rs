@@ -1,7 +1,7 @@
 //! Sending to those that a broadcast has failed for.
 
 use crate::broadcast::Audience;
-use crate::domain::BroadcastId;
+use postrider_domain::BroadcastId;
 
 use super::super::handle::Workspace;
 use super::super::idempotency::IdempotentError;
@@ -21,8 +21,8 @@ pub enum RetryBroadcastError {
     Create(#[from] CreateBroadcastError),
 }
 
-impl From<super::super::unavailable::Unavailable> for RetryBroadcastError {
-    fn from(why: super::super::unavailable::Unavailable) -> Self {
+impl From<postrider_domain::unavailable::Unavailable> for RetryBroadcastError {
+    fn from(why: postrider_domain::unavailable::Unavailable) -> Self {
         Self::Broadcast(why.into())
     }
 }
@@ -39,7 +39,7 @@ impl Workspace {
         id: BroadcastId,
     ) -> Result<BroadcastMade, RetryBroadcastError> {
         let workspace = self.clone();
-        crate::engine::detached(async move { workspace.retry_attached(id).await }).await
+        postrider_runtime::task::detached(async move { workspace.retry_attached(id).await }).await
     }
 
     async fn retry_attached(&self, id: BroadcastId) -> Result<BroadcastMade, RetryBroadcastError> {

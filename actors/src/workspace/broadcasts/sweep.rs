@@ -1,15 +1,15 @@
 //! Forgetting broadcasts that were over long ago, part by part, and the counts of days long past.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::broadcast::record::{self, Record};
-use crate::domain::{BroadcastId, Timestamp};
-use crate::store::Table;
 use crate::workspace::analytics;
 use crate::workspace::command::Context;
-use crate::workspace::records;
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{BroadcastId, Timestamp};
+use postrider_store::Table;
 
 /// How often it is looked for them.
 const EVERY: Duration = Duration::from_secs(3600);
@@ -76,7 +76,7 @@ fn over(context: &Context<'_>, kept_for: Duration) -> Result<Option<Record>, Una
             return ControlFlow::Break(());
         }
         // One whose record cannot be read stays as it is; its readers are told.
-        let record = records::decode::<Record>(value).ok().filter(|record| record.settled);
+        let record = codec::decode::<Record>(value).ok().filter(|record| record.settled);
         found = record.filter(|record| {
             record.finished_at.is_some_and(|finished| finished.plus(kept_for) <= now)
         });

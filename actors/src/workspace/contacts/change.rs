@@ -1,12 +1,12 @@
 //! Changing and deleting contacts.
 
-use crate::domain::{ContactId, EventKind};
-use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::aliases;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations::{by_mail, forget, moved, of_place};
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ContactId, EventKind};
+use postrider_store::Table;
 
 use super::create::phone_holder;
 use super::record::{self, Contact, ContactChange};

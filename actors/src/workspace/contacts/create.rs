@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access::Creations;
-use crate::clock::Clock;
-use crate::domain::{EventKind, Phone};
-use crate::random;
-use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{EventKind, Phone};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::random;
+use postrider_store::Table;
 
 use super::record::{self, Contact, NewContact};
 use super::{index, tell};
@@ -242,7 +242,7 @@ fn number(context: &Context<'_>, key: &[u8]) -> Result<Option<u64>, Unavailable>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ContactName, CustomFields, Tags};
+    use postrider_domain::{ContactName, CustomFields, Tags};
     use serde_json::json;
 
     #[test]

@@ -132,8 +132,8 @@ impl<'a> Facet<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ContactName, CustomFields, Tags, Timestamp};
     use crate::workspace::contacts::record::contact_id;
+    use postrider_domain::{ContactName, CustomFields, Tags, Timestamp};
     use serde_json::json;
 
     fn entry(tags: &[&str], fields: &Value) -> Vec<u8> {

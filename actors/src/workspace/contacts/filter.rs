@@ -6,9 +6,9 @@ use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::domain::WorkspaceId;
-use crate::domain::fold::fold;
-use crate::store::{Direction, Store, StoreError, Table};
+use postrider_domain::WorkspaceId;
+use postrider_domain::fold::fold;
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::chunk::Mask;
 use super::facets::{Facet, Hash, field_hash, name_hash, tag_hash};
@@ -64,7 +64,7 @@ impl Matcher {
     /// Visits what matches, newest chunks first.
     pub(super) fn scan(
         &self,
-        store: &dyn Store,
+        store: &dyn View,
         workspace: &WorkspaceId,
         visit: VisitMatches<'_>,
     ) -> Result<(), StoreError> {
@@ -103,7 +103,7 @@ impl Matcher {
     /// Which of a chunk's contacts match; `value` is the record that is scanned.
     fn mask(
         &self,
-        store: &dyn Store,
+        store: &dyn View,
         workspace: &WorkspaceId,
         chunk: u64,
         value: &[u8],

@@ -3,9 +3,9 @@
 //! All is in [`Table::ContactIndex`]: `workspace ‖ 0 ‖ l ‖ number` are bitmaps of the places that
 //! have a contact, `t ‖ chunk` what they are searched by, `f ‖ chunk` what segments ask for.
 
-use crate::store::Table;
 use crate::workspace::command::Context;
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::Table;
 
 use super::chunk::{chunk_of, slot_of};
 use super::record::{self, Contact};

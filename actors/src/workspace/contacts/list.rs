@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::domain::{ContactId, Phone, WorkspaceId};
-use crate::store::{Store, StoreError, Table};
 use crate::workspace::Workspace;
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ContactId, Phone, WorkspaceId};
+use postrider_store::{StoreError, Table, View};
 
 use super::chunk::{CHUNK, places};
 use super::filter::{ContactFilter, Matcher};
@@ -58,7 +58,7 @@ impl Workspace {
 
 /// Finds a page. What is changed meanwhile may be on it or not.
 pub(super) fn page(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     filter: &ContactFilter,
     skip: usize,
@@ -82,7 +82,7 @@ pub(super) fn page(
 
 /// Visits the phones of the contacts that match, those of the newest first, until `visit` says no.
 pub(super) fn phones(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     filter: &ContactFilter,
     visit: &mut dyn FnMut(Phone) -> ControlFlow<()>,

@@ -36,7 +36,7 @@ pub(super) use record::{place_of, read as read_contact};
 #[cfg(test)]
 pub(crate) use whole::whole;
 
-use crate::domain::{EventKind, PublicEvent};
+use postrider_domain::{EventKind, PublicEvent};
 
 use super::command::Context;
 

@@ -3,13 +3,13 @@
 //! [`Table::Meta`] has the format's number. It is written when every index is whole, so what a crash
 //! interrupts is done again.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::domain::WorkspaceId;
 use crate::engine::StartError;
-use crate::store::{Change, Direction, Store, StoreError, Table, Writer};
-use crate::workspace::records;
+use postrider_domain::WorkspaceId;
+use postrider_store::{Change, Direction, Store, StoreError, Table, View, Writer};
 
 use super::chunk::{chunk_of, slot_of};
 use super::record::{self, Contact};
@@ -31,7 +31,7 @@ const TOLD_EVERY: u64 = 100_000;
 /// # Errors
 /// [`StartError::NewerData`]: a newer version has written it; or the store cannot be used.
 pub(crate) async fn see_to_index(
-    store: &Arc<dyn Store>,
+    store: &Arc<dyn View>,
     writer: &Writer,
     workspaces: &[WorkspaceId],
 ) -> Result<(), StartError> {
@@ -83,7 +83,7 @@ struct Chunk {
 
 /// How far it is in one workspace: first the old index goes, then the new one comes.
 struct Rebuild {
-    store: Arc<dyn Store>,
+    store: Arc<dyn View>,
     workspace: WorkspaceId,
     is_deleted: bool,
     /// The place to go on at.
@@ -95,7 +95,7 @@ struct Rebuild {
 }
 
 impl Rebuild {
-    fn new(store: Arc<dyn Store>, workspace: WorkspaceId) -> Self {
+    fn new(store: Arc<dyn View>, workspace: WorkspaceId) -> Self {
         let bitmap = (0, None);
         Self { store, workspace, is_deleted: false, next: 0, bitmap, contacts: 0, is_done: false }
     }
@@ -140,7 +140,7 @@ impl Rebuild {
             Direction::Forward,
             &mut |key, json| {
                 let read = record::number_of(key)
-                    .and_then(|place| Ok((place, records::decode::<Contact>(json)?)));
+                    .and_then(|place| Ok((place, codec::decode::<Contact>(json)?)));
                 let (place, contact) = match read {
                     Ok(read) => read,
                     Err(error) => {

@@ -4,14 +4,14 @@
 //! JSON, `p ‖ phone` the place of the contact that has the phone, `n` the next free place. Places
 //! are numbers that count up in the order in which contacts are made, and none is used again.
 
+use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::domain::{
+use postrider_domain::{
     ContactId, ContactName, CustomFields, Email, Phone, Tags, Timestamp, WorkspaceId,
 };
-use crate::store::{Store, StoreError, Table};
-use crate::workspace::records;
+use postrider_store::{StoreError, Table, View};
 
 /// Bits of an identifier that are the contact's place.
 const PLACE_BITS: u32 = 40;
@@ -139,17 +139,17 @@ pub(super) fn next_key(workspace: &WorkspaceId) -> Vec<u8> {
 
 /// The contact at a place, if one is there.
 pub(super) fn read_at(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     place: u64,
 ) -> Result<Option<Contact>, StoreError> {
     let found = store.get(Table::Contacts, &contact_key(workspace, place))?;
-    found.map(|json| records::decode(&json)).transpose()
+    found.map(|json| codec::decode(&json)).transpose()
 }
 
 /// The contact of that identifier, if there is one.
 pub(in crate::workspace) fn read(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: ContactId,
 ) -> Result<Option<Contact>, StoreError> {

@@ -1,15 +1,16 @@
 //! Segments: saved filters of contacts, in [`Table::Segments`] under `workspace ‖ 0 ‖ id` as JSON.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Phone, SegmentId, Timestamp, WorkspaceId};
-use crate::random;
-use crate::store::{Direction, Store, StoreError, Table};
+use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
-use crate::workspace::unavailable::Unavailable;
-use crate::workspace::{Workspace, records};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Phone, SegmentId, Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::filter::ContactFilter;
 use super::list::{self, ContactsPage};
@@ -138,11 +139,11 @@ impl Workspace {
     async fn of_segment<T: Send + 'static>(
         &self,
         id: SegmentId,
-        read: impl FnOnce(&dyn Store, &WorkspaceId, Segment) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&dyn View, &WorkspaceId, Segment) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, SegmentError> {
         let found = self.read(move |store, workspace| {
             let found = store.get(Table::Segments, &key(workspace, id))?;
-            found.map(|json| read(store, workspace, records::decode(&json)?)).transpose()
+            found.map(|json| read(store, workspace, codec::decode(&json)?)).transpose()
         });
         found.await?.ok_or(SegmentError::NotFound)
     }
@@ -202,7 +203,7 @@ fn key(workspace: &WorkspaceId, id: SegmentId) -> Vec<u8> {
 }
 
 fn page(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     skip: usize,
     limit: usize,
@@ -212,7 +213,7 @@ fn page(
     store.scan(Table::Segments, &prefix, None, Direction::Backward, &mut |_, value| {
         total += 1;
         if total > skip && segments.len() < limit {
-            segments.push(records::decode(value));
+            segments.push(codec::decode(value));
         }
         ControlFlow::Continue(())
     })?;

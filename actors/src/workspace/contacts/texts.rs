@@ -7,8 +7,8 @@
 
 use memchr::memmem::Finder;
 
-use crate::domain::fold::fold;
-use crate::domain::{Email, Phone};
+use postrider_domain::fold::fold;
+use postrider_domain::{Email, Phone};
 
 use super::chunk::Mask;
 use super::record::Contact;

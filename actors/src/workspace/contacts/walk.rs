@@ -1,11 +1,12 @@
 //! Reading every contact, a part at a time.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
-use crate::domain::ContactId;
-use crate::store::{Direction, Table};
-use crate::workspace::unavailable::Unavailable;
-use crate::workspace::{Workspace, records};
+use crate::workspace::Workspace;
+use postrider_domain::ContactId;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::{Direction, Table};
 
 use super::record::{self, Contact};
 
@@ -57,7 +58,7 @@ impl Workspace {
                     if found.len() == limit || record::number_of(key).is_ok_and(|at| at >= end) {
                         return ControlFlow::Break(());
                     }
-                    found.push(records::decode(json));
+                    found.push(codec::decode(json));
                     ControlFlow::Continue(())
                 })?;
                 found.into_iter().collect()

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::domain::WorkspaceId;
-use crate::store::{Direction, Store, Table};
+use postrider_domain::WorkspaceId;
+use postrider_store::{Direction, Store, Table, View};
 
 use super::record::{self, Contact, contact_key, next_key, phone_key, prefix};
 use super::{facets, live, texts};
 
 /// Every record below a prefix.
-fn all(store: &dyn Store, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn all(store: &dyn View, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut found = BTreeMap::new();
     store
         .scan(table, prefix, None, Direction::Forward, &mut |key, value| {
@@ -23,7 +23,7 @@ fn all(store: &dyn Store, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<
 
 /// The contacts of a workspace, once it is seen that what they are found by tells of them, of all of
 /// them, and of nothing else.
-pub(crate) fn whole(store: &dyn Store, workspace: &WorkspaceId) -> Vec<Contact> {
+pub(crate) fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
     let stored = all(store, Table::Contacts, &prefix(workspace, b'c'));
     let contacts: Vec<Contact> =
         stored.values().map(|json| serde_json::from_slice(json).unwrap()).collect();

@@ -1,14 +1,14 @@
 //! Changing conversations, and replying in them.
 
-use crate::domain::{ConversationId, Email, EventKind};
-use crate::random;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::contacts::{Contact, find_contact};
 use crate::workspace::email;
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::workspace::message::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ConversationId, Email, EventKind};
+use postrider_runtime::random;
 
 use super::counts::{Counted, moved};
 use super::record::{Conversation, ConversationStatus, find, put, tell};

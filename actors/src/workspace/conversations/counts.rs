@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::domain::WorkspaceId;
-use crate::store::{Direction, Store, StoreError, Table};
 use crate::workspace::command::Context;
-use crate::workspace::unavailable::Unavailable;
 use crate::workspace::view::unreadable;
+use postrider_domain::WorkspaceId;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::list::ConversationFilter;
 use super::record::{Conversation, ConversationStatus, prefix};
@@ -79,7 +79,7 @@ pub(in crate::workspace) fn moved(
 }
 
 fn count_all(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
 ) -> Result<BTreeMap<Vec<u8>, u64>, StoreError> {
     let mut counts = BTreeMap::from([(kept_key(workspace), 1)]);
@@ -95,7 +95,7 @@ fn count_all(
 
 /// How many conversations a filter finds; `None` where that is not kept yet.
 pub(super) fn total(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     filter: &ConversationFilter,
 ) -> Result<Option<usize>, StoreError> {

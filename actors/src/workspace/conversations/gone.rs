@@ -3,14 +3,15 @@
 //! [`Table::Conversations`] has, under `workspace ‖ 0`, `g ‖ sequence ‖ id` while something may be left:
 //! the address that the contact wrote from, of one by e-mail.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
-use crate::domain::{ConversationId, Email, MessageId, WorkspaceId};
-use crate::store::{Direction, Store, StoreError, Table};
 use crate::workspace::command::Context;
-use crate::workspace::unavailable::Unavailable;
+use crate::workspace::email;
 use crate::workspace::view::unreadable;
-use crate::workspace::{email, records};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ConversationId, Email, MessageId, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 
 use super::record::{Conversation, Written, delete, messages_prefix, prefix};
 
@@ -59,7 +60,7 @@ pub(in crate::workspace) fn forget(context: &mut Context<'_>, conversation: &Con
 }
 
 /// Whether something is left of conversations whose contact was deleted, as far as is committed.
-pub(crate) fn any_gone(store: &dyn Store, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+pub(crate) fn any_gone(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
     first(store, &prefix(workspace, b'g'), &[]).map(|found| found.is_some())
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn any_gone(store: &dyn Store, workspace: &WorkspaceId) -> Result<boo
 type Row = (Vec<u8>, Vec<u8>);
 
 /// The first record at or after a key.
-fn first(store: &dyn Store, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, StoreError> {
+fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, StoreError> {
     let mut found = None;
     let from = from.starts_with(prefix).then_some(from);
     store.scan(Table::Conversations, prefix, from, Direction::Forward, &mut |key, value| {
@@ -120,7 +121,7 @@ pub(in crate::workspace) fn sweep(context: &mut Context<'_>) -> Result<bool, Una
         context.delete(Table::Conversations, key);
     }
     for (key, message, row) in rows {
-        let written: Written = records::decode(&row).map_err(unreadable)?;
+        let written: Written = codec::decode(&row).map_err(unreadable)?;
         email::forget(context, id, message, &written)?;
         context.conversations_gone.message_from = [&*key, &[0]].concat();
         context.delete(Table::Conversations, key);

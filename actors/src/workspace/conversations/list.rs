@@ -1,14 +1,15 @@
 //! Reading conversations and what was written in them.
 
+use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
-use crate::domain::{ConversationId, MessageId, Timestamp, WorkspaceId};
-use crate::store::{Direction as ScanDirection, Store, StoreError, Table};
+use crate::workspace::Workspace;
 use crate::workspace::contacts::{Contact, read_contact};
 use crate::workspace::email;
 use crate::workspace::message::{MessageState, MessageStatus};
-use crate::workspace::unavailable::Unavailable;
-use crate::workspace::{Workspace, records};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ConversationId, MessageId, Timestamp, WorkspaceId};
+use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 
 use super::counts;
 use super::record::{
@@ -127,20 +128,20 @@ impl Workspace {
 
 /// A conversation and its contact, if both are there.
 fn view(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: ConversationId,
 ) -> Result<Option<ConversationView>, StoreError> {
     let found = store.get(Table::Conversations, &conversation_key(workspace, id))?;
     let Some(json) = found else { return Ok(None) };
-    let conversation: Conversation = records::decode(&json)?;
+    let conversation: Conversation = codec::decode(&json)?;
     let contact = read_contact(store, workspace, conversation.contact_id)?;
     Ok(contact.map(|contact| (conversation, contact)))
 }
 
 /// The ids of a page of conversations, and how many there are.
 fn find(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     filter: &ConversationFilter,
     skip: usize,
@@ -178,7 +179,7 @@ fn find(
 }
 
 fn messages(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: ConversationId,
     skip: usize,
@@ -205,17 +206,17 @@ fn messages(
 }
 
 fn message(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: MessageId,
     json: &[u8],
 ) -> Result<ConversationMessage, StoreError> {
-    let Written { direction, kind, text, at, .. } = records::decode(json)?;
+    let Written { direction, kind, text, at, .. } = codec::decode(json)?;
     let status = match direction {
         Direction::In => "received",
         Direction::Out => {
             let state = store.get(Table::Messages, &MessageState::key(workspace, id))?;
-            let state = state.map(|json| records::decode::<MessageState>(&json)).transpose()?;
+            let state = state.map(|json| codec::decode::<MessageState>(&json)).transpose()?;
             let status = match state {
                 Some(state) => Some(state.status),
                 None => email::status_of(store, workspace, id)?,

@@ -1,12 +1,12 @@
 //! Keeping conversations current: what contacts write, and what is written to them.
 
-use crate::channel::callback::Inbound;
-use crate::domain::{ContactName, CustomFields, EventKind, MessageId, Phone, Tags};
-use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::contacts::{NewContact, create, holder, place_of};
 use crate::workspace::inbound::Received;
-use crate::workspace::unavailable::Unavailable;
+use postrider_channel::callback::Inbound;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ContactName, CustomFields, EventKind, MessageId, Phone, Tags};
+use postrider_store::Table;
 
 use super::counts::{Counted, moved};
 use super::record::{
@@ -60,7 +60,7 @@ pub(in crate::workspace) fn received(
 /// What is known of somebody who writes for the first time.
 fn stranger(inbound: &Inbound) -> NewContact {
     let name = inbound.name.as_deref().unwrap_or_default();
-    let name: String = name.chars().take(crate::domain::contact::NAME_CHARS_MAX).collect();
+    let name: String = name.chars().take(postrider_domain::contact::NAME_CHARS_MAX).collect();
     NewContact {
         name: ContactName::new(&name).unwrap_or_else(|_| ContactName::of_phone(inbound.from)),
         phone: Some(inbound.from),

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::domain::{
+use crate::workspace::command::Context;
+use crate::workspace::contacts::place_of;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{
     ContactId, ConversationId, Email, EventKind, MessageId, NumberId, Phone, PublicEvent,
     Timestamp, WorkspaceId,
 };
-use crate::store::Table;
-use crate::workspace::command::Context;
-use crate::workspace::contacts::place_of;
-use crate::workspace::unavailable::Unavailable;
+use postrider_store::Table;
 
 use super::counts::Counted;
 

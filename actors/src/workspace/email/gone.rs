@@ -1,10 +1,10 @@
 //! Deleting what is kept of mails whose conversation is gone.
 
-use crate::domain::{ConversationId, Email, MessageId};
-use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::conversations::{Direction, Written};
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ConversationId, Email, MessageId};
+use postrider_store::Table;
 
 use super::outgoing::Record;
 use super::{address_key, known_key, mail_key, queue_key};

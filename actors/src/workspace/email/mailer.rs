@@ -4,6 +4,7 @@
 //! one. One that was claimed by somebody who is gone may have left: it is `unknown`, and is not handed
 //! over again.
 
+use postrider_store::view::codec;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +13,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::channel::email::{MailOptions, hand_over};
-use crate::domain::{Email, MessageId, Timestamp, WorkspaceId};
 use crate::engine::Shared;
-use crate::store::{Direction, Store, StoreError, Table};
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
-use crate::workspace::{Workspace, records};
+use crate::workspace::Workspace;
+use postrider_channel::email::{MailOptions, hand_over};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Email, MessageId, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 
-use super::outgoing::{Claim, Queued, Settle};
+use super::outgoing::{Claim, OutcomeSink, Queued};
 
 /// Mails that are handed over at a time.
 const AT_ONCE: usize = 8;
@@ -83,7 +84,7 @@ impl Mailer {
 
 /// Some mails that are due and not under way.
 fn due(
-    store: &dyn Store,
+    store: &dyn View,
     now: Timestamp,
     busy: &HashSet<Place>,
     most: usize,
@@ -93,7 +94,7 @@ fn due(
         if due.len() >= most {
             return ControlFlow::Break(());
         }
-        let is_due = records::decode(value).is_ok_and(|queued: Queued| queued.next_at <= now);
+        let is_due = codec::decode(value).is_ok_and(|queued: Queued| queued.next_at <= now);
         if let (true, Some(place)) = (is_due, place_of(key))
             && !busy.contains(&place)
         {
@@ -144,7 +145,7 @@ async fn deliver(
     let mut tries = 0;
     loop {
         let Some(handle) = find() else { return Ok(()) };
-        let noted = handle.perform(Settle(*id, mailed.clone())).await;
+        let noted = handle.perform(OutcomeSink(*id, mailed.clone())).await;
         drop(handle);
         tries += 1;
         match noted {

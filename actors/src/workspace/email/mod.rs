@@ -1,9 +1,9 @@
 //! The e-mail channel of a workspace: mails that come in, replies that go out.
 //!
-//! [`Table::Mails`](crate::store::Table::Mails) has, under `workspace ‖ 0`: `s` the secret that signs
+//! [`Table::Mails`](postrider_store::Table::Mails) has, under `workspace ‖ 0`: `s` the secret that signs
 //! what comes in, `d ‖ hash` of a `Message-ID` the conversation that the mail belongs to, `a ‖ address`
 //! the conversation with whoever writes from there, and `m ‖ message` a mail that goes out.
-//! [`Table::MailQueue`](crate::store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each that
+//! [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each that
 //! has not left.
 
 mod gone;
@@ -27,8 +27,8 @@ pub(super) use reply::reply;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::fold::fold;
-use crate::domain::{Email, MessageId, WorkspaceId};
+use postrider_domain::fold::fold;
+use postrider_domain::{Email, MessageId, WorkspaceId};
 
 fn key(workspace: &WorkspaceId, kind: u8, rest: &[u8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind], rest].concat()

@@ -1,22 +1,22 @@
 //! A mail that goes out: its record, and what is learnt of it.
 
+use postrider_store::view::codec;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::channel::email::{Mailed, OutgoingMail};
-use crate::domain::{
-    ConversationId, Email, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
-};
-use crate::store::{Store, StoreError, Table};
 #[cfg(test)]
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations;
 use crate::workspace::message::{MessageError, MessageStatus};
-use crate::workspace::records;
-use crate::workspace::unavailable::Unavailable;
+use postrider_channel::email::{Mailed, OutgoingMail};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{
+    ConversationId, Email, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
+};
+use postrider_store::{StoreError, Table, View};
 
 use super::{known_key, mail_key, queue_key};
 
@@ -62,12 +62,12 @@ pub(super) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
 
 /// What became of a mail.
 pub(in crate::workspace) fn status_of(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     id: MessageId,
 ) -> Result<Option<MessageStatus>, StoreError> {
     let found = store.get(Table::Mails, &mail_key(workspace, id))?;
-    let found = found.map(|json| records::decode::<Record>(&json)).transpose()?;
+    let found = found.map(|json| codec::decode::<Record>(&json)).transpose()?;
     Ok(found.map(|record| record.status))
 }
 
@@ -112,9 +112,9 @@ pub(crate) async fn claim(workspace: &Workspace, id: MessageId) -> Result<bool, 
 }
 
 /// Notes what became of a mail that was handed over.
-pub(super) struct Settle(pub(super) MessageId, pub(super) Mailed);
+pub(super) struct OutcomeSink(pub(super) MessageId, pub(super) Mailed);
 
-impl Command for Settle {
+impl Command for OutcomeSink {
     type Answer = ();
     type Error = Unavailable;
 

@@ -2,13 +2,6 @@
 
 use serde_json::json;
 
-use crate::channel::email::inbound::InboundMail;
-use crate::domain::fold::fold;
-use crate::domain::{
-    ContactId, ContactName, ConversationId, CustomFields, Email, EventKind, MessageId, PublicEvent,
-    Tags,
-};
-use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::contacts::{
@@ -17,7 +10,14 @@ use crate::workspace::contacts::{
 use crate::workspace::conversations::{
     self, Conversation, ConversationStatus, Direction, MailKnownBy, MailThread, Written, by_mail,
 };
-use crate::workspace::unavailable::Unavailable;
+use postrider_channel::email::inbound::InboundMail;
+use postrider_domain::fold::fold;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{
+    ContactId, ContactName, ConversationId, CustomFields, Email, EventKind, MessageId, PublicEvent,
+    Tags,
+};
+use postrider_store::Table;
 
 use super::{address_key, known_key};
 
@@ -157,7 +157,7 @@ fn of_contact(
         return Ok((by_mail(context, place_of(contact.id))?, contact));
     }
     let name = mail.from_name.as_deref().unwrap_or_default();
-    let name: String = name.chars().take(crate::domain::contact::NAME_CHARS_MAX).collect();
+    let name: String = name.chars().take(postrider_domain::contact::NAME_CHARS_MAX).collect();
     let new = NewContact {
         name: ContactName::new(&name).unwrap_or_else(|_| ContactName::of_email(&mail.from)),
         phone: None,

@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use crate::domain::{Email, EventKind, MessageId, Phone};
-use crate::store::Table;
 use crate::workspace::command::Context;
 use crate::workspace::conversations::{
     self, Conversation, ConversationStatus, MailThread, ReplyError, Wrote,
 };
 use crate::workspace::message::{MessageContent, MessageSent, MessageStatus};
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Email, EventKind, MessageId, Phone};
+use postrider_store::Table;
 
 use super::outgoing::{self, Record};
 use super::{known_key, queue_key};
@@ -19,7 +19,7 @@ const QUEUED_MAX: usize = 1000;
 /// Mails of a thread that a reply names.
 const REFERENCES_MAX: usize = 20;
 
-/// Answers the contact by e-mail, from an address.
+/// Outcomes the contact by e-mail, from an address.
 pub(in crate::workspace) fn reply(
     context: &mut Context<'_>,
     (old, thread): (&Conversation, &MailThread),

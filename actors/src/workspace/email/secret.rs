@@ -1,16 +1,17 @@
 //! The secret that signs the mails that come in.
 
+use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Timestamp, WorkspaceId};
-use crate::keys::MasterKeys;
-use crate::random;
-use crate::sealed::Sealed;
-use crate::store::{Change, Store, StoreError, Table};
 use crate::webhook::signature::{SECRET_BYTES, WebhookSecret};
+use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
-use crate::workspace::unavailable::Unavailable;
-use crate::workspace::{Workspace, records};
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use postrider_runtime::sealed::Sealed;
+use postrider_store::{Change, StoreError, Table, View};
 
 use super::key;
 
@@ -77,21 +78,21 @@ impl Workspace {
     }
 }
 
-fn read(store: &dyn Store, workspace: &WorkspaceId) -> Result<Option<Record>, StoreError> {
+fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, StoreError> {
     let found = store.get(Table::Mails, &secret_key(workspace))?;
-    found.map(|json| records::decode(&json)).transpose()
+    found.map(|json| codec::decode(&json)).transpose()
 }
 
 /// The change that puts the secret under the current master key, if it is under an earlier one.
 pub(crate) fn resealed(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     keys: &MasterKeys,
 ) -> Result<Option<Change>, StoreError> {
     let Some(Record { secret, created_at }) = read(store, workspace)? else { return Ok(None) };
     Ok(secret.resealed(keys, &place(workspace)).map(|secret| {
         let record = Record { secret, created_at };
-        Change::put(Table::Mails, secret_key(workspace), records::encode(&record))
+        Change::put(Table::Mails, secret_key(workspace), codec::encode(&record))
     }))
 }
 

@@ -1,14 +1,14 @@
 //! What a message says, in a record of its own: written once, read to hand the message over again,
 //! and deleted when it is known what became of the message.
 
+use postrider_store::view::codec;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
-use crate::domain::{MessageId, WorkspaceId};
-use crate::store::{Store, StoreError, Table};
-use crate::workspace::records;
+use postrider_channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
+use postrider_domain::{MessageId, WorkspaceId};
+use postrider_store::{StoreError, Table, View};
 
 use super::state::{MessageState, MessageStatus};
 
@@ -75,7 +75,7 @@ pub(super) fn outbound(
 /// [`StoreError`] when the store cannot be read. A message without its records is left out and
 /// logged: there is nothing to hand over.
 pub(in crate::workspace) fn unsent(
-    store: &dyn Store,
+    store: &dyn View,
     workspace: &WorkspaceId,
     ids: &[MessageId],
 ) -> Result<Vec<Outbound>, StoreError> {
@@ -83,12 +83,12 @@ pub(in crate::workspace) fn unsent(
     for id in ids {
         let content = store.get(Table::Messages, &StoredContent::key(workspace, *id))?;
         let state = store.get(Table::Messages, &MessageState::key(workspace, *id))?;
-        let state = state.and_then(|state| records::decode::<MessageState>(&state).ok());
+        let state = state.and_then(|state| codec::decode::<MessageState>(&state).ok());
         if state.as_ref().is_some_and(|state| state.status != MessageStatus::Queued) {
             // Its answer came meanwhile.
             continue;
         }
-        let content = content.and_then(|content| records::decode::<StoredContent>(&content).ok());
+        let content = content.and_then(|content| codec::decode::<StoredContent>(&content).ok());
         match state.zip(content) {
             Some((state, content)) => {
                 messages.push(outbound(workspace, &state, content.into_content()));

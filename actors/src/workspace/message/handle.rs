@@ -1,13 +1,13 @@
 //! What callers ask of a workspace about messages.
 
-use crate::domain::MessageId;
-use crate::random;
-use crate::store::Table;
 use crate::workspace::Workspace;
 use crate::workspace::broadcasts;
 use crate::workspace::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::workspace::records;
-use crate::workspace::unavailable::Unavailable;
+use postrider_domain::MessageId;
+use postrider_domain::unavailable::Unavailable;
+use postrider_runtime::random;
+use postrider_store::Table;
+use postrider_store::view::codec;
 
 use super::send::{MessageSent, Send, SendMessage, SendMessageError};
 use super::state::MessageState;
@@ -64,7 +64,7 @@ impl Workspace {
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
         self.read(move |store, workspace| {
             match store.get(Table::Messages, &MessageState::key(workspace, id))? {
-                Some(json) => records::decode(&json).map(Some),
+                Some(json) => codec::decode(&json).map(Some),
                 None => broadcasts::message(store, workspace, id),
             }
         })

@@ -1,15 +1,15 @@
 //! Taking up what became of messages: the number's answers, and what the provider reports later.
 
-use crate::channel::callback::Progress;
-use crate::channel::{Failure, FailureClass};
-use crate::domain::event::OtpFailure;
-use crate::domain::{Event, MessageId, Phone, Timestamp};
-use crate::store::Table;
 use crate::workspace::command::Context;
-use crate::workspace::core::Settled;
 use crate::workspace::idempotency;
 use crate::workspace::suppressions::stopped_marketing;
-use crate::workspace::unavailable::Unavailable;
+use postrider_channel::callback::Progress;
+use postrider_channel::outcome::Settled;
+use postrider_channel::{Failure, FailureClass};
+use postrider_domain::event::OtpFailure;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Event, MessageId, Phone, Timestamp};
+use postrider_store::Table;
 
 use super::content::StoredContent;
 use super::send::MessageSent;

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::{Content, TemplateName};
-use crate::domain::template::TemplateCategory;
-use crate::domain::text::MessageText;
-use crate::domain::{Event, MessageId, NumberId, Phone};
-use crate::number::NumberSlot;
-use crate::number::info::NumberInfo;
-use crate::number::room::HandedOver;
-use crate::store::Table;
 use crate::workspace::command::{Command, Context};
 use crate::workspace::conversations::{self, Wrote};
 use crate::workspace::suppressions::has_opted_out;
 use crate::workspace::templates::{UseTemplateError, use_template};
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
 use crate::workspace::window;
+use postrider_channel::{Content, TemplateName};
+use postrider_domain::template::TemplateCategory;
+use postrider_domain::text::MessageText;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Event, MessageId, NumberId, Phone};
+use postrider_number::NumberSlot;
+use postrider_number::info::NumberInfo;
+use postrider_number::room::HandedOver;
+use postrider_store::Table;
 
 use super::content::{StoredContent, outbound};
 use super::state::{MessageKind, MessageState, MessageStatus};

@@ -1,12 +1,14 @@
 //! Where a message stands, and how it moves on.
 
+use postrider_store::view::codec;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::channel::TemplateName;
-use crate::domain::{EventKind, MessageId, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId};
-use crate::workspace::records;
+use postrider_channel::TemplateName;
+use postrider_domain::{
+    EventKind, MessageId, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
+};
 
 /// How far a message has come; each is further than those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -220,7 +222,7 @@ impl MessageState {
             template: self.template.as_ref(),
             error: self.error.as_ref(),
         };
-        Some(PublicEvent::Other { kind, data: records::encode_text(&told).into() })
+        Some(PublicEvent::Other { kind, data: codec::encode_text(&told).into() })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
 
-use crate::domain::MessageId;
+use postrider_domain::MessageId;
 
 use super::state::MessageStatus;
 

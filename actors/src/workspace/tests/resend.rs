@@ -137,7 +137,7 @@ fn answers_may_come_in_any_order() {
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.resend(id).unwrap();
     let [.., first, second] = &bench.outbound[..] else { panic!("two messages go out") };
-    let number = |number| crate::channel::Origin::Otp { request_id: id, number };
+    let number = |number| postrider_channel::Origin::Otp { request_id: id, number };
     assert_eq!((first.origin, second.origin), (number(1), number(2)));
     bench.settle_message(id, 2, Settled::Sent);
     for _ in 0..2 {

@@ -1,8 +1,8 @@
 use super::*;
-use crate::domain::code::{CodeLength, Expiry};
-use crate::domain::template::TemplateStatus;
 use crate::workspace::templates::UseTemplateError;
-use crate::workspace::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::code::{CodeLength, Expiry};
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 fn phone_limit(wait: Duration) -> Result<OtpSent, SendOtpError> {
     Err(SendOtpError::PhoneLimit { retry_after: wait })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::event::OtpFailure;
+use postrider_domain::event::OtpFailure;
 
 #[test]
 fn what_the_channel_said_is_the_delivery() {

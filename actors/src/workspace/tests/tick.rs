@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::event::OtpFailure;
+use postrider_domain::event::OtpFailure;
 
 #[test]
 fn an_expiry_is_told_exactly_once() {

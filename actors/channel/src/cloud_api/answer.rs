@@ -1,0 +1,289 @@
+//! What the provider's answers mean. Decided by its error code; by the HTTP status only where there
+//! is no code that is known.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::{Failure, FailureClass, Outcome, Throttle};
+use postrider_domain::Phone;
+
+use super::body;
+use super::http::Answer;
+
+/// How long a number in maintenance is left alone.
+const MAINTENANCE: Duration = Duration::from_secs(60);
+/// Most characters of an explanation that are kept.
+const DETAILS_CHARS_MAX: usize = 500;
+
+/// What an error code asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// It is refused, with this meaning for what comes next.
+    Refused(FailureClass),
+    /// Send less of this.
+    Throttled(Throttle),
+    /// Leave the number alone for a minute.
+    Maintenance,
+    /// Try again.
+    Transient,
+}
+
+/// What an error code means; `None` if it is not known.
+pub(super) const fn meaning(code: u32) -> Option<Meaning> {
+    use FailureClass as Class;
+    Some(match code {
+        0 | 3 | 10 | 190 | 200..=299 | 368 | 131_031 | 131_042 => Meaning::Refused(Class::Account),
+        4 => Meaning::Throttled(Throttle::App),
+        80_007 => Meaning::Throttled(Throttle::Account),
+        130_429 => Meaning::Throttled(Throttle::Number),
+        131_056 => Meaning::Throttled(Throttle::Recipient),
+        131_057 => Meaning::Maintenance,
+        1 | 2 | 131_000 | 131_016 => Meaning::Transient,
+        131_048 => Meaning::Refused(Class::SpamLimit),
+        33 | 100 | 130_472 | 131_008 | 131_009 | 131_021 | 131_026 | 131_030 | 131_051 => {
+            Meaning::Refused(Class::Permanent)
+        }
+        130_497 => Meaning::Refused(Class::Country),
+        131_047 => Meaning::Refused(Class::WindowClosed),
+        131_049 => Meaning::Refused(Class::MarketingHeldBack),
+        131_050 => Meaning::Refused(Class::OptedOut),
+        132_000 | 132_001 | 132_005 | 132_007 | 132_012 => Meaning::Refused(Class::Template),
+        132_015 => Meaning::Refused(Class::TemplatePaused),
+        132_016 => Meaning::Refused(Class::TemplateDisabled),
+        _ => return None,
+    })
+}
+
+/// What became of the message to `to` that a request was for.
+pub(super) fn outcome(answer: &Answer, to: Phone) -> Outcome {
+    let after = answer.retry_after;
+    if (200..300).contains(&answer.status) {
+        // What says that it was taken but cannot be read may be somebody else's answer.
+        return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
+            Ok(accepted) if !accepted.messages.is_empty() => {
+                let known_as = accepted.known_as().filter(|known_as| *known_as != to);
+                known_as.map_or(Outcome::Sent, Outcome::SentAs)
+            }
+            _ => Outcome::Unknown,
+        };
+    }
+    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+    let code = error.as_ref().and_then(|error| error.code);
+    let failed = |class| {
+        let details = error.as_ref().map(ErrorBody::explanation).unwrap_or_default();
+        Outcome::Failed(Failure { class, code, details })
+    };
+    match (code.and_then(meaning), answer.status) {
+        (Some(Meaning::Refused(class)), _) => failed(class),
+        (Some(Meaning::Throttled(scope)), _) => Outcome::Throttled { scope, after },
+        (Some(Meaning::Maintenance), _) => {
+            let after = after.unwrap_or(MAINTENANCE);
+            Outcome::Throttled { scope: Throttle::Number, after: Some(after) }
+        }
+        // Said by something between, which may have passed the message on.
+        (None, 502 | 504) if error.is_none() => Outcome::Unknown,
+        (Some(Meaning::Transient), _) | (None, 500..) => Outcome::Retry { after },
+        (None, 429) => Outcome::Throttled { scope: Throttle::Number, after },
+        (None, _) => failed(FailureClass::Permanent),
+    }
+}
+
+/// Why a message was not taken, for an operator.
+pub(super) fn explanation(answer: &Answer) -> Box<str> {
+    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+    let said = error.map(|error| (error.code, error.explanation()));
+    match said {
+        Some((Some(code), said)) => format!("error {code}: {said}").into(),
+        _ => format!("HTTP status {}", answer.status).into(),
+    }
+}
+
+/// The refusal that an error of a callback or of another call tells. What would be tried again if
+/// it had been an answer is over here.
+pub(super) fn failure(error: &ErrorBody) -> Failure {
+    let class = match error.code.and_then(meaning) {
+        Some(Meaning::Refused(class)) => class,
+        _ => FailureClass::Permanent,
+    };
+    Failure { class, code: error.code, details: error.explanation() }
+}
+
+#[derive(Deserialize)]
+struct Accepted<'a> {
+    messages: Vec<serde::de::IgnoredAny>,
+    #[serde(borrow)]
+    contacts: Option<&'a RawValue>,
+}
+
+impl Accepted<'_> {
+    /// What the provider calls the recipient, if it says so and that is a phone's number.
+    fn known_as(&self) -> Option<Phone> {
+        let contacts = serde_json::from_str::<Value>(self.contacts?.get()).ok()?;
+        contacts[0]["wa_id"].as_str().and_then(body::phone)
+    }
+}
+
+/// The body of a refusal.
+#[derive(Deserialize)]
+pub(super) struct Refusal {
+    pub(super) error: ErrorBody,
+}
+
+/// An error as the provider writes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ErrorBody {
+    code: Option<u32>,
+    message: Option<String>,
+    title: Option<String>,
+    error_data: Option<ErrorData>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ErrorData {
+    details: Option<String>,
+}
+
+impl ErrorBody {
+    /// What the provider says for a person, as short as may be kept.
+    fn explanation(&self) -> Box<str> {
+        let details = self.error_data.as_ref().and_then(|data| data.details.as_deref());
+        let given = details.or(self.message.as_deref()).or(self.title.as_deref());
+        given.unwrap_or_default().chars().take(DETAILS_CHARS_MAX).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn answer(status: u16, body: &str) -> Answer {
+        Answer { status, retry_after: None, body: Bytes::from(body.to_owned()) }
+    }
+
+    /// What an answer means for a message to +15551234567.
+    fn outcome(answer: &Answer) -> Outcome {
+        super::outcome(answer, "+15551234567".parse().unwrap())
+    }
+
+    fn refused(status: u16, code: u32) -> Outcome {
+        let body = format!(
+            r#"{{"error":{{"message":"no","type":"OAuthException","code":{code},"error_data":{{"messaging_product":"whatsapp","details":"why"}},"fbtrace_id":"x"}}}}"#
+        );
+        outcome(&answer(status, &body))
+    }
+
+    #[test]
+    fn each_code_has_its_class() {
+        use FailureClass as Class;
+        let classes: [(Class, &[u32]); 10] = [
+            (Class::Account, &[0, 190, 3, 10, 200, 242, 299, 368, 131_031, 131_042]),
+            (Class::SpamLimit, &[131_048]),
+            (
+                Class::Permanent,
+                &[131_026, 130_472, 131_021, 131_030, 131_051, 100, 131_008, 131_009, 33],
+            ),
+            (Class::Country, &[130_497]),
+            (Class::WindowClosed, &[131_047]),
+            (Class::MarketingHeldBack, &[131_049]),
+            (Class::OptedOut, &[131_050]),
+            (Class::Template, &[132_000, 132_001, 132_005, 132_007, 132_012]),
+            (Class::TemplatePaused, &[132_015]),
+            (Class::TemplateDisabled, &[132_016]),
+        ];
+        for (class, codes) in classes {
+            for &code in codes {
+                // The status says nothing where the code is known.
+                for status in [400, 401, 403, 429, 500, 503] {
+                    let failure = Failure { class, code: Some(code), details: "why".into() };
+                    assert_eq!(refused(status, code), Outcome::Failed(failure), "{code}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn throttles_slow_their_scope() {
+        for (code, scope) in [
+            (4, Throttle::App),
+            (80_007, Throttle::Account),
+            (130_429, Throttle::Number),
+            (131_056, Throttle::Recipient),
+        ] {
+            let throttled = Outcome::Throttled { scope, after: None };
+            assert_eq!(refused(400, code), throttled);
+            assert_eq!(refused(500, code), throttled);
+        }
+        let minute = Some(Duration::from_secs(60));
+        let maintenance = Outcome::Throttled { scope: Throttle::Number, after: minute };
+        assert_eq!(refused(400, 131_057), maintenance);
+        let wait = Some(Duration::from_secs(7));
+        let body = r#"{"error":{"code":130429}}"#;
+        let asked = Answer { retry_after: wait, ..answer(429, body) };
+        let throttled = Outcome::Throttled { scope: Throttle::Number, after: wait };
+        assert_eq!(outcome(&asked), throttled);
+    }
+
+    #[test]
+    fn transient_ones_are_tried_again() {
+        for code in [1, 2, 131_000, 131_016] {
+            assert_eq!(refused(400, code), Outcome::Retry { after: None });
+        }
+        for status in [500, 502, 503, 504] {
+            assert_eq!(refused(status, 999_999), Outcome::Retry { after: None });
+            let gateway = status == 502 || status == 504;
+            let odd = if gateway { Outcome::Unknown } else { Outcome::Retry { after: None } };
+            assert_eq!(outcome(&answer(status, "<html>")), odd);
+        }
+    }
+
+    #[test]
+    fn without_a_known_code_the_status_decides() {
+        let permanent = |code, details: &str| {
+            let class = FailureClass::Permanent;
+            Outcome::Failed(Failure { class, code, details: details.into() })
+        };
+        assert_eq!(refused(400, 131_999), permanent(Some(131_999), "why"));
+        for status in [400, 404, 413] {
+            assert_eq!(outcome(&answer(status, "no")), permanent(None, ""));
+        }
+        let titled = r#"{"error":{"message":"said","code":null}}"#;
+        assert_eq!(outcome(&answer(400, titled)), permanent(None, "said"));
+        let throttled = Outcome::Throttled { scope: Throttle::Number, after: None };
+        assert_eq!(outcome(&answer(429, "")), throttled);
+    }
+
+    #[test]
+    fn only_what_names_a_message_was_taken() {
+        let taken = |contacts: &str| {
+            let message = r#"{"id":"wamid.x","message_status":"accepted"}"#;
+            let body = format!(
+                r#"{{"messaging_product":"whatsapp","contacts":{contacts},"messages":[{message}]}}"#
+            );
+            outcome(&answer(200, &body))
+        };
+        let contact = |wa_id: &str| format!(r#"[{{"input":"+15551234567","wa_id":{wa_id}}}]"#);
+        assert_eq!(taken(&contact(r#""15551234567""#)), Outcome::Sent);
+        let other = "+5511987654".parse().unwrap();
+        assert_eq!(taken(&contact(r#""5511987654""#)), Outcome::SentAs(other));
+        for odd in ["null", "7", "[]", "{}", r#"["\ud83d"]"#, &contact("1"), &contact(r#""x""#)] {
+            assert_eq!(taken(odd), Outcome::Sent, "{odd}");
+        }
+        for odd in ["", "{}", r#"{"messages":[]}"#, "<html>"] {
+            assert_eq!(outcome(&answer(200, odd)), Outcome::Unknown, "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_explanation_is_kept_short() {
+        let error = ErrorBody { message: Some("é".repeat(900)), ..Default::default() };
+        assert_eq!(failure(&error).details.chars().count(), DETAILS_CHARS_MAX);
+        assert_eq!(failure(&error).class, FailureClass::Permanent);
+    }
+}

@@ -1,0 +1,196 @@
+//! What a request to send a message says.
+
+use crate::{Content, Origin, Outbound, TemplateName};
+use postrider_domain::Phone;
+
+/// The JSON of a request for `message`, and what carries our id in it.
+pub(super) fn of(message: &Outbound) -> Vec<u8> {
+    let mut json = Vec::with_capacity(512);
+    json.extend_from_slice(
+        br#"{"messaging_product":"whatsapp","recipient_type":"individual","to":""#,
+    );
+    json.extend_from_slice(message.to.as_u64().to_string().as_bytes());
+    match &message.content {
+        Content::Text(text) => {
+            json.extend_from_slice(br#"","type":"text","text":{"preview_url":false,"body":"#);
+            push_string(&mut json, text);
+            json.push(b'}');
+        }
+        Content::Template(content) => {
+            push_template(&mut json, &content.template, &content.components);
+        }
+        Content::Otp { template, .. } => {
+            let code = message.code().map(postrider_domain::OtpCode::reveal).unwrap_or_default();
+            push_template(&mut json, template, &otp_components(&code));
+        }
+    }
+    json.extend_from_slice(br#","biz_opaque_callback_data":"#);
+    push_string(&mut json, &opaque(message));
+    json.push(b'}');
+    json
+}
+
+/// What our id is written as in the provider's opaque field. A broadcast does not look up to whom
+/// it went where, so its messages say it themselves.
+fn opaque(message: &Outbound) -> String {
+    match message.origin {
+        Origin::Otp { request_id, number } => format!("{request_id}:{number}"),
+        Origin::Message(id) => id.to_string(),
+        Origin::Broadcast { broadcast, index } => {
+            format!("{broadcast}:{index}:{}", message.to.as_u64())
+        }
+    }
+}
+
+/// What a callback's opaque field says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) origin: Origin,
+    /// To whom it went, if it says so.
+    pub(super) to: Option<Phone>,
+}
+
+/// What a callback's opaque field names; nothing if it was not us who wrote it.
+pub(super) fn named(opaque: &str) -> Option<Named> {
+    let mut parts = opaque.split(':');
+    let (id, detail) = (parts.next()?, parts.next());
+    let only = |origin| Some(Named { origin, to: None });
+    if let Ok(request_id) = id.parse() {
+        // Earlier versions wrote no number.
+        let number = detail.map_or(Ok(0), str::parse).ok()?;
+        return only(Origin::Otp { request_id, number });
+    }
+    let Some(index) = detail else { return only(Origin::Message(id.parse().ok()?)) };
+    let origin = Origin::Broadcast { broadcast: id.parse().ok()?, index: index.parse().ok()? };
+    let to = parts.next().and_then(phone);
+    Some(Named { origin, to })
+}
+
+/// A phone as the provider writes it: digits only.
+pub(super) fn phone(digits: &str) -> Option<Phone> {
+    digits.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())
+}
+
+/// `components` is JSON already and is passed on as it is.
+fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) {
+    json.extend_from_slice(br#"","type":"template","template":{"name":"#);
+    push_string(json, &template.name);
+    json.extend_from_slice(br#","language":{"code":"#);
+    push_string(json, &template.language);
+    json.push(b'}');
+    if !components.is_empty() {
+        json.extend_from_slice(br#","components":"#);
+        json.extend_from_slice(components.as_bytes());
+    }
+    json.push(b'}');
+}
+
+/// The code stands in the text and behind the button that copies it. It is digits only.
+fn otp_components(code: &str) -> String {
+    let parameters = format!(r#""parameters":[{{"type":"text","text":"{code}"}}]"#);
+    format!(
+        r#"[{{"type":"body",{parameters}}},{{"type":"button","sub_type":"url","index":"0",{parameters}}}]"#
+    )
+}
+
+fn push_string(json: &mut Vec<u8>, text: &str) {
+    // Writing a text into a vector cannot fail.
+    serde_json::to_writer(json, text).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::TemplateContent;
+    use postrider_domain::code::CodeLength;
+    use postrider_domain::{CodeKey, MessageId, NumberId, RequestId, Timestamp};
+
+    fn message(origin: Origin, content: Content) -> Outbound {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        Outbound {
+            message_id: MessageId::from_parts(at, 1),
+            origin,
+            number: NumberId::from_parts(at, 2),
+            workspace: "acme".parse().unwrap(),
+            to: "+15551234567".parse().unwrap(),
+            give_up_at: at,
+            content,
+        }
+    }
+
+    fn name(name: &str, language: &str) -> TemplateName {
+        TemplateName { name: name.into(), language: language.into() }
+    }
+
+    fn text_of(message: &Outbound) -> String {
+        String::from_utf8(of(message)).unwrap()
+    }
+
+    #[test]
+    fn a_text_is_escaped() {
+        let id = MessageId::from_parts(Timestamp::from_millis(1_700_000_000_000), 1);
+        let message = message(Origin::Message(id), Content::Text("Hello \"Ada\"\n".into()));
+        let expected = format!(
+            r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"text","text":{{"preview_url":false,"body":"Hello \"Ada\"\n"}},"biz_opaque_callback_data":"{id}"}}"#
+        );
+        assert_eq!(text_of(&message), expected);
+        assert_eq!(named(&id.to_string()).unwrap().origin, Origin::Message(id));
+    }
+
+    #[test]
+    fn a_template_keeps_its_components_as_they_are() {
+        let id = MessageId::from_parts(Timestamp::from_millis(1_700_000_000_000), 1);
+        let components =
+            r#"[{"type":"body", "parameters":[{"type":"text","text":"Ada"}]}]"#.to_owned();
+        let template = |components: &str| {
+            Content::Template(Arc::new(TemplateContent {
+                template: name("order_update", "en_US"),
+                components: components.into(),
+                text: "Hello Ada".into(),
+            }))
+        };
+        let given = message(Origin::Message(id), template(&components));
+        let expected = format!(
+            r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"order_update","language":{{"code":"en_US"}},"components":{components}}},"biz_opaque_callback_data":"{id}"}}"#
+        );
+        assert_eq!(text_of(&given), expected);
+        let bare = text_of(&message(Origin::Message(id), template("")));
+        assert!(bare.contains(r#""language":{"code":"en_US"}},"biz"#), "{bare}");
+    }
+
+    #[test]
+    fn a_code_stands_twice() {
+        let id = RequestId::from_parts(Timestamp::from_millis(1_700_000_000_000), 9);
+        let key = CodeKey::derive(&[7; 32], &"acme".parse().unwrap());
+        let content = Content::Otp {
+            request_id: id,
+            length: CodeLength::default(),
+            code_key: Arc::new(key),
+            template: Arc::new(name("otp_code", "en")),
+        };
+        let origin_of = |number| Origin::Otp { request_id: id, number };
+        let message = message(origin_of(2), content);
+        let code = message.code().unwrap().reveal();
+        let expected = format!(
+            r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"otp_code","language":{{"code":"en"}},"components":[{{"type":"body","parameters":[{{"type":"text","text":"{code}"}}]}},{{"type":"button","sub_type":"url","index":"0","parameters":[{{"type":"text","text":"{code}"}}]}}]}},"biz_opaque_callback_data":"{id}:2"}}"#
+        );
+        assert_eq!(text_of(&message), expected);
+        let origin = |opaque: &str| named(opaque).map(|named| named.origin);
+        assert_eq!(origin(&opaque(&message)), Some(origin_of(2)));
+        assert_eq!(origin(&id.to_string()), Some(origin_of(0)), "as earlier versions wrote it");
+        assert_eq!(origin(&format!("{id}:x")), None);
+        let broadcast = postrider_domain::BroadcastId::from_bytes([7; 16]);
+        let origin_of = Origin::Broadcast { broadcast, index: 70_000 };
+        let recipient = Outbound { origin: origin_of, ..message };
+        let to = Some(recipient.to);
+        assert_eq!(named(&opaque(&recipient)), Some(Named { origin: origin_of, to }));
+        let without = Some(Named { origin: origin_of, to: None });
+        assert_eq!(named(&format!("{broadcast}:70000")), without);
+        assert_eq!(origin(&format!("{broadcast}:x")), None);
+        for foreign in ["", "otp_", "msg_x", "key_01jd3v0x5n8m7k2q4r6s8t0w2y", "order 7"] {
+            assert_eq!(origin(foreign), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! HTTP to the provider: one client with its connections for all numbers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
+
+use super::CloudApiOptions;
+
+/// How long a connection is kept that nobody uses: less than a provider's own patience, because a
+/// request on a connection that is being closed may get lost.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// What a provider asks to wait is believed up to this.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+/// A client.
+pub(super) struct Http {
+    client: Client<HttpsConnector<HttpConnector>, Payload>,
+    timeout: Duration,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// What `Retry-After` says.
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Bytes,
+}
+
+/// No whole answer came.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoAnswer {
+    /// The request's body was not handed to a connection: the provider surely did nothing.
+    #[error("the provider cannot be reached: {0}")]
+    NotWritten(Box<str>),
+    /// It was, so the provider may have done what was asked.
+    #[error("the provider's answer was lost")]
+    Lost,
+}
+
+/// The trusted certificates cannot be read.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("TLS cannot be set up: {0}")]
+pub struct TlsError(String);
+
+impl Http {
+    pub(super) fn new(options: &CloudApiOptions) -> Result<Self, TlsError> {
+        let tls = |error: rustls::Error| TlsError(error.to_string());
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(tls)?;
+        let config = if options.base_url.starts_with("https:") {
+            let roots = options.extra_roots.iter().cloned();
+            let verifier = Verifier::new_with_extra_roots(roots, provider).map_err(tls)?;
+            let builder = builder.dangerous();
+            // It is the system's, and knows a few certificates more.
+            builder.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+        } else {
+            builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+        };
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(options.connect_timeout));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_or_http()
+            .enable_http1()
+            .enable_http2()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .build(connector);
+        Ok(Self { client, timeout: options.timeout })
+    }
+
+    /// Sends JSON.
+    pub(super) async fn post(
+        &self,
+        uri: Uri,
+        authorization: HeaderValue,
+        body: Vec<u8>,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, NoAnswer> {
+        self.call(Method::POST, uri, authorization, Bytes::from(body), answer_bytes_max).await
+    }
+
+    /// Asks.
+    pub(super) async fn get(
+        &self,
+        uri: Uri,
+        authorization: HeaderValue,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, NoAnswer> {
+        self.call(Method::GET, uri, authorization, Bytes::new(), answer_bytes_max).await
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        uri: Uri,
+        authorization: HeaderValue,
+        body: Bytes,
+        answer_bytes_max: usize,
+    ) -> Result<Answer, NoAnswer> {
+        let taken = Arc::new(AtomicBool::new(false));
+        let mut request = Request::new(Payload { bytes: Some(body), taken: Arc::clone(&taken) });
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.insert(header::AUTHORIZATION, authorization);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let answered = async {
+            let response = self.client.request(request).await.map_err(|error| cause(&error))?;
+            let (parts, body) = response.into_parts();
+            let body = read(body, answer_bytes_max).await.ok_or("the answer is not whole")?;
+            let retry_after = retry_after(&parts.headers);
+            Ok::<_, Box<str>>(Answer { status: parts.status.as_u16(), retry_after, body })
+        };
+        // The time counts from here to the last byte of the answer.
+        match tokio::time::timeout(self.timeout, answered).await {
+            Ok(Ok(answer)) => Ok(answer),
+            _ if taken.load(Ordering::Acquire) => Err(NoAnswer::Lost),
+            Ok(Err(cause)) => Err(NoAnswer::NotWritten(cause)),
+            Err(_) => Err(NoAnswer::NotWritten("no connection in time".into())),
+        }
+    }
+}
+
+/// The innermost cause says most: "connection refused" rather than "client error".
+fn cause(error: &dyn std::error::Error) -> Box<str> {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string().into()
+}
+
+/// Reads a body of at most `max` bytes; what is longer is cut there.
+async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<Bytes> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.ok()?.into_data() else { continue };
+        let room = max - whole.len();
+        whole.extend_from_slice(&data[..data.len().min(room)]);
+        if data.len() > room {
+            break;
+        }
+    }
+    Some(whole.freeze())
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+}
+
+/// A request's body. It notes when a connection takes it: before that nothing can have been done.
+struct Payload {
+    bytes: Option<Bytes>,
+    taken: Arc<AtomicBool>,
+}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.taken.store(true, Ordering::Release);
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.as_ref().is_none_or(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const TOKEN: HeaderValue = HeaderValue::from_static("Bearer t");
+
+    fn http(timeout: Duration) -> Http {
+        let base_url = "http://127.0.0.1".to_owned();
+        Http::new(&CloudApiOptions { base_url, timeout, ..Default::default() }).unwrap()
+    }
+
+    /// Reads one request and writes `answer`, then closes; gives where.
+    async fn answering(answer: &'static [u8]) -> Uri {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        drop(tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).await.unwrap();
+            assert!(read > 0);
+            stream.write_all(answer).await.unwrap();
+        }));
+        uri
+    }
+
+    #[tokio::test]
+    async fn what_is_not_whole_is_lost() {
+        let http = http(Duration::from_secs(20));
+        for answer in [
+            &b""[..],
+            b"HTTP/1.1 200",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
+            b"not http\r\n\r\n",
+        ] {
+            let uri = answering(answer).await;
+            let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
+            assert_eq!(answered.err(), Some(NoAnswer::Lost));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_up_to_a_bound() {
+        let http = http(Duration::from_secs(20));
+        let uri =
+            answering(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: 8\r\n\r\n12345678");
+        let answer = http.post(uri.await, TOKEN, b"{}".to_vec(), 5).await.unwrap();
+        assert_eq!((answer.status, &answer.body[..]), (429, &b"12345"[..]));
+        assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
+    }
+
+    #[tokio::test]
+    async fn without_a_connection_nothing_was_written() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let http = http(Duration::from_secs(20));
+        for scheme in ["http", "https"] {
+            let uri: Uri = format!("{scheme}://{address}/").parse().unwrap();
+            let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
+            let Err(NoAnswer::NotWritten(cause)) = answered else { panic!("{answered:?}") };
+            assert!(cause.contains("refused"), "{cause}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_handshake_that_fails_comes_before_the_request() {
+        let uri = answering(b"no TLS here").await.to_string().replace("http:", "https:");
+        let http = http(Duration::from_secs(20));
+        let answered = http.post(uri.parse().unwrap(), TOKEN, b"{}".to_vec(), 100).await;
+        assert!(matches!(answered, Err(NoAnswer::NotWritten(_))), "{answered:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_is_bounded_as_a_whole() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        // It is accepted by the system, and nobody ever answers.
+        let http = http(Duration::from_millis(200));
+        let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
+        assert!(answered.is_err());
+    }
+}

@@ -1,0 +1,244 @@
+//! The chat-app channel's Cloud API: sends messages, lists templates, reads callbacks.
+
+mod answer;
+mod body;
+mod callback;
+pub mod envelope;
+mod http;
+mod templates;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::{HeaderValue, Uri};
+use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use postrider_runtime::Secret;
+
+use super::{Channel, Outbound, Outcome, Sending};
+
+use self::http::{Http, NoAnswer};
+
+pub use templates::{ListError, ListedTemplate};
+
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Where the Cloud API is, and how long it is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloudApiOptions {
+    /// The beginning of every address, such as `https://graph.facebook.com`.
+    pub base_url: String,
+    /// The version of the interface, such as `v24.0`.
+    pub version: String,
+    /// Certificates that are trusted beside those of the system, such as a proxy's.
+    pub extra_roots: Vec<CertificateDer<'static>>,
+    /// Longest wait for a connection.
+    pub connect_timeout: Duration,
+    /// Longest wait for a whole answer, connecting included. Without one the outcome is unknown.
+    pub timeout: Duration,
+}
+
+impl Default for CloudApiOptions {
+    fn default() -> Self {
+        Self {
+            base_url: "https://graph.facebook.com".to_owned(),
+            version: "v24.0".to_owned(),
+            extra_roots: Vec::new(),
+            connect_timeout: Duration::from_secs(5),
+            timeout: Duration::from_secs(20),
+        }
+    }
+}
+
+/// An id that the provider gives: 1 to 64 of `A-Z`, `a-z`, `0-9`, `_` and `-`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderId(Box<str>);
+
+/// The text is no id of the provider's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be 1 to 64 of A-Z, a-z, 0-9, _ and -")]
+pub struct ProviderIdError;
+
+impl ProviderId {
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for ProviderId {
+    type Err = ProviderIdError;
+
+    fn from_str(text: &str) -> Result<Self, ProviderIdError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let good = (1..=64).contains(&text.len()) && text.bytes().all(allowed);
+        if good { Ok(Self(text.into())) } else { Err(ProviderIdError) }
+    }
+}
+
+/// What a number is called at the provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloudApiAccount {
+    /// The number itself.
+    pub phone: postrider_domain::Phone,
+    /// The number's id.
+    pub phone_number_id: ProviderId,
+    /// The id of the account that it belongs to.
+    pub account_id: ProviderId,
+}
+
+/// What must not be told of a number.
+#[derive(Debug, Clone)]
+pub struct CloudApiSecrets {
+    /// The bearer token of the interface.
+    pub token: Secret,
+    /// What the provider signs callbacks with.
+    pub app_secret: Secret,
+    /// What the provider shows when it verifies the callback's address.
+    pub verify_token: Secret,
+}
+
+/// The client that all numbers share.
+#[derive(Clone)]
+pub struct CloudApi {
+    http: Arc<Http>,
+    options: Arc<CloudApiOptions>,
+}
+
+impl CloudApi {
+    pub fn new(options: CloudApiOptions) -> Result<Self, http::TlsError> {
+        Ok(Self { http: Arc::new(Http::new(&options)?), options: Arc::new(options) })
+    }
+
+    /// A number's part of the interface; the error says what cannot be used, without showing it.
+    pub fn number(
+        &self,
+        account: &CloudApiAccount,
+        secrets: CloudApiSecrets,
+    ) -> Result<CloudApiNumber, &'static str> {
+        let CloudApiOptions { base_url, version, .. } = &*self.options;
+        let root = format!("{}/{version}", base_url.trim_end_matches('/'));
+        let uri = |path: String| {
+            format!("{root}/{path}").parse::<Uri>().map_err(|_| "the provider's address is none")
+        };
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", secrets.token.reveal()))
+            .map_err(|_| "the token has characters that no header can have")?;
+        authorization.set_sensitive(true);
+        let phone_number_id = account.phone_number_id.clone();
+        Ok(CloudApiNumber {
+            messages: uri(format!("{}/messages", phone_number_id.as_str()))?,
+            health: uri(format!("{}?fields=id", phone_number_id.as_str()))?,
+            templates: format!("{root}/{}/message_templates", account.account_id.as_str()),
+            http: Arc::clone(&self.http),
+            phone_number_id,
+            account_id: account.account_id.clone(),
+            authorization,
+            secrets,
+            trouble: Arc::default(),
+        })
+    }
+}
+
+/// One number of the Cloud API.
+pub struct CloudApiNumber {
+    http: Arc<Http>,
+    messages: Uri,
+    health: Uri,
+    /// Where templates are listed, without the query.
+    templates: String,
+    phone_number_id: ProviderId,
+    account_id: ProviderId,
+    authorization: HeaderValue,
+    secrets: CloudApiSecrets,
+    /// Why a message was not taken, the last time that one was not.
+    trouble: Arc<Mutex<Option<Box<str>>>>,
+}
+
+impl CloudApiNumber {
+    /// What tells the number's app from others: derived from the app's secret, which it cannot be
+    /// worked out from.
+    pub fn app(&self) -> String {
+        let digest = Sha256::digest(self.secrets.app_secret.reveal());
+        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Debug for CloudApiNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CloudApiNumber");
+        shown.field("phone_number_id", &self.phone_number_id).finish_non_exhaustive()
+    }
+}
+
+impl Channel for CloudApiNumber {
+    fn send(&self, message: Outbound) -> Sending {
+        let (http, uri) = (Arc::clone(&self.http), self.messages.clone());
+        let (authorization, body) = (self.authorization.clone(), body::of(&message));
+        let (trouble, to) = (Arc::clone(&self.trouble), message.to);
+        Box::pin(async move {
+            match http.post(uri, authorization, body, ANSWER_BYTES_MAX).await {
+                Ok(answer) => {
+                    let outcome = answer::outcome(&answer, to);
+                    if matches!(outcome, Outcome::Retry { .. }) {
+                        *trouble.lock() = Some(answer::explanation(&answer));
+                    }
+                    outcome
+                }
+                Err(NoAnswer::NotWritten(cause)) => {
+                    *trouble.lock() = Some(cause);
+                    Outcome::Retry { after: None }
+                }
+                Err(NoAnswer::Lost) => Outcome::Unknown,
+            }
+        })
+    }
+
+    fn trouble(&self) -> Option<Box<str>> {
+        self.trouble.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_fits_into_a_path() {
+        for good in ["1", "106540352242922", "a_B-9", &"7".repeat(64)] {
+            assert!(good.parse::<ProviderId>().is_ok(), "{good}");
+        }
+        for bad in ["", "1/2", "1?x", "..", "1 2", "é", &"7".repeat(65)] {
+            assert!(bad.parse::<ProviderId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_number_shows_no_secret() {
+        let api = CloudApi::new(CloudApiOptions {
+            base_url: "http://127.0.0.1:9/".to_owned(),
+            ..Default::default()
+        });
+        let account = CloudApiAccount {
+            phone: "+15550001111".parse().unwrap(),
+            phone_number_id: "106".parse().unwrap(),
+            account_id: "107".parse().unwrap(),
+        };
+        let secret = |text: &str| Secret::new(text);
+        let secrets = |token: &str| CloudApiSecrets {
+            token: secret(token),
+            app_secret: secret("hush2"),
+            verify_token: secret("hush3"),
+        };
+        let number = api.as_ref().unwrap().number(&account, secrets("hush1")).unwrap();
+        assert!(!format!("{number:?} {:?}", secrets("hush1")).contains("hush"));
+        assert!(!format!("{:?}", number.authorization).contains("hush"));
+        assert_eq!(number.messages, "http://127.0.0.1:9/v24.0/106/messages");
+        assert!(api.unwrap().number(&account, secrets("line\nbreak")).is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! What the provider knows of an account's templates, and whether it knows the number at all.
+
+use ::http::Uri;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::{Failure, FailureClass};
+
+use super::answer::{Refusal, failure};
+use super::http::{Answer, NoAnswer};
+use super::{ANSWER_BYTES_MAX, CloudApiNumber};
+
+/// Templates that are asked for at a time.
+const PAGE: usize = 100;
+/// Most pages that are read.
+const PAGES_MAX: usize = 200;
+/// Most bytes of a page that are read.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A template as the provider lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedTemplate {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its language, such as `en_US`.
+    pub language: Box<str>,
+    /// The provider's word for its category, such as `UTILITY`.
+    pub category: Box<str>,
+    /// The provider's word for its status, such as `APPROVED`.
+    pub status: Box<str>,
+    /// Its components: a JSON array.
+    pub components: Box<str>,
+}
+
+/// Why the provider did not answer a question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// It cannot be reached, or its answer was lost.
+    #[error("the provider cannot be reached")]
+    Unreachable,
+    /// It refuses.
+    #[error("the provider refuses: {}", .0.details)]
+    Refused(Failure),
+    /// What it answers cannot be read.
+    #[error("the provider's answer cannot be read")]
+    Unreadable,
+}
+
+impl From<NoAnswer> for ListError {
+    fn from(_: NoAnswer) -> Self {
+        Self::Unreachable
+    }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    data: Vec<Value>,
+    paging: Option<Paging>,
+}
+
+#[derive(Deserialize)]
+struct Paging {
+    cursors: Option<Cursors>,
+    /// Where the next page is, if there is one.
+    next: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Cursors {
+    after: Option<String>,
+}
+
+impl CloudApiNumber {
+    /// All templates of the number's account.
+    ///
+    /// # Errors
+    /// [`ListError`]: the provider does not answer, or refuses.
+    pub async fn list_templates(&self) -> Result<Vec<ListedTemplate>, ListError> {
+        let mut templates = Vec::new();
+        let mut after = None;
+        for _ in 0..PAGES_MAX {
+            let page = self.page(after.as_deref()).await?;
+            templates.extend(page.data.iter().filter_map(listed));
+            after = match page.paging {
+                Some(Paging { cursors: Some(cursors), next: Some(_) }) => cursors.after,
+                _ => None,
+            };
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(templates)
+    }
+
+    /// Whether the provider knows the number and takes its token.
+    ///
+    /// # Errors
+    /// [`ListError`]: it does not answer, or refuses.
+    pub async fn check(&self) -> Result<(), ListError> {
+        let (uri, authorization) = (self.health.clone(), self.authorization.clone());
+        let answer = self.http.get(uri, authorization, ANSWER_BYTES_MAX).await?;
+        good(&answer)
+    }
+
+    async fn page(&self, after: Option<&str>) -> Result<Page, ListError> {
+        let mut address = format!(
+            "{}?fields=name,status,language,category,components&limit={PAGE}",
+            self.templates
+        );
+        if let Some(after) = after {
+            address.push_str("&after=");
+            push_escaped(&mut address, after);
+        }
+        let uri: Uri = address.parse().map_err(|_| ListError::Unreadable)?;
+        let answer = self.http.get(uri, self.authorization.clone(), PAGE_BYTES_MAX).await?;
+        good(&answer)?;
+        serde_json::from_slice(&answer.body).map_err(|_| ListError::Unreadable)
+    }
+}
+
+fn good(answer: &Answer) -> Result<(), ListError> {
+    if (200..300).contains(&answer.status) {
+        return Ok(());
+    }
+    let refusal = serde_json::from_slice::<Refusal>(&answer.body);
+    Err(ListError::Refused(match refusal {
+        Ok(refusal) => failure(&refusal.error),
+        Err(_) => Failure {
+            class: FailureClass::Permanent,
+            code: None,
+            details: format!("HTTP status {}", answer.status).into(),
+        },
+    }))
+}
+
+/// A template of a page; one that lacks what every template has is passed over.
+fn listed(value: &Value) -> Option<ListedTemplate> {
+    let text = |name: &str| value[name].as_str().map(Box::from);
+    let components = match &value["components"] {
+        Value::Null => "[]".into(),
+        components => components.to_string().into(),
+    };
+    Some(ListedTemplate {
+        name: text("name")?,
+        language: text("language")?,
+        category: text("category")?,
+        status: text("status")?,
+        components,
+    })
+}
+
+/// Appends a value of a query, with everything escaped that is not a letter or a digit.
+fn push_escaped(address: &mut String, value: &str) {
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            address.push(char::from(byte));
+        } else {
+            address.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_escaped() {
+        let mut address = String::new();
+        push_escaped(&mut address, "QVFI+/=é");
+        assert_eq!(address, "QVFI%2B%2F%3D%C3%A9");
+    }
+
+    #[test]
+    fn one_that_is_not_whole_is_passed_over() {
+        let whole = serde_json::json!({
+            "name": "n", "language": "en", "category": "UTILITY", "status": "APPROVED",
+            "components": [{"type": "BODY", "text": "Hi"}], "id": "1"
+        });
+        let template = listed(&whole).unwrap();
+        assert_eq!(&*template.components, r#"[{"text":"Hi","type":"BODY"}]"#);
+        assert_eq!(listed(&serde_json::json!({"name": "n"})), None);
+        assert_eq!(listed(&Value::Null), None);
+    }
+}

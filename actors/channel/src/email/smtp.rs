@@ -1,0 +1,172 @@
+//! Handing a mail to the mail server.
+
+use lettre::address::Envelope;
+use lettre::message::header::ContentType;
+use lettre::message::{Mailbox, Message};
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParameters};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::transport::smtp::response::Response;
+
+use tokio::time::timeout;
+
+use super::{MailOptions, MailTls, OutgoingMail};
+
+/// What became of handing a mail over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mailed {
+    /// The server took it.
+    Sent,
+    /// The server refuses it for good.
+    Failed(String),
+    /// It surely was not taken, and may be later.
+    Retry(String),
+    /// It may have been taken: no answer came.
+    Unknown(String),
+}
+
+type SmtpError = lettre::transport::smtp::Error;
+
+/// Hands a mail to the server.
+pub async fn hand_over(options: &MailOptions, mail: &OutgoingMail) -> Mailed {
+    let message = match message(options, mail) {
+        Ok(message) => message,
+        Err(why) => return Mailed::Failed(why),
+    };
+    // Nothing is handed over before this is done.
+    let mut connection = match connect(options).await {
+        Ok(connection) => connection,
+        Err(why) => {
+            tracing::warn!(%why, "the mail server cannot be used: mails wait");
+            return Mailed::Retry(why);
+        }
+    };
+    let formatted = message.formatted();
+    let sending = timeout(options.timeout, connection.send(message.envelope(), &formatted));
+    let mailed = sending.await.map_or_else(|_| Mailed::Unknown(NO_ANSWER.to_owned()), outcome);
+    if mailed == Mailed::Sent {
+        // It has the mail, whatever becomes of the farewell.
+        drop(timeout(options.timeout, connection.quit()).await);
+    }
+    mailed
+}
+
+/// What is said of a server that says nothing for too long.
+const NO_ANSWER: &str = "the mail server does not answer";
+
+/// Waits for a step for as long as one may take.
+async fn step<T>(
+    options: &MailOptions,
+    step: impl Future<Output = Result<T, SmtpError>>,
+) -> Result<T, String> {
+    match timeout(options.timeout, step).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err(NO_ANSWER.to_owned()),
+    }
+}
+
+fn outcome(sent: Result<Response, SmtpError>) -> Mailed {
+    match sent {
+        Ok(_) => Mailed::Sent,
+        Err(error) if error.is_permanent() => Mailed::Failed(error.to_string()),
+        Err(error) if error.is_transient() => Mailed::Retry(error.to_string()),
+        Err(error) => Mailed::Unknown(error.to_string()),
+    }
+}
+
+async fn connect(options: &MailOptions) -> Result<AsyncSmtpConnection, String> {
+    let MailOptions { host, port, tls, login, timeout, .. } = options;
+    let hello = ClientId::default();
+    let parameters = match tls {
+        MailTls::None => None,
+        MailTls::StartTls | MailTls::Tls => {
+            Some(encryption(options).map_err(|error| error.to_string())?)
+        }
+    };
+    let (at_once, later) = match tls {
+        MailTls::StartTls => (None, parameters),
+        MailTls::None | MailTls::Tls => (parameters, None),
+    };
+    let server = (host.as_str(), *port);
+    let connecting =
+        AsyncSmtpConnection::connect_tokio1(server, Some(*timeout), &hello, at_once, None);
+    let mut connection = step(options, connecting).await?;
+    if let Some(parameters) = later {
+        step(options, connection.starttls(parameters, &hello)).await?;
+    }
+    if let Some((user, password)) = login {
+        let credentials = Credentials::new(user.clone(), password.reveal().to_owned());
+        step(options, connection.auth(DEFAULT_MECHANISMS, &credentials)).await?;
+    }
+    Ok(connection)
+}
+
+/// How the connection is encrypted: whom is trusted, and by which name.
+fn encryption(options: &MailOptions) -> Result<TlsParameters, SmtpError> {
+    let mut builder = TlsParameters::builder(options.host.clone());
+    for root in &options.extra_roots {
+        builder = builder.add_root_certificate(Certificate::from_der(root.to_vec())?);
+    }
+    builder.build()
+}
+
+fn message(options: &MailOptions, mail: &OutgoingMail) -> Result<Message, String> {
+    let address = |text: &str| text.parse().map_err(|_| "an address cannot be used".to_owned());
+    let from = address(options.from.as_str())?;
+    let to = address(mail.to.as_str())?;
+    let envelope = Envelope::new(Some(Clone::clone(&from)), vec![Clone::clone(&to)]);
+    let mut builder = Message::builder()
+        .from(Mailbox::new(options.from_name.clone(), from))
+        .to(Mailbox::new(None, to))
+        .subject(mail.subject.clone())
+        .message_id(Some(mail.message_id.clone()))
+        .header(ContentType::TEXT_PLAIN)
+        .envelope(envelope.map_err(|error| error.to_string())?);
+    if let Some(in_reply_to) = &mail.in_reply_to {
+        builder = builder.in_reply_to(in_reply_to.clone());
+    }
+    if !mail.references.is_empty() {
+        builder = builder.references(mail.references.join(" "));
+    }
+    builder.body(mail.text.clone()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_domain::Email;
+    use std::time::Duration;
+
+    #[test]
+    fn a_mail_has_its_headers_and_no_others() {
+        let options = MailOptions {
+            host: "h".to_owned(),
+            port: 25,
+            tls: MailTls::None,
+            extra_roots: Vec::new(),
+            login: None,
+            from: Email::new("help@example.com").unwrap(),
+            from_name: Some("Acme".to_owned()),
+            timeout: Duration::from_secs(1),
+        };
+        let mail = OutgoingMail {
+            to: Email::new("ana@example.com").unwrap(),
+            subject: "Re: Größe\r\nBcc: eve@example.com".to_owned(),
+            text: "Yes.\n.\né".to_owned(),
+            message_id: "<msg_1@example.com>".to_owned(),
+            in_reply_to: Some("<b@x>".to_owned()),
+            references: vec!["<a@x>".to_owned(), "<b@x>".to_owned()],
+        };
+        let text = String::from_utf8(message(&options, &mail).unwrap().formatted()).unwrap();
+        for line in [
+            "From: Acme <help@example.com>",
+            "To: ana@example.com",
+            "Message-ID: <msg_1@example.com>",
+            "In-Reply-To: <b@x>",
+            "References: <a@x> <b@x>",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in {text}");
+        }
+        assert!(!text.lines().any(|line| line.starts_with("Bcc")), "{text}");
+    }
+}

@@ -1,0 +1,240 @@
+//! The sandbox: a channel that keeps its messages to itself, so that codes can be read and every
+//! outcome tried, without an account and without cost.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use hashbrown::HashMap;
+
+use postrider_domain::{MessageId, OtpCode, Phone, Timestamp, WorkspaceId};
+use postrider_runtime::clock::Clock;
+
+use super::{Channel, Content, Failure, Outbound, Outcome, Sending, TemplateContent};
+
+/// Scripts of one workspace that hold at once; more are not taken.
+const SCRIPTS_MAX: usize = 10_000;
+/// How long a `slow` message takes, in engine time.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// What the sandbox does with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptedOutcome {
+    /// Delivers it.
+    Sent,
+    /// Refuses it for good, with this error code of the channel.
+    Failed {
+        /// The channel's error code.
+        error_code: u32,
+    },
+    /// Cannot be reached.
+    Unavailable,
+    /// Delivers it, and the answer never comes.
+    Lost,
+    /// Delivers it after five seconds of engine time.
+    Slow,
+}
+
+/// A message that the sandbox delivered. Its `Debug` hides the text and the code.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SandboxMessage {
+    /// What we call the message.
+    pub message_id: MessageId,
+    /// Who got it.
+    pub to: Phone,
+    /// What kind of message it is: `otp`, `template` or `text`.
+    pub kind: &'static str,
+    /// What it said.
+    pub text: String,
+    /// The code that it carried, if it is a one-time password.
+    pub code: Option<String>,
+    /// When it was delivered.
+    pub at: Timestamp,
+}
+
+impl std::fmt::Debug for SandboxMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("SandboxMessage");
+        shown.field("message_id", &self.message_id).field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+/// The sandbox of one engine, with a shelf of messages for each workspace.
+#[derive(Debug)]
+pub struct Sandbox {
+    shelves: DashMap<WorkspaceId, Shelf>,
+    messages_kept: usize,
+    clock: Clock,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// Oldest first.
+    delivered: VecDeque<Delivered>,
+    /// By phone; everybody's under `None`.
+    scripts: HashMap<Option<Phone>, Script>,
+}
+
+/// A delivered message, kept small: its text is made when somebody reads it.
+#[derive(Debug)]
+struct Delivered {
+    message_id: MessageId,
+    to: Phone,
+    content: DeliveredContent,
+    at: Timestamp,
+}
+
+#[derive(Debug)]
+enum DeliveredContent {
+    Otp(OtpCode),
+    Template(Arc<TemplateContent>),
+    Text(Arc<str>),
+}
+
+#[derive(Debug)]
+struct Script {
+    outcome: ScriptedOutcome,
+    /// How many messages it still holds for; `None` is until it is replaced.
+    times: Option<u32>,
+}
+
+impl Sandbox {
+    pub fn new(messages_kept: usize, clock: Clock) -> Self {
+        Self { shelves: DashMap::new(), messages_kept, clock }
+    }
+
+    /// The newest `limit` messages that were delivered in a workspace, to one phone or to all,
+    /// newest first.
+    #[must_use]
+    pub fn messages(
+        &self,
+        workspace: &WorkspaceId,
+        to: Option<Phone>,
+        limit: usize,
+    ) -> Vec<SandboxMessage> {
+        let Some(shelf) = self.shelves.get(workspace) else { return Vec::new() };
+        let wanted = |message: &&Delivered| to.is_none_or(|to| message.to == to);
+        shelf.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
+    }
+
+    /// How many messages a workspace's shelf has.
+    #[cfg(test)]
+    pub fn count(&self, workspace: &WorkspaceId) -> usize {
+        self.shelves.get(workspace).map_or(0, |shelf| shelf.delivered.len())
+    }
+
+    /// Scripts what happens to messages to one phone, or to everybody, until the next script for
+    /// the same, or for the next `times` messages. A phone's own script goes before everybody's.
+    pub fn script(
+        &self,
+        workspace: &WorkspaceId,
+        to: Option<Phone>,
+        outcome: ScriptedOutcome,
+        times: Option<u32>,
+    ) {
+        let mut shelf = self.shelves.entry(workspace.clone()).or_default();
+        shelf.scripts.remove(&to);
+        if shelf.scripts.len() < SCRIPTS_MAX {
+            shelf.scripts.insert(to, Script { outcome, times });
+        }
+    }
+
+    /// Does what is scripted for a message, and says what that was.
+    fn take(&self, message: &Outbound) -> ScriptedOutcome {
+        self.on_shelf(&message.workspace, |shelf| {
+            let outcome = shelf.next_outcome(message.to);
+            if let ScriptedOutcome::Sent | ScriptedOutcome::Lost = outcome {
+                shelf.deliver(message, self.messages_kept, self.clock.now());
+            }
+            outcome
+        })
+    }
+
+    fn deliver(&self, message: &Outbound) {
+        self.on_shelf(&message.workspace, |shelf| {
+            shelf.deliver(message, self.messages_kept, self.clock.now());
+        });
+    }
+
+    fn on_shelf<T>(&self, workspace: &WorkspaceId, act: impl FnOnce(&mut Shelf) -> T) -> T {
+        if let Some(mut shelf) = self.shelves.get_mut(workspace) {
+            return act(&mut shelf);
+        }
+        act(&mut self.shelves.entry(workspace.clone()).or_default())
+    }
+}
+
+impl Shelf {
+    fn deliver(&mut self, message: &Outbound, kept: usize, at: Timestamp) {
+        if self.delivered.len() >= kept {
+            self.delivered.pop_front();
+        }
+        let (message_id, to) = (message.message_id, message.to);
+        let content = match (&message.content, message.code()) {
+            (_, Some(code)) => DeliveredContent::Otp(code),
+            (Content::Template(template), _) => DeliveredContent::Template(template.clone()),
+            (Content::Text(text), _) => DeliveredContent::Text(text.clone()),
+            // It always has its code.
+            (Content::Otp { .. }, None) => return,
+        };
+        self.delivered.push_back(Delivered { message_id, to, content, at });
+    }
+
+    fn next_outcome(&mut self, to: Phone) -> ScriptedOutcome {
+        let own = if self.scripts.contains_key(&Some(to)) { Some(to) } else { None };
+        let Some(script) = self.scripts.get_mut(&own) else { return ScriptedOutcome::Sent };
+        let outcome = script.outcome;
+        if let Some(times) = &mut script.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                self.scripts.remove(&own);
+            }
+        }
+        outcome
+    }
+}
+
+impl Delivered {
+    fn read(&self) -> SandboxMessage {
+        let (kind, text, code) = match &self.content {
+            DeliveredContent::Otp(code) => {
+                let code = code.reveal();
+                ("otp", format!("{code} is your verification code."), Some(code))
+            }
+            DeliveredContent::Template(template) => ("template", template.text.to_string(), None),
+            DeliveredContent::Text(text) => ("text", text.to_string(), None),
+        };
+        SandboxMessage { message_id: self.message_id, to: self.to, kind, text, code, at: self.at }
+    }
+}
+
+/// The sandbox as a channel.
+#[derive(Debug, Clone)]
+pub struct SandboxChannel(pub Arc<Sandbox>);
+
+impl Channel for SandboxChannel {
+    fn send(&self, message: Outbound) -> Sending {
+        let sandbox = &self.0;
+        match sandbox.take(&message) {
+            ScriptedOutcome::Sent => Box::pin(std::future::ready(Outcome::Sent)),
+            ScriptedOutcome::Failed { error_code } => {
+                let failure = Failure::permanent(Some(error_code));
+                Box::pin(std::future::ready(Outcome::Failed(failure)))
+            }
+            ScriptedOutcome::Unavailable => {
+                Box::pin(std::future::ready(Outcome::Retry { after: None }))
+            }
+            ScriptedOutcome::Lost => Box::pin(std::future::ready(Outcome::Unknown)),
+            ScriptedOutcome::Slow => {
+                let sandbox = Arc::clone(sandbox);
+                Box::pin(async move {
+                    let due = sandbox.clock.now().plus(SLOW);
+                    sandbox.clock.sleep_until(due).await;
+                    sandbox.deliver(&message);
+                    Outcome::Sent
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! One-time codes: how long they are and live, and how they are derived.
+//!
+//! A code is never stored. It is the HMAC-SHA256 (RFC 2104) of the request's id and phone under a
+//! key of the workspace, reduced to decimal digits, so it can be worked out again for a resend or
+//! after a crash, and a stolen data directory reveals none. The reduction takes 128 bits modulo at
+//! most 10⁸, so no digit is likelier than another by more than 2⁻¹⁰⁰.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use super::{Phone, RequestId, WorkspaceId};
+
+/// Wrong codes that a request survives is one fewer: the fifth ends it.
+pub const ATTEMPTS_MAX: u8 = 5;
+
+/// A number outside the bounds of [`Expiry`] or [`CodeLength`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a whole number from {min} to {max}")]
+pub struct OutOfBounds {
+    /// Smallest allowed value.
+    pub min: u16,
+    /// Largest allowed value.
+    pub max: u16,
+}
+
+/// Seconds that a code stays valid: 60 to 900, 300 unless told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expiry(u16);
+
+impl Expiry {
+    const MIN: u16 = 60;
+    const MAX: u16 = 900;
+
+    /// The expiry of this many seconds.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] below 60 or above 900.
+    pub fn from_seconds(seconds: i64) -> Result<Self, OutOfBounds> {
+        u16::try_from(seconds)
+            .ok()
+            .filter(|seconds| (Self::MIN..=Self::MAX).contains(seconds))
+            .map(Self)
+            .ok_or(OutOfBounds { min: Self::MIN, max: Self::MAX })
+    }
+
+    /// The expiry in seconds.
+    #[must_use]
+    pub const fn as_seconds(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for Expiry {
+    fn default() -> Self {
+        Self(300)
+    }
+}
+
+/// Digits of a code: 4 to 8, 6 unless told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeLength(u8);
+
+impl CodeLength {
+    const MIN: u8 = 4;
+    const MAX: u8 = 8;
+
+    /// The length of this many digits.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`] below 4 or above 8.
+    pub fn from_digits(digits: i64) -> Result<Self, OutOfBounds> {
+        u8::try_from(digits)
+            .ok()
+            .filter(|digits| (Self::MIN..=Self::MAX).contains(digits))
+            .map(Self)
+            .ok_or(OutOfBounds { min: Self::MIN.into(), max: Self::MAX.into() })
+    }
+
+    /// The number of digits.
+    #[must_use]
+    pub const fn as_digits(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for CodeLength {
+    fn default() -> Self {
+        Self(6)
+    }
+}
+
+/// A one-time code. Neither `Debug` nor `Display` shows it; [`OtpCode::reveal`] does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OtpCode {
+    value: u32,
+    length: CodeLength,
+}
+
+impl OtpCode {
+    /// The digits, for the message to the phone and for nothing else.
+    #[must_use]
+    pub fn reveal(self) -> String {
+        format!("{:0width$}", self.value, width = self.length.0.into())
+    }
+
+    /// Whether `submitted` is this code, in time that does not depend on where they differ.
+    #[must_use]
+    pub fn matches(self, submitted: &str) -> bool {
+        let mut digits = [0_u8; CodeLength::MAX as usize];
+        let digits = &mut digits[..self.length.0.into()];
+        let mut value = self.value;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (value % 10) as u8;
+            value /= 10;
+        }
+        digits.ct_eq(submitted.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for OtpCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OtpCode(…)")
+    }
+}
+
+/// The key that a workspace's codes are derived with, of one version of the master key.
+#[derive(Clone)]
+pub struct CodeKey {
+    /// Already keyed, so that a derivation hashes the message only.
+    keyed: Hmac<Sha256>,
+}
+
+impl CodeKey {
+    /// Derives the workspace's key from a master key, for this use only.
+    #[must_use]
+    pub fn derive(master_key: &[u8; 32], workspace: &WorkspaceId) -> Self {
+        let mut outer = keyed(master_key);
+        outer.update(b"postrider otp code\0");
+        outer.update(workspace.as_str().as_bytes());
+        Self { keyed: keyed(&outer.finalize().into_bytes()) }
+    }
+
+    /// The code of a request.
+    #[must_use]
+    pub fn code(&self, request: RequestId, phone: Phone, length: CodeLength) -> OtpCode {
+        let mut mac = self.keyed.clone();
+        mac.update(request.as_bytes());
+        mac.update(&phone.as_u64().to_be_bytes());
+        let digest: [u8; 32] = mac.finalize().into_bytes().into();
+        let wide = digest[..16].iter().fold(0_u128, |wide, byte| wide << 8 | u128::from(*byte));
+        // Below 10^8, so it fits.
+        let value = (wide % 10_u128.pow(length.0.into())) as u32;
+        OtpCode { value, length }
+    }
+}
+
+impl fmt::Debug for CodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CodeKey(…)")
+    }
+}
+
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
+    // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
+    #[allow(clippy::expect_used)]
+    Hmac::new_from_slice(key).expect("HMAC takes a key of any length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn code(unique: u128, length: i64) -> OtpCode {
+        let key = CodeKey::derive(&[7; 32], &"acme".parse().unwrap());
+        let request = RequestId::from_parts(Timestamp::from_millis(5), unique);
+        key.code(request, "+15550123456".parse().unwrap(), CodeLength::from_digits(length).unwrap())
+    }
+
+    #[test]
+    fn a_code_has_its_length_and_matches_itself_only() {
+        for length in 4..=8 {
+            for unique in 0..200 {
+                let code = code(unique, length);
+                let digits = code.reveal();
+                assert_eq!(digits.len(), length as usize);
+                assert!(code.matches(&digits));
+                assert!(!code.matches(&digits[1..]));
+                assert!(!code.matches(&format!("{digits}0")));
+                let other = (digits.parse::<u32>().unwrap() + 1) % 10_u32.pow(length as u32);
+                assert!(!code.matches(&format!("{other:0width$}", width = length as usize)));
+            }
+        }
+        assert!(!code(1, 6).matches("١٢٣٤٥٦"));
+    }
+
+    #[test]
+    fn digits_are_spread_evenly() {
+        let mut first_digit = [0_u32; 10];
+        for unique in 0..10_000 {
+            first_digit[usize::from(code(unique, 6).reveal().as_bytes()[0] - b'0')] += 1;
+        }
+        // 1,000 each are expected with a deviation of 30; six deviations.
+        assert!(first_digit.iter().all(|count| (820..=1180).contains(count)), "{first_digit:?}");
+    }
+
+    #[test]
+    fn workspaces_requests_and_master_keys_have_codes_of_their_own() {
+        let request = RequestId::from_parts(Timestamp::from_millis(5), 1);
+        let phone = "+15550123456".parse().unwrap();
+        let length = CodeLength::from_digits(8).unwrap();
+        let code = |master: u8, workspace: &str| {
+            let key = CodeKey::derive(&[master; 32], &workspace.parse().unwrap());
+            key.code(request, phone, length).reveal()
+        };
+        assert_eq!(code(1, "a"), code(1, "a"));
+        assert_ne!(code(1, "a"), code(2, "a"));
+        assert_ne!(code(1, "a"), code(1, "b"));
+    }
+
+    #[test]
+    fn bounds_are_the_documented_ones() {
+        for (seconds, allowed) in [(59, false), (60, true), (900, true), (901, false), (-1, false)]
+        {
+            assert_eq!(Expiry::from_seconds(seconds).is_ok(), allowed, "{seconds}");
+        }
+        for (digits, allowed) in [(3, false), (4, true), (8, true), (9, false), (256, false)] {
+            assert_eq!(CodeLength::from_digits(digits).is_ok(), allowed, "{digits}");
+        }
+    }
+
+    #[test]
+    fn nothing_prints_a_code() {
+        assert_eq!(format!("{:?}", code(1, 6)), "OtpCode(…)");
+    }
+}

@@ -1,0 +1,109 @@
+//! Master keys, and the keys for codes that are derived from them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::code::CodeLength;
+use crate::{CodeKey, OtpCode, Phone, RequestId, WorkspaceId};
+
+/// The engine's master keys by version. The highest version makes new codes; the others still
+/// verify codes that were made with them, and can be dropped two hours after a rotation.
+#[derive(Clone)]
+pub struct MasterKeys {
+    keys: BTreeMap<u8, [u8; 32]>,
+    current: u8,
+}
+
+impl MasterKeys {
+    /// One key, as version 1.
+    #[must_use]
+    pub fn single(key: [u8; 32]) -> Self {
+        Self { keys: BTreeMap::from([(1, key)]), current: 1 }
+    }
+
+    /// These keys by version; `None` when there are none.
+    #[must_use]
+    pub fn new(keys: impl IntoIterator<Item = (u8, [u8; 32])>) -> Option<Self> {
+        let keys: BTreeMap<_, _> = keys.into_iter().collect();
+        let current = *keys.last_key_value()?.0;
+        Some(Self { keys, current })
+    }
+
+    /// The keys that a workspace's codes are made with.
+    pub fn code_keys(&self, workspace: &WorkspaceId) -> CodeKeys {
+        let derive = |(version, key): (&u8, &[u8; 32])| {
+            (*version, Arc::new(CodeKey::derive(key, workspace)))
+        };
+        CodeKeys { keys: self.keys.iter().map(derive).collect(), current: self.current }
+    }
+
+    /// Whether there are earlier ones than the current.
+    pub fn has_earlier(&self) -> bool {
+        self.keys.len() > 1
+    }
+
+    /// The current version, and the key that is derived from it for one purpose.
+    pub fn current_for(&self, purpose: &[u8]) -> (u8, [u8; 32]) {
+        // There is one of the current version always.
+        let master = self.keys.get(&self.current).copied().unwrap_or_default();
+        (self.current, derive(&master, purpose))
+    }
+
+    /// The key of each version for one purpose.
+    pub fn all_for(&self, purpose: &[u8]) -> impl Iterator<Item = (u8, [u8; 32])> {
+        self.keys.iter().map(|(version, master)| (*version, derive(master, purpose)))
+    }
+
+    /// The key of a version for one purpose, unless the version was dropped.
+    pub fn of_version_for(&self, version: u8, purpose: &[u8]) -> Option<[u8; 32]> {
+        self.keys.get(&version).map(|master| derive(master, purpose))
+    }
+}
+
+fn derive(master: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
+    // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
+    #[allow(clippy::expect_used)]
+    let mut mac = Hmac::<Sha256>::new_from_slice(master).expect("HMAC takes a key of any length");
+    mac.update(purpose);
+    mac.finalize().into_bytes().into()
+}
+
+impl fmt::Debug for MasterKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MasterKeys(versions {:?})", self.keys.keys())
+    }
+}
+
+/// A workspace's keys for codes, by version of the master key.
+#[derive(Debug, Clone)]
+pub struct CodeKeys {
+    keys: Vec<(u8, Arc<CodeKey>)>,
+    current: u8,
+}
+
+impl CodeKeys {
+    /// The version that new codes are made with.
+    pub const fn current_version(&self) -> u8 {
+        self.current
+    }
+
+    /// The key of a version, unless it was dropped.
+    pub fn of_version(&self, version: u8) -> Option<&Arc<CodeKey>> {
+        self.keys.iter().find(|(of, _)| *of == version).map(|(_, key)| key)
+    }
+
+    /// A request's code, unless the version that it was made with was dropped.
+    pub fn code(
+        &self,
+        version: u8,
+        request: RequestId,
+        phone: Phone,
+        length: CodeLength,
+    ) -> Option<OtpCode> {
+        self.of_version(version).map(|key| key.code(request, phone, length))
+    }
+}

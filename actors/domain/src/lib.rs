@@ -1,0 +1,43 @@
+//! Pure: the values and rules of business messaging.
+//!
+//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! stability. Nothing here awaits, reads a clock, draws a random number or touches a disk: time and
+//! randomness arrive as arguments.
+
+pub mod code;
+pub mod contact;
+pub mod day;
+pub mod destination;
+pub mod event;
+pub mod fold;
+pub mod id;
+pub mod keys;
+pub mod limits;
+pub mod opt_out;
+pub mod phone;
+pub mod prices;
+pub mod scope;
+pub mod template;
+pub mod text;
+pub mod time;
+pub mod unavailable;
+pub mod workspace;
+
+pub use code::{CodeKey, OtpCode};
+pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
+pub use day::{Day, DayError};
+pub use destination::{Destinations, Prefix};
+pub use event::{Event, EventKind, LogEntry, PublicEvent};
+pub use id::{
+    BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId,
+    RequestId, SegmentId, WebhookId,
+};
+pub use keys::{CodeKeys, MasterKeys};
+pub use limits::{Limits, LimitsOverride};
+pub use opt_out::OptOutWords;
+pub use phone::{Phone, PhoneError};
+pub use prices::Prices;
+pub use scope::{Scope, Scopes};
+pub use time::{Timestamp, TimestampError};
+pub use unavailable::{Unavailable, UnavailableReason};
+pub use workspace::{WorkspaceId, WorkspaceIdError};

@@ -1,0 +1,42 @@
+//! What things cost.
+
+use crate::template::TemplateCategory;
+
+/// What things cost, in credits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prices {
+    /// One one-time password.
+    pub otp: u64,
+    /// One message of free text.
+    pub text: u64,
+    /// One message of a utility template.
+    pub template_utility: u64,
+    /// One message of a marketing template.
+    pub template_marketing: u64,
+    /// One message of an authentication template.
+    pub template_authentication: u64,
+}
+
+impl Prices {
+    /// One message of a template of this category.
+    #[must_use]
+    pub const fn template(&self, category: TemplateCategory) -> u64 {
+        match category {
+            TemplateCategory::Utility => self.template_utility,
+            TemplateCategory::Marketing => self.template_marketing,
+            TemplateCategory::Authentication => self.template_authentication,
+        }
+    }
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self {
+            otp: 1,
+            text: 1,
+            template_utility: 1,
+            template_marketing: 1,
+            template_authentication: 1,
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A call of a channel that may panic: what became of the message is then unknown, and the number
+//! goes on.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use postrider_channel::{Channel, Outbound, Outcome, Sending};
+
+/// A call under way.
+pub(super) struct Caught(Sending);
+
+impl Caught {
+    /// Hands a message over: the outcome, if the channel answers at once, or what has it later.
+    pub(super) fn call(channel: &dyn Channel, message: Outbound) -> Result<Outcome, Self> {
+        let Some(sending) = caught(|| channel.send(message)) else { return Ok(Outcome::Unknown) };
+        let mut called = Self(sending);
+        match Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Ok(outcome),
+            Poll::Pending => Err(called),
+        }
+    }
+}
+
+impl Future for Caught {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        // One that has panicked is not asked again.
+        caught(|| self.0.as_mut().poll(context)).unwrap_or(Poll::Ready(Outcome::Unknown))
+    }
+}
+
+/// What `call` gives; nothing if it panics.
+fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let result = catch_unwind(AssertUnwindSafe(call));
+    if result.is_err() {
+        // What it said may have a message in it; it is in the output of the process.
+        tracing::error!("a channel panicked; the outcome of the message is unknown");
+    }
+    result.ok()
+}

@@ -1,0 +1,63 @@
+//! What numbers need from above, and what they exchange with it.
+
+use postrider_channel::outcome::Settled;
+use postrider_channel::{Failure, Origin};
+use postrider_domain::{BroadcastId, MessageId, NumberId, WorkspaceId};
+
+use crate::news::NumberNotice;
+
+/// Takes what numbers find out. Implemented above, where outcomes are made durable.
+///
+/// No method blocks or waits.
+pub trait OutcomeSink: Send + Sync + 'static {
+    /// The channel has finally answered for these messages of a workspace. The receiver must call
+    /// [`Numbers::noted`](crate::Numbers::noted) with the ticket once they are durable; until then
+    /// the number keeps them and reports them again to a workspace that restarts.
+    fn settled(&self, workspace: &WorkspaceId, answers: Outcomes);
+
+    /// A number asks to claim messages of a workspace, or releases some. The receiver must answer a
+    /// request by [`Numbers::grant`](crate::Numbers::grant) once the claim is durable.
+    fn claims(&self, workspace: &WorkspaceId, claims: Claims);
+
+    /// Something happened to a number of a workspace, which must be recorded.
+    fn notice(&self, workspace: &WorkspaceId, number: NumberId, notice: NumberNotice);
+
+    /// A number returns messages of broadcasts, by broadcast and recipient: the channel surely did
+    /// not take them.
+    fn withdrawn(&self, messages: Vec<(BroadcastId, u32)>);
+
+    /// A number's account cannot send: its broadcasts must pause.
+    fn stopped(&self, number: NumberId, failure: &Failure);
+
+    /// The number restarted and has lost its queue: whatever is unsent must be dispatched again.
+    fn queue_lost(&self, number: NumberId);
+}
+
+/// The channel's final answers for messages.
+#[derive(Debug)]
+pub struct Outcomes {
+    pub settled: Vec<(Origin, Settled)>,
+    /// The number that is told when they are durably noted, and under which ticket.
+    pub noted_to: Option<(NumberId, u64)>,
+}
+
+/// What a number claims of its workspace's single messages: none is handed over before its claim
+/// is durable.
+#[derive(Debug)]
+pub struct Claims {
+    /// The number.
+    pub number: NumberId,
+    /// They were claimed and surely not taken.
+    pub released: Vec<MessageId>,
+    /// They are claimed, under this ticket.
+    pub asked: Option<(u64, Vec<MessageId>)>,
+}
+
+/// The answer to [`Claims`]: they are durable.
+#[derive(Debug)]
+pub struct Granted {
+    /// What was asked under.
+    pub ticket: u64,
+    /// Of what was asked for, what may be handed over; the rest is settled.
+    pub messages: Vec<MessageId>,
+}

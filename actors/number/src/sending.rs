@@ -1,0 +1,362 @@
+//! What a number sends next, and what it makes of the channel's answers.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::ActorRef;
+
+use postrider_channel::outcome::Settled;
+use postrider_channel::{Failure, FailureClass, Lane, Outcome, Throttle};
+use postrider_domain::Timestamp;
+use postrider_runtime::clock::Stopwatch;
+use postrider_runtime::random;
+
+use super::actor::{NumberActor, NumberMessage, State};
+use super::breaker::Passage;
+use super::caught::Caught;
+use super::lanes::Attempt;
+use super::news::{NumberNotice, Recipient};
+
+/// How long a message waits that the channel did not take, the first time; doubles each time.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+/// A message never waits longer.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Nor shorter, whatever the provider says.
+const ASKED_MIN: Duration = Duration::from_millis(100);
+/// Everything that waits is looked at for what is over: not more often than this.
+const EXPIRY_EVERY: Duration = Duration::from_secs(1);
+
+impl NumberActor {
+    /// Hands over what may go now, and has the actor woken when more may.
+    pub(super) fn send_what_may_go(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
+        if state.draining.is_some() {
+            state.release_waiting();
+            self.slot.room.is(0);
+            state.places.clear();
+            return self.tell_claims(state);
+        }
+        let now = self.clock.now();
+        self.take_in_what_is_due(now, state);
+        self.send_staged(myself, now, state);
+        let mut room = 0;
+        let tokens = |state: &State| state.pacer.as_ref().map_or(usize::MAX, |it| it.tokens(now));
+        let blocked_until = loop {
+            let left = state.window.limit().saturating_sub(state.under_way());
+            if left == 0 {
+                break None;
+            }
+            match self.blocked(now, state) {
+                Some(until) => break until,
+                None => {
+                    let Some(attempt) = state.lanes.pop() else {
+                        room = left.min(tokens(state));
+                        break None;
+                    };
+                    self.send_or_keep(myself, attempt, now, state);
+                }
+            }
+        };
+        if state.lanes.is_empty() && state.recipients.next().is_none() {
+            state.expiry = None;
+        }
+        let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
+        self.slot.down_until_ms.store(until_ms, Ordering::Release);
+        self.slot.queue.store(state.queue(), Ordering::Relaxed);
+        self.slot.under_way.store(state.under_way(), Ordering::Relaxed);
+        state.release_waiting();
+        let is_open = state.breaker.passage(now) == Passage::Open;
+        self.slot.room.is(if is_open { room } else { 0 });
+        // After that, so that none is taken twice.
+        state.places.clear();
+        self.tell_failing(state);
+        self.tell_claims(state);
+        self.wait_for_next(myself, blocked_until, now, state);
+    }
+
+    /// Puts what has waited long enough where it goes next, and ends what is over.
+    fn take_in_what_is_due(&self, now: Timestamp, state: &mut State) {
+        while let Some(entry) = state.delayed.first_entry()
+            && entry.key().0 <= now
+        {
+            let attempt = entry.remove();
+            state.expect_end(attempt.message.give_up_at);
+            state.lanes.put_back(attempt);
+        }
+        while let Some(attempt) = state.recipients.due(now) {
+            state.lanes.put_back(attempt);
+        }
+        if state.expiry.is_some_and(|expiry| expiry <= now) {
+            let mut over = Vec::new();
+            let next = state.lanes.expire(now, &mut over);
+            let next = next.into_iter().chain(state.recipients.expire(now, &mut over)).min();
+            state.expiry = next.map(|next| next.max(now.plus(EXPIRY_EVERY)));
+            for attempt in over {
+                if attempt.trial {
+                    state.breaker.undecided(true);
+                }
+                self.conclude(&attempt, Settled::NotSentInTime, state);
+            }
+        }
+    }
+
+    /// Whether nothing may be sent now, and until when, if time alone ends that.
+    fn blocked(&self, now: Timestamp, state: &State) -> Option<Option<Timestamp>> {
+        if let Some(until) = self.paused(now, state) {
+            return Some(Some(until));
+        }
+        match state.breaker.passage(now) {
+            Passage::NotBefore(until) => return Some(Some(until)),
+            Passage::AfterTrial => return Some(None),
+            Passage::Open | Passage::Trial => {}
+        }
+        let paced = state.pacer.as_ref().map(|pacer| pacer.ready_at(state.lanes.next_lane()));
+        paced.filter(|ready| *ready > now).map(Some)
+    }
+
+    /// Until when a provider asked to be left alone.
+    pub(super) fn paused(&self, now: Timestamp, state: &State) -> Option<Timestamp> {
+        let pauses = [&*state.connected.app_pause, &*state.connected.account_pause, &state.pause];
+        pauses.iter().filter_map(|pause| pause.until(now)).max()
+    }
+
+    fn send_or_keep(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        attempt: Attempt,
+        now: Timestamp,
+        state: &mut State,
+    ) {
+        if attempt.message.give_up_at <= now {
+            return self.conclude(&attempt, Settled::NotSentInTime, state);
+        }
+        let Some(mut attempt) = self.hold(attempt, state) else { return };
+        if state.breaker.passage(now) == Passage::Trial {
+            state.breaker.begin_trial();
+            attempt.trial = true;
+        }
+        if let Some(pacer) = &mut state.pacer {
+            pacer.take(now);
+        }
+        if let Some(attempt) = state.staged.admit(attempt) {
+            self.send(myself, attempt, state);
+        }
+    }
+
+    /// Keeps a message whose recipient waits, unclaimed; gives it back if it may go.
+    pub(super) fn hold(&self, mut attempt: Attempt, state: &mut State) -> Option<Attempt> {
+        if state.recipients.must_wait(&attempt) {
+            state.release(&mut attempt);
+        }
+        state.recipients.hold(attempt)
+    }
+
+    /// Hands one message over. A channel that answers at once costs no task.
+    pub(super) fn send(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        mut attempt: Attempt,
+        state: &mut State,
+    ) {
+        attempt.era = state.era;
+        match Caught::call(state.connected.channel.as_ref(), attempt.message.clone()) {
+            Ok(outcome) => self.concluded(attempt, outcome, state),
+            Err(sending) => {
+                attempt.watch = Some(Stopwatch::start());
+                state.in_flight.push(attempt.message.origin);
+                let myself = myself.clone();
+                drop(tokio::spawn(async move {
+                    let outcome = sending.await;
+                    // An actor that is gone has everything handed over again by its successor.
+                    drop(myself.cast(NumberMessage::Done(Box::new(attempt), outcome)));
+                }));
+            }
+        }
+    }
+
+    /// Takes what the channel said of a message.
+    pub(super) fn concluded(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
+        // What an earlier channel of the number says decides nothing of this one.
+        let is_current = attempt.era == state.era;
+        let trial = std::mem::take(&mut attempt.trial) && is_current;
+        match outcome {
+            Outcome::Failed(failure) if failure.class == FailureClass::Account && !is_current => {
+                self.put_back(attempt, state);
+            }
+            Outcome::Failed(failure) if failure.class == FailureClass::Account => {
+                self.stopped(attempt, failure, trial, state);
+            }
+            Outcome::Throttled { scope, after } => {
+                self.throttled(attempt, scope, after, trial, state);
+            }
+            Outcome::Retry { after } => self.not_taken(attempt, after, trial, state),
+            Outcome::Unknown => {
+                state.breaker.undecided(trial);
+                self.conclude(&attempt, Settled::Unknown, state);
+            }
+            Outcome::SentAs(known_as) => {
+                let phone = attempt.message.to;
+                if state.told_names.is_news(self.clock.now(), phone, known_as) {
+                    let at = attempt.message.message_id.timestamp();
+                    state.recipients_told.push(Recipient::KnownAs { phone, known_as, at });
+                }
+                attempt.trial = trial;
+                self.concluded(attempt, Outcome::Sent, state);
+            }
+            Outcome::Sent => {
+                let pauses = [&*state.connected.app_pause, &*state.connected.account_pause];
+                pauses.into_iter().chain([&state.pause]).for_each(super::pause::Pause::taken);
+                self.answered(trial, state);
+                self.conclude(&attempt, Settled::Sent, state);
+            }
+            Outcome::Failed(failure) => {
+                self.answered(trial, state);
+                if failure.class == FailureClass::OptedOut {
+                    let told = Recipient::StoppedMarketing(attempt.message.to);
+                    // The workspace reads it from the answer for a message of its own.
+                    let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
+                    state.recipients_told.extend(of_broadcast.then_some(told));
+                }
+                self.conclude(&attempt, Settled::Failed(failure), state);
+            }
+        }
+    }
+
+    fn answered(&self, trial: bool, state: &mut State) {
+        if state.breaker.answered(trial) {
+            tracing::info!(number = %self.number, "the number sends again");
+            self.tell(NumberNotice::Recovered);
+        }
+    }
+
+    /// The account cannot send: the message goes back.
+    fn stopped(&self, attempt: Attempt, failure: Failure, trial: bool, state: &mut State) {
+        self.fault(failure, trial, state);
+        self.put_back(attempt, state);
+    }
+
+    /// The account cannot send: everything waits.
+    pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
+        let new = state.breaker.stop(self.clock.now(), trial);
+        if let (true, Some(wiring)) = (new || trial, self.numbers.wiring.get()) {
+            wiring.sink.stopped(self.number, &failure);
+        }
+        if new {
+            let (code, reason) = (failure.code, &*failure.details);
+            tracing::warn!(number = %self.number, code, reason, "the number's account cannot send");
+            self.tell(NumberNotice::Stopped(failure));
+        }
+    }
+
+    /// The provider wants less: the message goes back, and what is throttled waits.
+    fn throttled(
+        &self,
+        mut attempt: Attempt,
+        scope: Throttle,
+        after: Option<Duration>,
+        trial: bool,
+        state: &mut State,
+    ) {
+        let now = self.clock.now();
+        state.breaker.undecided(trial);
+        state.release(&mut attempt);
+        let pause = match scope {
+            Throttle::Recipient => {
+                state.expect_end(attempt.message.give_up_at);
+                return state.recipients.throttled(now, after, attempt);
+            }
+            Throttle::App => &*state.connected.app_pause,
+            Throttle::Account => &*state.connected.account_pause,
+            Throttle::Number => &state.pause,
+        };
+        pause.throttled(now, after);
+        state.window.throttled();
+        self.put_back(attempt, state);
+    }
+
+    /// The channel did not take the message: it is tried again after a while.
+    fn not_taken(
+        &self,
+        mut attempt: Attempt,
+        after: Option<Duration>,
+        trial: bool,
+        state: &mut State,
+    ) {
+        let now = self.clock.now();
+        state.breaker.failed(now, trial);
+        state.release(&mut attempt);
+        for released in state.recipients.settled(attempt.message.to, attempt.sequence) {
+            state.lanes.put_back(released);
+        }
+        let wait = after.unwrap_or_else(|| backoff(attempt.refusals, random::fraction()));
+        attempt.refusals += 1;
+        // When it is over before that, the waiting ends there, and the message with it.
+        let at = now.plus(wait.max(ASKED_MIN)).min(attempt.message.give_up_at);
+        state.delayed.insert((at, attempt.sequence), attempt);
+    }
+
+    pub(super) fn put_back(&self, mut attempt: Attempt, state: &mut State) {
+        state.release(&mut attempt);
+        state.expect_end(attempt.message.give_up_at);
+        state.lanes.put_back(attempt);
+    }
+
+    /// Logs when the channel begins to fail, and when it answers again.
+    fn tell_failing(&self, state: &mut State) {
+        let is_failing = state.breaker.is_failing();
+        match (std::mem::replace(&mut state.told_failing, is_failing), is_failing) {
+            (false, true) => {
+                let cause = state.connected.channel.trouble().unwrap_or_default();
+                tracing::warn!(number = %self.number, cause, "the number's channel fails; it is left alone for a while");
+            }
+            (true, false) => {
+                tracing::info!(number = %self.number, "the number's channel answers again");
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn tell(&self, news: NumberNotice) {
+        if let Some(wiring) = self.numbers.wiring.get() {
+            wiring.sink.notice(&self.workspace, self.number, news);
+        }
+    }
+
+    /// Has the actor woken when the next message may go, or be over.
+    fn wait_for_next(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        blocked_until: Option<Timestamp>,
+        now: Timestamp,
+        state: &mut State,
+    ) {
+        let delayed = state.delayed.first_key_value().map(|((at, _), _)| *at);
+        let (recipients, claims) = (state.recipients.next(), state.staged.next());
+        let waits = [blocked_until, delayed, recipients, claims, state.expiry];
+        let Some(next) = waits.into_iter().flatten().filter(|next| *next > now).min() else {
+            return;
+        };
+        let wait = &mut state.wait;
+        if wait.until.is_some_and(|waited_for| waited_for <= next) {
+            return;
+        }
+        // What is over sooner takes the place of what it waited for.
+        if let Some(task) = wait.task.take() {
+            task.abort();
+        }
+        wait.generation += 1;
+        wait.until = Some(next);
+        let (myself, clock, generation) = (myself.clone(), self.clock.clone(), wait.generation);
+        let task = tokio::spawn(async move {
+            clock.sleep_until(next).await;
+            // The actor may be gone, and its successor waits for itself.
+            drop(myself.cast(NumberMessage::Wake(generation)));
+        });
+        wait.task = Some(task.abort_handle());
+    }
+}
+
+/// Exponential, with up to a quarter more or less by `jitter`, a fraction from 0 to 1.
+fn backoff(refusals: u32, jitter: f64) -> Duration {
+    let wait = RETRY_MIN.saturating_mul(1 << refusals.min(16)).min(RETRY_MAX);
+    wait.mul_f64(0.75 + jitter / 2.0)
+}

@@ -1,0 +1,14 @@
+//! What every actor needs: time, randomness, secrets, supervision and flow control.
+//!
+//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! stability. [`clock`] alone reads the time and [`random`] alone draws random numbers.
+
+pub mod clock;
+pub mod random;
+pub mod sealed;
+pub mod secret;
+pub mod supervise;
+pub mod task;
+
+pub use clock::{Clock, Stopwatch};
+pub use secret::Secret;

@@ -1,0 +1,96 @@
+//! Secrets that must be read again, as they are stored: encrypted (XChaCha20-Poly1305) under a key
+//! that is derived from a master key for this use only, with the master key's version beside them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use serde::{Deserialize, Serialize};
+
+use crate::random;
+use postrider_domain::keys::MasterKeys;
+
+const PURPOSE: &[u8] = b"postrider stored secret\0";
+const NONCE_BYTES: usize = 24;
+
+/// An encrypted secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// The version of the master key that opens it.
+    key_version: u8,
+    /// The nonce and what was encrypted, in Base64.
+    text: String,
+}
+
+/// Why a secret cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The master key that it was encrypted under was dropped.
+    #[error("it was encrypted under version {0} of the master key, which is not given")]
+    NoKey(u8),
+    /// It is not what was written, or belongs elsewhere.
+    #[error("it is damaged, or the master key is another one")]
+    Damaged,
+}
+
+impl Sealed {
+    /// Encrypts `secret` under the current master key. It opens only with the same `place`, so that
+    /// one cannot be put in another's.
+    pub fn seal(keys: &MasterKeys, place: &[u8], secret: &[u8]) -> Self {
+        let nonce: [u8; NONCE_BYTES] = random::bytes();
+        let (key_version, key) = keys.current_for(PURPOSE);
+        let payload = Payload { msg: secret, aad: place };
+        // It fails for texts of 256 GiB and more.
+        #[expect(clippy::expect_used)]
+        let encrypted = XChaCha20Poly1305::new(&key.into())
+            .encrypt(&XNonce::from(nonce), payload)
+            .expect("a secret is short");
+        Self { key_version, text: STANDARD_NO_PAD.encode([&nonce[..], &encrypted].concat()) }
+    }
+
+    /// The same secret under the current master key, if it is under an earlier one and can be read.
+    pub fn resealed(&self, keys: &MasterKeys, place: &[u8]) -> Option<Self> {
+        let is_current = self.key_version == keys.current_for(PURPOSE).0;
+        let secret = if is_current { None } else { self.open(keys, place).ok() };
+        secret.map(|secret| Self::seal(keys, place, &secret))
+    }
+
+    /// Decrypts it.
+    pub fn open(&self, keys: &MasterKeys, place: &[u8]) -> Result<Vec<u8>, OpenError> {
+        let version = self.key_version;
+        let key = keys.of_version_for(version, PURPOSE).ok_or(OpenError::NoKey(version))?;
+        let bytes = STANDARD_NO_PAD.decode(&self.text).map_err(|_| OpenError::Damaged)?;
+        let (nonce, encrypted) =
+            bytes.split_first_chunk::<NONCE_BYTES>().ok_or(OpenError::Damaged)?;
+        let payload = Payload { msg: encrypted, aad: place };
+        XChaCha20Poly1305::new(&key.into())
+            .decrypt(&XNonce::from(*nonce), payload)
+            .map_err(|_| OpenError::Damaged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_opens_in_its_place_with_its_key_only() {
+        let old = MasterKeys::single([7; 32]);
+        let sealed = Sealed::seal(&old, b"here", b"hush");
+        assert_eq!(sealed.open(&old, b"here").as_deref(), Ok(&b"hush"[..]));
+        assert_eq!(sealed.open(&old, b"there"), Err(OpenError::Damaged));
+        assert_eq!(sealed.open(&MasterKeys::single([8; 32]), b"here"), Err(OpenError::Damaged));
+        let rotated = MasterKeys::new([(1, [7; 32]), (2, [8; 32])]).unwrap();
+        assert_eq!(sealed.open(&rotated, b"here").as_deref(), Ok(&b"hush"[..]));
+        let again = Sealed::seal(&rotated, b"here", b"hush");
+        assert_eq!(again.key_version, 2);
+        assert_eq!(again.resealed(&rotated, b"here"), None);
+        assert_eq!(sealed.resealed(&rotated, b"there"), None);
+        assert_eq!(sealed.resealed(&rotated, b"here").map(|it| it.key_version), Some(2));
+        assert_eq!(again.open(&old, b"here"), Err(OpenError::NoKey(2)));
+        let stored = serde_json::to_string(&sealed).unwrap();
+        assert!(!stored.contains("hush") && !stored.contains(&STANDARD_NO_PAD.encode("hush")));
+        let changed = Sealed { text: sealed.text.replace(|_: char| true, "A"), ..sealed };
+        assert_eq!(changed.open(&old, b"here"), Err(OpenError::Damaged));
+    }
+}

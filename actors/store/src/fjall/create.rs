@@ -1,0 +1,89 @@
+//! Making the database: whole, or not at all.
+//!
+//! fjall makes its files one after the other in place, and after a crash between two of them it
+//! neither goes on nor starts anew. So it makes them in a directory beside, which gets its name when
+//! all is there.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+
+use super::open::{LOCK_ATTEMPTS, VERSION_FILE, io_failed, lock};
+use super::{FjallOptions, Open};
+
+/// Makes the database in `dir`, which is empty or not there, unless there is one.
+pub(super) fn create_if_missing(dir: &Path, options: FjallOptions) -> Result<(), StoreError> {
+    if dir.join(VERSION_FILE).try_exists().map_err(io_failed)? {
+        return Ok(());
+    }
+    let new = beside(dir);
+    clear(&new)?;
+    fs::create_dir_all(&new).map_err(io_failed)?;
+    drop(Open::open_database(&new, options)?);
+    // Its threads have ended when its lock is free.
+    drop(lock(&new, LOCK_ATTEMPTS.0)?);
+    finish(&new, dir).map_err(io_failed)
+}
+
+/// Removes what a crash left.
+fn clear(new: &Path) -> Result<(), StoreError> {
+    if !new.try_exists().map_err(io_failed)? {
+        return Ok(());
+    }
+    drop(lock(new, 1)?);
+    fs::remove_dir_all(new).map_err(io_failed)
+}
+
+fn finish(new: &Path, dir: &Path) -> io::Result<()> {
+    sync_all_in(new)?;
+    fs::rename(new, dir)?;
+    match dir.parent() {
+        Some(parent) if parent != Path::new("") => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn sync_all_in(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_all_in(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(dir)?.sync_all()
+}
+
+fn beside(dir: &Path) -> PathBuf {
+    let mut name = dir.file_name().map(OsString::from).unwrap_or_default();
+    name.push(".new");
+    dir.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FjallStore, Log, Position};
+
+    #[test]
+    fn what_a_crash_left_half_made_is_made_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("store");
+        let whole = parent.path().join("whole");
+        drop(FjallStore::open(&whole, FjallOptions::default()).unwrap());
+        let new = beside(&dir);
+        for left in ["lock", "0.jnl", "version"] {
+            fs::create_dir_all(new.join("keyspaces/0")).unwrap();
+            fs::copy(whole.join(left), new.join(left)).unwrap();
+            let store = FjallStore::open(&dir, FjallOptions::default()).unwrap();
+            assert_eq!(store.last_position(), Ok(Position::START));
+            assert!(!new.exists());
+            drop(store);
+            fs::remove_dir_all(&dir).unwrap();
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! fjall's write-ahead log, read to find its end.
+//!
+//! Every entry of the log is a batch: a start with its number of items, the items, an end with
+//! their checksum. Each is synced before the next is begun, so a crash can tear only the last one,
+//! which nobody was told of. Its parts may reach the disk in any order, though, and fjall refuses a
+//! log whose last batch has its end and lacks something before it. On the other hand it drops,
+//! without a word, everything behind a batch whose first bytes make no sense. So the end is found
+//! here, and fjall is shown nothing but whole batches.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::StoreError;
+
+/// The name and version of fjall's format; an end ends with it.
+pub(super) const FORMAT: [u8; 4] = *b"FJL\x03";
+const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+/// Bytes of a start: its tag, the number of items, the number of the batch.
+const START_BYTES: usize = 1 + 4 + 8;
+
+/// Where a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// Bytes of the whole batches that it begins with.
+    pub(super) whole: u64,
+    /// Bytes behind them, but for the zeros at the very end: a batch that was not finished.
+    pub(super) torn: u64,
+}
+
+/// Finds the end of a log.
+///
+/// # Errors
+/// [`StoreError::Damaged`] when a whole batch follows one that is not: then the damaged one was
+/// synced once.
+pub(super) fn end_of(log: &Path) -> Result<End, StoreError> {
+    let io_failed = |error: io::Error| StoreError::Failed(error.to_string());
+    let mut file = BufReader::with_capacity(128 * 1024, File::open(log).map_err(io_failed)?);
+    let mut whole = 0;
+    while let Some(length) = batch(&mut file).map_err(io_failed)? {
+        whole += length;
+    }
+    file.seek(SeekFrom::Start(whole)).map_err(io_failed)?;
+    let rest = without_zeros(&mut file).map_err(io_failed)?;
+    if holds_a_batch(rest.get(1..).unwrap_or_default()) {
+        let log = log.display();
+        return Err(StoreError::Damaged(format!("{log} makes no sense from byte {whole} on")));
+    }
+    Ok(End { whole, torn: rest.len() as u64 })
+}
+
+/// Reads one batch; its length, or `None` where there is no whole one.
+fn batch(log: &mut impl Read) -> io::Result<Option<u64>> {
+    let mut log = Counted { log, count: 0, hasher: None };
+    let read = read_batch(&mut log);
+    match read {
+        Ok(true) => Ok(Some(log.count)),
+        Ok(false) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_batch<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
+    if log.bytes::<1>()? != [START] {
+        return Ok(false);
+    }
+    let items = u32::from_le_bytes(log.bytes()?);
+    log.bytes::<8>()?;
+    log.hasher = Some(Box::default());
+    for _ in 0..items {
+        if !read_item(log)? {
+            return Ok(false);
+        }
+    }
+    let checksum = log.hasher.take().map(|hasher| hasher.digest());
+    let end = log.bytes::<1>()?;
+    let written = u64::from_le_bytes(log.bytes()?);
+    Ok(end == [END] && Some(written) == checksum && log.bytes()? == FORMAT)
+}
+
+fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
+    match log.bytes()? {
+        [CLEAR] => log.bytes::<8>().map(|_| true),
+        [ITEM] => {
+            let [_kind, compression] = log.bytes()?;
+            log.bytes::<8>()?;
+            let key = u16::from_le_bytes(log.bytes()?);
+            let value = u32::from_le_bytes(log.bytes()?);
+            let on_disk = u32::from_le_bytes(log.bytes()?);
+            if compression != 0 || value != on_disk {
+                // The crate is built without compression.
+                return Ok(false);
+            }
+            log.skip(u64::from(key) + u64::from(value))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// What is left to read, but for the zeros at its end: fjall makes a log longer than it is, ahead of
+/// time.
+fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut rest = Vec::new();
+    let mut block = vec![0; 128 * 1024];
+    // Zeros that have been read and not kept; they are, if something else follows.
+    let mut zeros = 0;
+    loop {
+        let read = log.read(&mut block)?;
+        let block = &block[..read];
+        if read == 0 {
+            return Ok(rest);
+        }
+        match block.iter().rposition(|&byte| byte != 0) {
+            Some(last) => {
+                rest.resize(rest.len() + zeros, 0);
+                rest.extend_from_slice(&block[..=last]);
+                zeros = block.len() - last - 1;
+            }
+            None => zeros += read,
+        }
+    }
+}
+
+/// Whether a whole batch begins anywhere.
+fn holds_a_batch(bytes: &[u8]) -> bool {
+    let may_begin = |at: &usize| {
+        bytes[*at] == START
+            && bytes.get(at + START_BYTES).is_some_and(|&tag| tag == ITEM || tag == CLEAR)
+    };
+    (0..bytes.len())
+        .filter(may_begin)
+        .any(|at| batch(&mut &bytes[at..]).is_ok_and(|length| length.is_some()))
+}
+
+/// A reader that counts, and hashes what it reads while there is a hasher.
+struct Counted<'a, R> {
+    log: &'a mut R,
+    count: u64,
+    hasher: Option<Box<Xxh3>>,
+}
+
+impl<R: Read> Counted<'_, R> {
+    fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.log.read_exact(&mut bytes)?;
+        self.count += N as u64;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&bytes);
+        }
+        Ok(bytes)
+    }
+
+    /// Reads over so many bytes; whether there were as many.
+    fn skip(&mut self, length: u64) -> io::Result<bool> {
+        let Some(hasher) = &mut self.hasher else { return Ok(false) };
+        let read = io::copy(&mut self.log.take(length), &mut Hashing(hasher))?;
+        self.count += read;
+        Ok(read == length)
+    }
+}
+
+struct Hashing<'a>(&'a mut Xxh3);
+
+impl Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! Opening the database, the first time and after a failure.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use ::fjall::config::BlockSizePolicy;
+use ::fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
+use parking_lot::Mutex;
+use tracing::warn;
+
+use crate::{StoreError, Table};
+
+use super::create::create_if_missing;
+use super::failure::damaged_or_failed;
+use super::journal_size::JournalSize;
+use super::log::{End, FORMAT, end_of};
+use super::{FjallOptions, Open, TRIMMED_KEY, number};
+
+/// fjall's threads: one writes memtables out, one compacts.
+const WORKERS: usize = 2;
+/// fjall's lock, which we hold while no database is open.
+const LOCK_FILE: &str = "lock";
+/// Where fjall keeps the version of its format.
+pub(super) const VERSION_FILE: &str = "version";
+/// What fjall's write-ahead logs are called, after their number.
+const LOG_SUFFIX: &str = ".jnl";
+/// A copy of one under way. fjall looks at no file with such a name.
+const COPY_SUFFIX: &str = ".jnl.copy";
+/// How often, and after which wait, a lock is tried that is just being released.
+pub(super) const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
+
+impl Open {
+    /// Opens or makes the database in `dir`.
+    pub(super) fn first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        create_if_missing(dir, options)?;
+        Self::open_locked(dir, options, 1)
+    }
+
+    /// The same after this process closed it: waits a moment for the old one's end.
+    pub(super) fn again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        Self::open_locked(dir, options, LOCK_ATTEMPTS.0)
+    }
+
+    fn open_locked(dir: &Path, options: FjallOptions, attempts: u32) -> Result<Self, StoreError> {
+        let lock = lock(dir, attempts)?;
+        renew_logs(dir)?;
+        // fjall takes the lock itself. A process that comes in between only makes this fail.
+        drop(lock);
+        // On files that make no sense fjall returns errors in most places and panics in some.
+        let opened = catch_unwind(AssertUnwindSafe(|| Self::open_database(dir, options)));
+        opened.unwrap_or_else(|_| Err(StoreError::Damaged("fjall cannot make sense of it".into())))
+    }
+
+    pub(super) fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        let database = Database::builder(dir)
+            .cache_size(options.cache_bytes)
+            .max_journaling_size(options.log_bytes.max(64 << 20))
+            .worker_threads(WORKERS)
+            .open()
+            .map_err(damaged_or_failed)?;
+        let keyspace = |name: &str, block_bytes: u32| {
+            // Nothing is compressed: the crate is built without a codec.
+            let options = || {
+                KeyspaceCreateOptions::default()
+                    .max_memtable_size(options.memtable_bytes)
+                    .data_block_size_policy(BlockSizePolicy::all(block_bytes))
+            };
+            database.keyspace(name, options).map_err(damaged_or_failed)
+        };
+        // Frames are only ever read in long runs; records mostly one at a time.
+        let journal = keyspace("journal", 64 * 1024)?;
+        let journal_state = keyspace("journal-state", 4 * 1024)?;
+        let tables = Table::ALL.iter().map(|table| keyspace(table.name(), 4 * 1024));
+        let tables = tables.collect::<Result<_, _>>()?;
+        let (trimmed, last) = positions(&journal, &journal_state)?;
+        let bytes = journal.disk_space() + journal.tree.active_memtable().size();
+        Ok(Self {
+            database,
+            journal,
+            journal_state,
+            tables,
+            last: AtomicU64::new(last),
+            trimmed: AtomicU64::new(trimmed),
+            size: Mutex::new(JournalSize::new(trimmed, last, bytes)),
+            buffer: Mutex::default(),
+        })
+    }
+}
+
+/// How far the journal was trimmed, and its last frame's number.
+fn positions(journal: &Keyspace, journal_state: &Keyspace) -> Result<(u64, u64), StoreError> {
+    let trimmed = journal_state.get(TRIMMED_KEY).map_err(damaged_or_failed)?;
+    let trimmed = trimmed.map_or(Ok(0), |value| number(&value, "the trimmed position"))?;
+    let last = match journal.last_key_value() {
+        Some(last) => number(&last.key().map_err(damaged_or_failed)?, "a frame's key")?,
+        None => 0,
+    };
+    // Trimmed frames are gone, all of them perhaps; their numbers are not used again.
+    Ok((trimmed, last.max(trimmed)))
+}
+
+/// Takes fjall's lock, if there is a database.
+pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
+    let file = match OpenOptions::new().read(true).write(true).open(dir.join(LOCK_FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_failed(error)),
+    };
+    for attempt in 1..=attempts {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::Error(error)) => return Err(io_failed(error)),
+            Err(TryLockError::WouldBlock) if attempt < attempts => {
+                std::thread::sleep(LOCK_ATTEMPTS.1)
+            }
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+    Err(StoreError::Locked)
+}
+
+/// Puts a fresh, synced copy of its whole batches in the place of the write-ahead log that was
+/// written last, and of any other whose end is torn.
+///
+/// After an fsync has failed, the kernel may hold the pages it could not write for clean: they read
+/// as written and no later fsync writes them. What is appended behind them and acknowledged would
+/// be lost with them, for a log ends where it stops making sense. The copy has no such pages. It is
+/// made at each opening, because the process in which the fsync failed may have ended since, and
+/// nothing says so. Older logs were synced before the newer one was begun, and tables are synced
+/// before anything refers to them.
+///
+/// The end of an older log can be torn where a commit failed half-way and fjall began a new log
+/// before it was closed.
+fn renew_logs(dir: &Path) -> Result<(), StoreError> {
+    // Nothing is known of another version's logs; fjall refuses them, or says what to do.
+    if !is_of_known_version(dir).map_err(io_failed)? {
+        return Ok(());
+    }
+    let mut logs = logs(dir).map_err(io_failed)?;
+    logs.sort_unstable();
+    let newest = logs.last().map(|(id, _)| *id);
+    for (id, log) in logs {
+        let End { whole, torn } = end_of(&log)?;
+        if torn > 0 {
+            let log = log.display();
+            warn!(%log, at = whole, bytes = torn, "an unfinished write is cut off a log's end");
+        }
+        if torn > 0 || newest == Some(id) {
+            renew_log(dir, id, &log, whole).map_err(io_failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_of_known_version(dir: &Path) -> io::Result<bool> {
+    match fs::read(dir.join(VERSION_FILE)) {
+        Ok(version) => Ok(version == FORMAT),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The logs and their numbers. Removes unfinished copies.
+fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut logs = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.ends_with(COPY_SUFFIX) {
+            fs::remove_file(entry.path())?;
+        } else if let Some(id) = name.strip_suffix(LOG_SUFFIX).and_then(|id| id.parse().ok()) {
+            logs.push((id, entry.path()));
+        }
+    }
+    Ok(logs)
+}
+
+fn renew_log(dir: &Path, id: u64, log: &Path, bytes: u64) -> io::Result<()> {
+    let copy = dir.join(format!("{id}{COPY_SUFFIX}"));
+    let copied = copy_start(log, &copy, bytes);
+    if copied.is_err() {
+        // On a full disk the half of a copy would be in the way of everything else.
+        drop(fs::remove_file(&copy));
+    }
+    copied?;
+    fs::rename(&copy, log)?;
+    File::open(dir)?.sync_all()
+}
+
+fn copy_start(from: &Path, to: &Path, bytes: u64) -> io::Result<()> {
+    let mut to = File::create(to)?;
+    io::copy(&mut File::open(from)?.take(bytes), &mut to)?;
+    to.sync_all()
+}
+
+pub(super) fn io_failed(error: io::Error) -> StoreError {
+    StoreError::Failed(error.to_string())
+}

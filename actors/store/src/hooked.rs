@@ -1,0 +1,77 @@
+//! A store in memory that does something before each commit or scan, for tests to wait, count or
+//! fail.
+
+use std::ops::ControlFlow;
+
+use crate::{
+    Direction, Frame, Group, Log, MemoryStore, Position, Store, StoreError, Table, View, Visit,
+};
+
+/// What is done before each commit or scan.
+pub trait Hook: std::fmt::Debug + Send + Sync + 'static {
+    /// Called before each commit.
+    fn before_commit(&self) {}
+
+    /// Called before each scan, with its table and range.
+    fn before_scan(&self, _table: Table, _prefix: &[u8], _from: Option<&[u8]>) {}
+}
+
+/// A [`MemoryStore`] with a hook.
+#[derive(Debug, Clone, Default)]
+pub struct Hooked<H> {
+    /// What keeps the data.
+    pub inner: MemoryStore,
+    /// What is called first.
+    pub hook: H,
+}
+
+impl<H: Hook> Store for Hooked<H> {
+    fn commit(&self, group: Group<'_>) -> Result<(), StoreError> {
+        self.hook.before_commit();
+        self.inner.commit(group)
+    }
+}
+
+impl<H: Hook> View for Hooked<H> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.hook.before_scan(table, prefix, from);
+        self.inner.scan(table, prefix, from, direction, visit)
+    }
+}
+
+impl<H: Hook> Log for Hooked<H> {
+    fn read(
+        &self,
+        after: Position,
+        visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.inner.read(after, visit)
+    }
+
+    fn last_position(&self) -> Result<Position, StoreError> {
+        self.inner.last_position()
+    }
+
+    fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.inner.trim(through)
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        self.inner.reopen()
+    }
+
+    fn bytes_after(&self, after: Position) -> Result<u64, StoreError> {
+        self.inner.bytes_after(after)
+    }
+}

@@ -1,0 +1,76 @@
+//! The port to durability: a log, a keyed view of it, and the group commit between them.
+//!
+//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! stability beside that.
+//!
+//! A [`Store`] is two things. Its [`Log`] is a sequence of numbered [`Frame`]s, each holding the
+//! events of one group commit; it rebuilds the state that actors keep in memory. Its [`View`] is
+//! what the commits add up to: keyed values in [`Table`]s, read when needed. One call of
+//! [`Store::commit`] makes a frame and its changes of the view durable together, or not at all.
+//!
+//! Nothing but this crate touches the disk. Nothing but the [`writer`]'s thread calls `commit`.
+//! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
+
+pub mod crashing;
+pub mod error;
+pub mod fjall;
+pub mod log;
+pub mod memory;
+pub mod snapshot;
+pub mod view;
+pub mod writer;
+
+#[cfg(test)]
+pub(crate) mod conformance;
+#[cfg(any(test, feature = "testing"))]
+pub mod hooked;
+
+pub use crashing::{CrashOutcome, CrashingStore, Keep};
+pub use error::StoreError;
+pub use fjall::{FjallOptions, FjallStore};
+pub use log::{Frame, Group, Log, Position, Section};
+pub use memory::MemoryStore;
+pub use snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
+pub use view::event_log::EventEntry;
+pub use view::log_chunk::{LogChunk, event_log_key, event_log_prefix, scan_event_log};
+pub use view::{Change, Direction, Table, View, Visit};
+pub use writer::{
+    Batch, ChangeRef, CommitError, GroupNumber, Notify, Subscriber, Writer, WriterOptions,
+    WriterStats,
+};
+
+/// The record that counts how often the log was opened for writing: u64, big endian.
+const EPOCH_KEY: &[u8] = b"epoch";
+
+/// A durable sequence of commits and what they add up to, in one atomic batch.
+///
+/// Every method blocks. Call them from the writer's thread or a blocking task, except
+/// [`View::get`], which is quick enough for anywhere.
+pub trait Store: Log + View {
+    /// Makes the group's frame and changes durable, all or none, in the order of these calls. When
+    /// it returns `Ok` they survive a power cut.
+    ///
+    /// The frame's number is one above the last one's. After an error every call fails until
+    /// [`Log::reopen`].
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`]: the outcome is unknown, all or nothing of it.
+    fn commit(&self, group: Group<'_>) -> Result<(), StoreError>;
+
+    /// Raises the epoch durably, and reads the number of the last frame. Called once by each
+    /// writer before its first commit.
+    ///
+    /// # Errors
+    /// Those of [`commit`](Self::commit); [`StoreError::Damaged`] when the epoch is not a number.
+    fn begin_epoch(&self) -> Result<(u64, Position), StoreError> {
+        let damaged = || StoreError::Damaged("the epoch is not a number".into());
+        let epoch = match self.get(Table::Meta, EPOCH_KEY)? {
+            Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?),
+            None => 0,
+        };
+        let epoch = epoch + 1;
+        let change = Change::put(Table::Meta, EPOCH_KEY, epoch.to_be_bytes());
+        self.commit(Group::new(None, &[change]))?;
+        Ok((epoch, self.last_position()?))
+    }
+}

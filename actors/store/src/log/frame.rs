@@ -1,0 +1,132 @@
+//! A frame: the events of one group commit, by workspace.
+
+use postrider_domain::WorkspaceId;
+
+use super::Position;
+use crate::error::StoreError;
+
+/// Most bytes of an encoded frame. A commit whose events would not fit is split before it is
+/// written; one batch alone must fit.
+pub const FRAME_BYTES_MAX: usize = 256 * 1024;
+
+/// Epoch, number, then a checksum over what follows them and over the two.
+pub(crate) const HEADER_BYTES: usize = 8 + 8 + 4;
+
+/// What a section takes besides its workspace's id and its events: their two lengths.
+pub(crate) const SECTION_HEADER_BYTES: usize = 1 + 4;
+
+/// What one workspace has in a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Whose events these are.
+    pub workspace: WorkspaceId,
+    /// The events, encoded one after the other ([`postrider_domain::Event::encode_into`]).
+    pub events: Vec<u8>,
+}
+
+/// One self-contained message of the journal: at most [`FRAME_BYTES_MAX`] bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Counts the times the journal was opened for writing; never goes down.
+    pub epoch: u64,
+    /// This frame's place in the journal.
+    pub number: Position,
+    /// In the order in which the workspaces first had something to commit.
+    pub sections: Vec<Section>,
+}
+
+impl Frame {
+    /// Appends the frame's bytes: `epoch`, `number` (u64, big endian), CRC-32 of everything else
+    /// (u32, big endian), then for each section the workspace's id (length u8) and its events
+    /// (length u32, big endian).
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.epoch.to_be_bytes());
+        out.extend_from_slice(&self.number.0.to_be_bytes());
+        out.extend_from_slice(&[0; 4]);
+        for Section { workspace, events } in &self.sections {
+            // A workspace's id has at most 40 bytes and a frame 256 KiB, so both lengths fit.
+            out.push(workspace.as_str().len() as u8);
+            out.extend_from_slice(workspace.as_str().as_bytes());
+            out.extend_from_slice(&(events.len() as u32).to_be_bytes());
+            out.extend_from_slice(events);
+        }
+        let checksum = checksum(&out[start..]);
+        out[start + 16..start + HEADER_BYTES].copy_from_slice(&checksum.to_be_bytes());
+        debug_assert!(
+            out.len() - start <= FRAME_BYTES_MAX,
+            "a frame of {} bytes",
+            out.len() - start
+        );
+    }
+
+    /// Reads what [`encode_into`](Self::encode_into) wrote.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when the bytes are not such a frame.
+    pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let damaged = || StoreError::Damaged("a journal frame is not what was written".into());
+        let (header, mut rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(damaged)?;
+        let word = |at: usize| {
+            header[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes)).ok_or_else(damaged)
+        };
+        if header[16..] != checksum(bytes).to_be_bytes() {
+            return Err(damaged());
+        }
+        let mut sections = Vec::new();
+        while let Some((&id_bytes, after)) = rest.split_first() {
+            let (id, after) = after.split_at_checked(id_bytes.into()).ok_or_else(damaged)?;
+            let (length, after) = after.split_first_chunk().ok_or_else(damaged)?;
+            let length = u32::from_be_bytes(*length) as usize;
+            let (events, after) = after.split_at_checked(length).ok_or_else(damaged)?;
+            let id = std::str::from_utf8(id).map_err(|_| damaged())?;
+            let workspace = id.parse().map_err(|_| damaged())?;
+            sections.push(Section { workspace, events: events.to_vec() });
+            rest = after;
+        }
+        Ok(Self { epoch: word(0)?, number: Position(word(8)?), sections })
+    }
+}
+
+fn checksum(frame: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&frame[..16]);
+    hasher.update(&frame[HEADER_BYTES..]);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame() -> Frame {
+        let section = |workspace: &str, events: &[u8]| Section {
+            workspace: workspace.parse().unwrap(),
+            events: events.to_vec(),
+        };
+        Frame {
+            epoch: 3,
+            number: Position(77),
+            sections: vec![section("acme", b"one"), section("b", b"")],
+        }
+    }
+
+    #[test]
+    fn decodes_what_it_encoded() {
+        let mut bytes = Vec::new();
+        frame().encode_into(&mut bytes);
+        assert_eq!(Frame::decode(&bytes), Ok(frame()));
+    }
+
+    #[test]
+    fn any_changed_or_missing_byte_is_noticed() {
+        let mut bytes = Vec::new();
+        frame().encode_into(&mut bytes);
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x40;
+            assert!(Frame::decode(&bad).is_err(), "byte {at}");
+            assert!(Frame::decode(&bytes[..at]).is_err(), "cut at {at}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Snapshots of the hot state: they shorten the replay of the journal, and nothing else.
+//!
+//! A generation is one directory, written once: a sled database with the content, and a manifest
+//! of its files. It gets its name only after it was closed, synced and read back. sled changes the
+//! files of a database that it opens, and may hang on damaged ones, so it is only ever given a
+//! copy, and only of files that are what the manifest says.
+//!
+//! The last two generations are kept. A damaged or missing one costs a longer replay.
+
+mod content;
+mod files;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use tracing::warn;
+
+use postrider_domain::WorkspaceId;
+
+use crate::Position;
+
+/// What a generation's directory is called, before its position in 16 hexadecimal digits.
+const PREFIX: &str = "gen-";
+/// What is being written, read or removed. Deleted whenever it is found.
+const TEMPORARY: &str = ".tmp";
+
+/// Why a snapshot could not be written, or the directory not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The disk refused.
+    #[error("the snapshots' directory: {0}")]
+    Io(#[from] io::Error),
+    /// The database in a snapshot refused, or what it gives back is not what was written.
+    #[error("a snapshot is damaged: {0}")]
+    Damaged(String),
+}
+
+/// What a start begins with.
+#[derive(Debug)]
+pub struct LoadedSnapshot {
+    /// The frames after this one have still to be replayed; [`Position::START`] without a snapshot.
+    pub position: Position,
+    /// Each workspace's state, in the order in which it was written.
+    pub entries: Vec<(WorkspaceId, Vec<u8>)>,
+    /// The generations that were passed over and why, for an operator.
+    pub warnings: Vec<String>,
+}
+
+/// The directory of the generations. Its methods block, for as long as it takes to write or read
+/// all of a snapshot.
+pub struct SnapshotDir {
+    dir: PathBuf,
+    /// One snapshot is written or read at a time.
+    busy: Mutex<()>,
+}
+
+impl SnapshotDir {
+    /// Makes the directory if it is not there, and removes what was left unfinished.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Io`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, SnapshotError> {
+        let dir = path.as_ref().to_owned();
+        fs::create_dir_all(&dir)?;
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().ends_with(TEMPORARY) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(Self { dir, busy: Mutex::new(()) })
+    }
+
+    /// Writes a generation: the state after all frames up to `position` and none behind.
+    ///
+    /// Gives back the position through which the journal may be trimmed: that of the older one of
+    /// the two generations that are kept now, or [`Position::START`] while there is no older one
+    /// that is whole.
+    ///
+    /// # Errors
+    /// When it cannot be written, or not be read back. The generations before it stay.
+    pub fn write(
+        &self,
+        position: Position,
+        entries: impl Iterator<Item = (WorkspaceId, Vec<u8>)>,
+    ) -> Result<Position, SnapshotError> {
+        let _busy = self.busy.lock();
+        let name = format!("{PREFIX}{:016x}", position.0);
+        let temporary = self.fresh(&name)?;
+        let written = self.write_and_verify(position, &temporary, entries);
+        if written.is_err() {
+            self.remove(&temporary);
+        }
+        written?;
+        let finished = self.dir.join(&name);
+        if finished.exists() {
+            // The older generation covers for it while it is being replaced.
+            self.remove(&finished);
+        }
+        fs::rename(&temporary, &finished)?;
+        files::sync_dir(&self.dir)?;
+        self.keep_one_before(position)
+    }
+
+    fn write_and_verify(
+        &self,
+        position: Position,
+        temporary: &Path,
+        entries: impl Iterator<Item = (WorkspaceId, Vec<u8>)>,
+    ) -> Result<(), SnapshotError> {
+        let written = content::write(&temporary.join(files::DATABASE), position, entries)?;
+        files::seal(temporary)?;
+        let read = self.read(position, temporary, &mut |_, _| ())?;
+        if read != written {
+            return Err(SnapshotError::Damaged("it does not read as it was written".into()));
+        }
+        Ok(())
+    }
+
+    /// Removes all generations but the one at `position` and the first whole one before it, whose
+    /// position it gives back.
+    fn keep_one_before(&self, position: Position) -> Result<Position, SnapshotError> {
+        let mut kept = None;
+        for (other, path) in self.generations()? {
+            if other == position {
+                continue;
+            }
+            if other < position && kept.is_none() {
+                match files::check(&path) {
+                    Ok(()) => {
+                        kept = Some(other);
+                        continue;
+                    }
+                    Err(error) => warn!(%error, position = other.0, "an old snapshot is damaged"),
+                }
+            }
+            self.remove(&path);
+        }
+        Ok(kept.unwrap_or(Position::START))
+    }
+
+    /// Reads the newest generation that is whole, if there is one. Damaged ones are logged,
+    /// reported and otherwise passed over.
+    ///
+    /// # Errors
+    /// [`SnapshotError::Io`] when the directory cannot be read, or a copy in it not be written.
+    pub fn load(&self) -> Result<LoadedSnapshot, SnapshotError> {
+        let _busy = self.busy.lock();
+        let mut warnings = Vec::new();
+        for (position, path) in self.generations()? {
+            let mut entries = Vec::new();
+            match self.read(position, &path, &mut |id, entry| entries.push((id, entry))) {
+                Ok(_) => {
+                    return Ok(LoadedSnapshot { position, entries, warnings });
+                }
+                Err(SnapshotError::Damaged(why)) => {
+                    warn!(position = position.0, %why, "a snapshot is damaged and passed over");
+                    warnings.push(format!("the snapshot at {}: {why}", position.0));
+                }
+                Err(error @ SnapshotError::Io(_)) => return Err(error),
+            }
+        }
+        Ok(LoadedSnapshot { position: Position::START, entries: Vec::new(), warnings })
+    }
+
+    /// Reads a generation from a copy that sled may change.
+    fn read(
+        &self,
+        position: Position,
+        generation: &Path,
+        visit: content::Visit<'_>,
+    ) -> Result<content::Summary, SnapshotError> {
+        let copy = self.fresh("read")?;
+        let outcome = files::copy_checked(generation, &copy)
+            .and_then(|()| content::read(&copy.join(files::DATABASE), position, visit));
+        self.remove(&copy);
+        outcome
+    }
+
+    /// The generations that got their names, newest first.
+    fn generations(&self) -> Result<Vec<(Position, PathBuf)>, SnapshotError> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+            let digits = digits.filter(|digits| digits.len() == 16);
+            if let Some(at) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) {
+                found.push((Position(at), entry.path()));
+            }
+        }
+        found.sort_unstable_by_key(|&(position, _)| std::cmp::Reverse(position));
+        Ok(found)
+    }
+
+    /// The path of a temporary directory where there is nothing yet.
+    fn fresh(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.dir.join(format!("{name}{TEMPORARY}"));
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir(&path)?;
+        Ok(path)
+    }
+
+    /// Removes a directory, such that half of it is never taken for a generation. What cannot be
+    /// removed now is removed at the next opening.
+    fn remove(&self, path: &Path) {
+        let mut doomed = path.to_owned();
+        if path.extension().is_none() {
+            doomed.set_extension("old.tmp");
+        }
+        let renamed = if doomed == path { Ok(()) } else { fs::rename(path, &doomed) };
+        if let Err(error) = renamed.and_then(|()| fs::remove_dir_all(&doomed)) {
+            warn!(%error, path = %path.display(), "an old snapshot cannot be removed");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Reading a workspace's event log.
+
+use std::ops::ControlFlow;
+
+use super::log_chunk::{Head, event_log_prefix, scan_event_log};
+use super::{Direction, Table, View};
+use crate::error::StoreError;
+use postrider_domain::{EventId, LogEntry, PublicEvent, Timestamp, WorkspaceId};
+
+/// One entry of a workspace's event log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventEntry {
+    /// The entry's id, the same whenever it is read.
+    pub id: EventId,
+    /// Its place in the workspace's log; the first is 1, and none is left out.
+    pub sequence: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub event: PublicEvent,
+}
+
+impl EventEntry {
+    /// The entry at `sequence` of a workspace's log.
+    #[must_use]
+    pub fn of(workspace: &WorkspaceId, sequence: u64, entry: LogEntry) -> Self {
+        let id = entry.id(workspace, sequence);
+        Self { id, sequence, at: entry.at, event: entry.event }
+    }
+}
+
+/// Visits the entries after sequence `after`, oldest first, until `visit` says no.
+pub fn read(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    after: u64,
+    visit: &mut dyn FnMut(u64, LogEntry) -> bool,
+) -> Result<(), StoreError> {
+    let mut damage = None;
+    scan_event_log(store, workspace, after.saturating_add(1), &mut |chunk| {
+        for (sequence, entry) in (chunk.first..).zip(LogEntry::decode_all(&chunk.entries)) {
+            match entry {
+                Ok(_) if sequence <= after => {}
+                Ok(entry) => {
+                    if !visit(sequence, entry) {
+                        return ControlFlow::Break(());
+                    }
+                }
+                Err(error) => {
+                    damage = Some(StoreError::Damaged(format!("log entry {sequence}: {error}")));
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    damage.map_or(Ok(()), Err)
+}
+
+/// The sequence of the last entry before the moment `since`; 0 when the log has none. Looks at a
+/// few places of the log only: its entries are in the order of their moments.
+pub fn before(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    since: Timestamp,
+) -> Result<u64, StoreError> {
+    // What is up to `before` is before that moment, what is from `from` on is not.
+    let (mut before, mut from) = (0, last_sequence(store, workspace)? + 1);
+    while from - before > 1 {
+        let middle = before + (from - before) / 2;
+        let mut found = None;
+        read(store, workspace, middle - 1, &mut |sequence, entry| {
+            found = Some((sequence, entry.at));
+            false
+        })?;
+        match found {
+            // The first that is kept may come after the middle.
+            Some((sequence, at)) if at < since => before = sequence,
+            _ => from = middle,
+        }
+    }
+    Ok(before)
+}
+
+/// The sequence of the event of this id, if the log has it, or had it before it was cut off there.
+pub fn sequence_of(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: EventId,
+) -> Result<Option<u64>, StoreError> {
+    let sequence = LogEntry::sequence_of(id);
+    let mut known = None;
+    if sequence > 0 {
+        read(store, workspace, sequence - 1, &mut |at, entry| {
+            let is_it = at != sequence || entry.id(workspace, at) == id;
+            known = is_it.then_some(sequence);
+            false
+        })?;
+    }
+    Ok(known)
+}
+
+/// Where a log ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct End {
+    /// The sequence of the newest entry; 0 when there is none.
+    pub last: u64,
+    /// Bytes of all entries that were ever appended.
+    pub bytes: u64,
+}
+
+/// The sequence of the newest entry; 0 when there is none.
+pub fn last_sequence(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, StoreError> {
+    Ok(end(store, workspace)?.last)
+}
+
+/// Where the log ends.
+pub fn end(store: &dyn View, workspace: &WorkspaceId) -> Result<End, StoreError> {
+    let prefix = event_log_prefix(workspace);
+    let mut newest = Ok(End::default());
+    store.scan(Table::Events, &prefix, None, Direction::Backward, &mut |key, value| {
+        let first = key.strip_prefix(prefix.as_slice()).and_then(|key| key.try_into().ok());
+        newest = match (first.map(u64::from_be_bytes), Head::decode(value)) {
+            (Some(first), Some((head, entries))) => Ok(End {
+                last: first + u64::from(head.count) - 1,
+                bytes: head.before + entries.len() as u64,
+            }),
+            _ => Err(StoreError::Damaged(format!("the event log of workspace {workspace}"))),
+        };
+        ControlFlow::Break(())
+    })?;
+    newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::log_chunk::event_log_key;
+    use crate::{Change, Group, MemoryStore, Store};
+    use postrider_domain::{EventKind, PublicEvent};
+
+    #[test]
+    fn the_place_of_a_moment_is_found() {
+        let store = MemoryStore::new();
+        let workspace: WorkspaceId = "acme".parse().unwrap();
+        assert_eq!(before(&store, &workspace, Timestamp::from_millis(5)).unwrap(), 0);
+        // The beginning is cut off; three entries of each moment, in chunks of four.
+        let moment = |sequence: u64| Timestamp::from_millis(sequence / 3 * 10);
+        for first in (9_u64..49).step_by(4) {
+            let mut value = 4_u32.to_be_bytes().to_vec();
+            for sequence in first..first + 4 {
+                let event = PublicEvent::Other { kind: EventKind::WebhookTest, data: "{}".into() };
+                LogEntry { at: moment(sequence), event }.encode_into(&mut value);
+            }
+            let key = event_log_key(&workspace, first);
+            store.commit(Group::new(None, &[Change::put(Table::Events, key, value)])).unwrap();
+        }
+        for millis in 0..200 {
+            let since = Timestamp::from_millis(millis);
+            let expected = (9..49).filter(|sequence| moment(*sequence) < since).max().unwrap_or(0);
+            assert_eq!(before(&store, &workspace, since).unwrap(), expected, "{millis}");
+        }
+    }
+}

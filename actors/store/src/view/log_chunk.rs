@@ -1,0 +1,131 @@
+//! How the workspaces' event logs lie in [`Table::Events`].
+//!
+//! One record holds the entries that one workspace appended in one group commit, a chunk. Its key
+//! is the workspace's id, a zero byte and the sequence of the first entry (u64, big endian); its
+//! value a head and the bytes of the entries. The head tells how many bytes of entries came
+//! before in this log, so that the size of what is kept is known from its two ends.
+
+use std::ops::ControlFlow;
+
+use postrider_domain::WorkspaceId;
+
+use super::{Direction, Table, View};
+use crate::error::StoreError;
+
+/// Entries of a workspace's event log that were committed together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogChunk {
+    /// The sequence of the first entry; the others follow without a gap.
+    pub first: u64,
+    /// How many entries there are.
+    pub count: u32,
+    /// The entries as they were submitted, one after the other.
+    pub entries: Vec<u8>,
+}
+
+/// What all keys of a workspace's chunks start with. No other workspace's do, since an id has no
+/// zero byte.
+#[must_use]
+pub fn event_log_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    let mut prefix = Vec::with_capacity(workspace.as_str().len() + 9);
+    prefix.extend_from_slice(workspace.as_str().as_bytes());
+    prefix.push(0);
+    prefix
+}
+
+/// The key of the chunk whose first entry has this sequence.
+#[must_use]
+pub fn event_log_key(workspace: &WorkspaceId, first: u64) -> Vec<u8> {
+    let mut key = event_log_prefix(workspace);
+    key.extend_from_slice(&first.to_be_bytes());
+    key
+}
+
+/// The same into a buffer that is used again.
+pub(crate) fn event_log_key_into(workspace: &WorkspaceId, first: u64, key: &mut Vec<u8>) {
+    key.clear();
+    key.extend_from_slice(workspace.as_str().as_bytes());
+    key.push(0);
+    key.extend_from_slice(&first.to_be_bytes());
+}
+
+/// Visits the chunks of a workspace, oldest first, beginning with the one that contains `from`, or
+/// else the first one after it.
+///
+/// # Errors
+/// Those of [`View::scan`]; [`StoreError::Damaged`] when a record is no chunk.
+pub fn scan_event_log(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    from: u64,
+    visit: &mut dyn FnMut(LogChunk) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let prefix = event_log_prefix(workspace);
+    // The chunk that contains `from` is the last one that begins at or before it.
+    let mut start = None;
+    let at = event_log_key(workspace, from);
+    store.scan(Table::Events, &prefix, Some(&at), Direction::Backward, &mut |key, value| {
+        start = Some(chunk(&prefix, key, value).map(|it| (key.to_vec(), it)));
+        ControlFlow::Break(())
+    })?;
+    let start = match start.transpose()? {
+        Some((key, it)) if it.first + u64::from(it.count) > from => key,
+        _ => at,
+    };
+    let mut outcome = Ok(());
+    store.scan(Table::Events, &prefix, Some(&start), Direction::Forward, &mut |key, value| {
+        match chunk(&prefix, key, value) {
+            Ok(chunk) => visit(chunk),
+            Err(error) => {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    outcome
+}
+
+/// What stands before the entries of a chunk: the count of entries (u32, big endian), with its
+/// highest bit set, and the bytes of entries before them (u64, big endian). Without that bit, as an
+/// earlier version wrote it, there is no second number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// How many entries there are.
+    pub count: u32,
+    /// Bytes of all entries that were ever appended to the log before these.
+    pub before: u64,
+}
+
+impl Head {
+    /// Bytes that it takes.
+    pub(crate) const BYTES: usize = 12;
+    const TELLS_BYTES: u32 = 1 << 31;
+
+    pub(crate) fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&(self.count | Self::TELLS_BYTES).to_be_bytes());
+        bytes[4..].copy_from_slice(&self.before.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a chunk's head, and the entries behind it.
+    pub fn decode(value: &[u8]) -> Option<(Self, &[u8])> {
+        let (count, rest) = value.split_first_chunk()?;
+        let count = u32::from_be_bytes(*count);
+        if count & Self::TELLS_BYTES == 0 {
+            return Some((Self { count, before: 0 }, rest));
+        }
+        let (before, entries) = rest.split_first_chunk()?;
+        let before = u64::from_be_bytes(*before);
+        Some((Self { count: count & !Self::TELLS_BYTES, before }, entries))
+    }
+}
+
+fn chunk(prefix: &[u8], key: &[u8], value: &[u8]) -> Result<LogChunk, StoreError> {
+    let damaged = || StoreError::Damaged("a chunk of an event log is not what was written".into());
+    let first =
+        key.get(prefix.len()..).and_then(|rest| rest.try_into().ok()).ok_or_else(damaged)?;
+    let (head, entries) = Head::decode(value).ok_or_else(damaged)?;
+    let first = u64::from_be_bytes(first);
+    Ok(LogChunk { first, count: head.count, entries: entries.to_vec() })
+}

@@ -1,0 +1,93 @@
+//! What the commits add up to: keyed records in tables.
+
+pub mod codec;
+pub mod event_log;
+pub mod log_chunk;
+mod table;
+
+use std::ops::ControlFlow;
+
+pub use table::Table;
+
+use crate::error::StoreError;
+
+/// One change of one record. In a commit, no two changes name the same record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Where the record is.
+    pub table: Table,
+    /// Its key, 1 to 1,024 bytes.
+    pub key: Vec<u8>,
+    /// Its new value, or `None` to delete it.
+    pub value: Option<Vec<u8>>,
+}
+
+impl Change {
+    /// Writes a record.
+    #[must_use]
+    pub fn put(table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        Self { table, key: key.into(), value: Some(value.into()) }
+    }
+
+    /// Deletes a record; deleting one that is not there is no error.
+    #[must_use]
+    pub fn delete(table: Table, key: impl Into<Vec<u8>>) -> Self {
+        Self { table, key: key.into(), value: None }
+    }
+}
+
+/// Which way a [`View::scan`] goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the smallest key up.
+    Forward,
+    /// From the largest key down.
+    Backward,
+}
+
+/// Called with each key and value; says whether to go on.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// The port to the committed records. Every method blocks; [`get`](View::get) is quick enough for
+/// anywhere.
+pub trait View: Send + Sync + 'static {
+    /// The value of a committed record.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Visits the committed records whose key starts with `prefix` and, if `from` is given, is
+    /// at or after it (at or before it when going [`Direction::Backward`]).
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read.
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError>;
+}
+
+/// The least key that is greater than every one with the prefix; `None` when there is no such key.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// A scan's `from`, unless it lies outside of the prefix on the side where the scan begins anyway.
+pub(crate) fn bounding<'a>(
+    prefix: &[u8],
+    from: Option<&'a [u8]>,
+    direction: Direction,
+) -> Option<&'a [u8]> {
+    from.filter(|from| match direction {
+        Direction::Forward => *from > prefix,
+        Direction::Backward => *from < prefix || from.starts_with(prefix),
+    })
+}

@@ -1,0 +1,360 @@
+//! What waits for the writer's thread: a queue of groups, the last of which is open.
+//!
+//! All of it lives under one lock that every actor takes for every batch, so staging copies bytes
+//! into buffers that are used again and again, and allocates only where they have to grow.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tokio::sync::oneshot;
+
+use crate::log::frame::{FRAME_BYTES_MAX, HEADER_BYTES, SECTION_HEADER_BYTES};
+use crate::view::log_chunk::{Head, event_log_key_into};
+use crate::{Change, Frame, Section, StoreError, Table};
+use postrider_domain::WorkspaceId;
+
+use super::{Batch, ChangeRef, CommitError, GroupNumber, Notify};
+
+mod changes;
+pub(super) use changes::Changes;
+
+/// Most bytes of event-log entries that several batches share in one record.
+const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// Beyond this much a group takes no further batch: a commit should not take much longer than the
+/// fsync that it saves.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+/// What a batch is counted as beyond its bytes, so that a queue of empty ones has a bound too.
+const BATCH_OVERHEAD: usize = 64;
+/// A buffer that grew larger than this is not kept for the next group.
+pub(super) const KEPT_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// At most this many buffers of one kind are kept.
+pub(super) const KEPT_BUFFERS_MAX: usize = 4096;
+/// At most this many emptied groups are kept: one fills, one is being committed.
+const KEPT_GROUPS_MAX: usize = 2;
+
+/// Whom a section belongs to.
+pub(super) struct Owner {
+    pub(super) workspace: WorkspaceId,
+    pub(super) notify: Notify,
+    /// Set under the queue's lock once a group with a section of this owner has failed.
+    pub(super) failed: AtomicBool,
+}
+
+/// The room that a batch takes.
+#[derive(Clone, Copy)]
+pub(super) struct Need {
+    section_header: usize,
+    bytes: usize,
+}
+
+impl Need {
+    /// Measures a batch, outside of the lock.
+    pub(super) fn of(workspace: &WorkspaceId, batch: &Batch<'_>) -> Result<Self, CommitError> {
+        let section_header = SECTION_HEADER_BYTES + workspace.as_str().len();
+        let frame = HEADER_BYTES + section_header + batch.events.len();
+        if frame > FRAME_BYTES_MAX || batch.log.len() > FRAME_BYTES_MAX {
+            return Err(CommitError::TooLarge);
+        }
+        let change =
+            |change: &ChangeRef<'_>| change.key.len() + change.value.map_or(0, <[u8]>::len);
+        let changes = batch.changes.iter().map(change).sum::<usize>();
+        let bytes = BATCH_OVERHEAD + batch.events.len() + batch.log.len() + changes;
+        Ok(Self { section_header, bytes })
+    }
+}
+
+/// What one subscriber has in a group.
+pub(super) struct StagedSection {
+    pub(super) owner: Arc<Owner>,
+    events: Vec<u8>,
+    /// Room for the head, then the entries; empty without any.
+    log: Vec<u8>,
+    log_first: u64,
+    log_before: u64,
+    log_count: u32,
+}
+
+/// One group: what will be one commit.
+#[derive(Default)]
+pub(super) struct Staged {
+    pub(super) number: GroupNumber,
+    pub(super) sections: Vec<StagedSection>,
+    pub(super) changes: Changes,
+    pub(super) waiters: Vec<oneshot::Sender<Result<(), CommitError>>>,
+    pub(super) batches: u64,
+    pub(super) bytes: usize,
+    /// What the encoded frame would take, without its header.
+    frame_bytes: usize,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Staged {
+    fn fits(&self, section: Option<usize>, batch: &Batch<'_>, need: Need) -> bool {
+        let section = section.map(|at| &self.sections[at]);
+        let mut frame_bytes = self.frame_bytes + batch.events.len();
+        if section.is_none_or(|section| section.events.is_empty()) {
+            frame_bytes += need.section_header;
+        }
+        let log_fits = batch.log.is_empty()
+            || section.is_none_or(|section| {
+                // The entries of a chunk are counted from its first one, so they have no gaps.
+                let next = section.log_first + u64::from(section.log_count);
+                section.log.is_empty()
+                    || (batch.log_first == next
+                        && section.log.len() + batch.log.len() <= LOG_CHUNK_BYTES_MAX)
+            });
+        (batch.events.is_empty() || frame_bytes <= FRAME_BYTES_MAX - HEADER_BYTES)
+            && self.bytes + need.bytes <= GROUP_BYTES_MAX
+            && log_fits
+    }
+
+    /// Adds a batch to a section, or to a new one; returns which.
+    fn push(
+        &mut self,
+        owner: &Arc<Owner>,
+        section: Option<usize>,
+        batch: &Batch<'_>,
+        need: Need,
+    ) -> usize {
+        let at = section.unwrap_or_else(|| {
+            let [events, log] = [(); 2].map(|()| self.buffers.pop().unwrap_or_default());
+            let owner = owner.clone();
+            let (log_first, log_before, log_count) = (0, 0, 0);
+            let section = StagedSection { owner, events, log, log_first, log_before, log_count };
+            self.sections.push(section);
+            self.sections.len() - 1
+        });
+        let section = &mut self.sections[at];
+        if !batch.events.is_empty() {
+            if section.events.is_empty() {
+                self.frame_bytes += need.section_header;
+            }
+            self.frame_bytes += batch.events.len();
+            section.events.extend_from_slice(batch.events);
+        }
+        if !batch.log.is_empty() {
+            if section.log.is_empty() {
+                section.log.extend_from_slice(&[0; Head::BYTES]);
+                (section.log_first, section.log_before) = (batch.log_first, batch.log_before);
+            }
+            section.log.extend_from_slice(batch.log);
+            section.log_count += batch.log_count;
+        }
+        for change in batch.changes {
+            self.changes.upsert(change.table, change.key, change.value);
+        }
+        self.batches += 1;
+        self.bytes += need.bytes;
+        at
+    }
+
+    /// Closes the group: moves the events into `frame` and turns the log entries into changes.
+    /// Called outside of the lock. Returns whether there are any events.
+    pub(super) fn seal(&mut self, frame: &mut Frame, key: &mut Vec<u8>) -> bool {
+        for section in &mut self.sections {
+            let workspace = &section.owner.workspace;
+            if !section.events.is_empty() {
+                let events = std::mem::take(&mut section.events);
+                frame.sections.push(Section { workspace: workspace.clone(), events });
+            }
+            if !section.log.is_empty() {
+                let head = Head { count: section.log_count, before: section.log_before };
+                section.log[..Head::BYTES].copy_from_slice(&head.encode());
+                event_log_key_into(workspace, section.log_first, key);
+                self.changes.upsert(Table::Events, key, Some(&section.log));
+            }
+        }
+        !frame.sections.is_empty()
+    }
+
+    /// Empties the group and its frame for their next use, and keeps their buffers.
+    pub(super) fn recycle(&mut self, frame: &mut Frame) {
+        let Self { sections, buffers, .. } = self;
+        let mut keep = |mut buffer: Vec<u8>| {
+            let worth_it = (1..=KEPT_BUFFER_BYTES_MAX).contains(&buffer.capacity());
+            if worth_it && buffers.len() < KEPT_BUFFERS_MAX {
+                buffer.clear();
+                buffers.push(buffer);
+            }
+        };
+        for section in sections.drain(..) {
+            keep(section.events);
+            keep(section.log);
+        }
+        for section in frame.sections.drain(..) {
+            keep(section.events);
+        }
+        self.changes.recycle();
+        self.waiters.clear();
+        (self.batches, self.bytes, self.frame_bytes) = (0, 0, 0);
+    }
+}
+
+/// Whether batches are accepted.
+pub(super) enum Mode {
+    Open,
+    /// A commit failed and the store is not open again.
+    Failed(StoreError),
+    /// The thread has ended.
+    Closed,
+}
+
+/// How the thread sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// It is awake.
+    Not,
+    /// It wakes by itself in a moment, soon enough for what is patient.
+    Lightly,
+    /// It wakes when it is told to.
+    Soundly,
+}
+
+/// Everything under the lock.
+pub(super) struct Queue {
+    pub(super) mode: Mode,
+    pub(super) stopping: bool,
+    /// Whether the thread sleeps, and how.
+    pub(super) sleep: Sleep,
+    /// Whether somebody waits for one of `groups`.
+    pub(super) urgent: bool,
+    /// None of them empty; only the last one still takes batches.
+    pub(super) groups: VecDeque<Staged>,
+    /// Bytes in `groups` and in the group that is being committed.
+    pub(super) queued_bytes: usize,
+    queued_bytes_max: usize,
+    last_group: GroupNumber,
+    spare: Vec<Staged>,
+}
+
+impl Queue {
+    pub(super) fn new(queued_bytes_max: usize) -> Self {
+        Self {
+            mode: Mode::Open,
+            stopping: false,
+            sleep: Sleep::Not,
+            urgent: false,
+            groups: VecDeque::new(),
+            queued_bytes: 0,
+            queued_bytes_max,
+            last_group: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    pub(super) fn admit(&self) -> Result<(), CommitError> {
+        match &self.mode {
+            _ if self.stopping => Err(CommitError::Closed),
+            Mode::Open => Ok(()),
+            Mode::Failed(error) => Err(error.clone().into()),
+            Mode::Closed => Err(CommitError::Closed),
+        }
+    }
+
+    /// Notes that something was staged; whether the thread has to be woken for it.
+    pub(super) fn call(&mut self, patient: bool) -> bool {
+        self.urgent |= !patient;
+        let wake = match self.sleep {
+            Sleep::Not => false,
+            Sleep::Lightly => !patient,
+            Sleep::Soundly => true,
+        };
+        if wake {
+            self.sleep = Sleep::Not;
+        }
+        wake
+    }
+
+    /// Bytes that wait, when somebody waits for them.
+    pub(super) const fn staged(&self) -> usize {
+        if self.urgent { self.queued_bytes } else { 0 }
+    }
+
+    /// The next group to be committed; a last one that only the patient are in stays, unless they
+    /// have `waited`, or all is coming to an end.
+    pub(super) fn next(&mut self, waited: bool) -> Option<Staged> {
+        if !(self.urgent || waited || self.stopping || self.groups.len() > 1) {
+            return None;
+        }
+        let group = self.groups.pop_front();
+        self.urgent &= !self.groups.is_empty();
+        group
+    }
+
+    fn take_room(&mut self, bytes: usize) -> Result<(), CommitError> {
+        if bytes > self.queued_bytes_max {
+            return Err(CommitError::TooLarge);
+        }
+        if self.queued_bytes + bytes > self.queued_bytes_max {
+            return Err(CommitError::Full);
+        }
+        self.queued_bytes += bytes;
+        Ok(())
+    }
+
+    /// Stages a batch of a subscriber that was `last` in that group and section; returns those it
+    /// is in now.
+    pub(super) fn stage_batch(
+        &mut self,
+        owner: &Arc<Owner>,
+        last: (GroupNumber, usize),
+        batch: &Batch<'_>,
+        need: Need,
+    ) -> Result<(GroupNumber, usize), CommitError> {
+        self.take_room(need.bytes)?;
+        let in_last = |open: &Staged| (open.number == last.0).then_some(last.1);
+        let (open, section) = match self.groups.back() {
+            Some(open) if open.fits(in_last(open), batch, need) => {
+                (self.groups.len() - 1, in_last(open))
+            }
+            _ => (self.open_group(), None),
+        };
+        let open = &mut self.groups[open];
+        Ok((open.number, open.push(owner, section, batch, need)))
+    }
+
+    /// Stages changes of nobody's in particular; `waiter` hears what became of them and, as the
+    /// groups settle in order, of everything before them.
+    pub(super) fn stage_changes(
+        &mut self,
+        changes: Vec<Change>,
+        waiter: oneshot::Sender<Result<(), CommitError>>,
+    ) -> Result<(), CommitError> {
+        let size = |change: &Change| change.key.len() + change.value.as_ref().map_or(0, Vec::len);
+        let bytes = BATCH_OVERHEAD + changes.iter().map(size).sum::<usize>();
+        // A barrier must not fail because much waits: that is when it is needed.
+        if changes.is_empty() {
+            self.queued_bytes += bytes;
+        } else {
+            self.take_room(bytes)?;
+        }
+        let open = match self.groups.back() {
+            Some(open) if open.bytes + bytes <= GROUP_BYTES_MAX => self.groups.len() - 1,
+            _ => self.open_group(),
+        };
+        let open = &mut self.groups[open];
+        for change in changes {
+            open.changes.upsert_owned(change);
+        }
+        open.waiters.push(waiter);
+        open.batches += 1;
+        open.bytes += bytes;
+        Ok(())
+    }
+
+    fn open_group(&mut self) -> usize {
+        self.last_group += 1;
+        let mut group = self.spare.pop().unwrap_or_default();
+        group.number = self.last_group;
+        self.groups.push_back(group);
+        self.groups.len() - 1
+    }
+
+    /// Takes back a group that was recycled.
+    pub(super) fn give_back(&mut self, group: Staged) {
+        if self.spare.len() < KEPT_GROUPS_MAX {
+            self.spare.push(group);
+        }
+    }
+}
