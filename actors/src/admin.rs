@@ -302,7 +302,7 @@ impl Admin {
         let change = Change::put(Table::Meta, CLOCK_OFFSET_KEY, offset_ms);
         shared.writer.commit(vec![change]).await?;
         shared.clock.advance(step);
-        shared.broadcasts.beat(&shared.clock);
+        shared.broadcasts.beat();
         for actor in shared.workspaces.all().iter().filter_map(|slot| slot.live()) {
             let (done, seen) = oneshot::channel();
             if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {

@@ -10,8 +10,6 @@ use ractor::ActorRef;
 
 use crate::access::{Access, Creations};
 use crate::admin::Admin;
-use crate::broadcast::{BroadcastOptions, Broadcasts};
-use crate::webhook::{WebhookOptions, Webhooks};
 use crate::workspace::email::Mailer;
 use crate::workspace::guard::{Guard, GuardOptions};
 use crate::workspace::load::Recovered;
@@ -20,6 +18,7 @@ use crate::workspace::slot::Admission;
 use crate::workspace::template_sync::TemplateSyncs;
 use crate::workspace::{EventOptions, Workspace};
 pub(crate) use directory::Workspaces;
+use postrider_broadcast::{BroadcastOptions, Broadcasts};
 use postrider_channel::cloud_api::CloudApiOptions;
 use postrider_channel::email::MailOptions;
 use postrider_channel::sandbox::Sandbox;
@@ -31,6 +30,7 @@ use postrider_number::providers::CustomChannel;
 use postrider_runtime::clock::Clock;
 pub(crate) use postrider_runtime::task::detached;
 use postrider_store::{Store, View, Writer};
+use postrider_webhook::{WebhookOptions, Webhooks};
 
 mod callbacks;
 mod directory;
@@ -214,7 +214,7 @@ pub(crate) struct Shared {
     pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) mailer: Mailer,
     pub(crate) events: EventOptions,
-    pub(crate) broadcasts: Broadcasts,
+    pub(crate) broadcasts: Arc<Broadcasts>,
     pub(crate) recovered: Recovered,
     /// How people opt out of messages, and in again.
     pub(crate) opt_out: Arc<OptOutWords>,

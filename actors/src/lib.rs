@@ -79,18 +79,15 @@ pub use postrider_store::EventEntry;
 
 mod access;
 mod admin;
-mod broadcast;
 mod engine;
 mod metrics;
 mod snapshots;
-mod webhook;
 mod workspace;
 
 pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey};
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
-pub use broadcast::{Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables};
 pub use channel::cloud_api::{
     CloudApiAccount, CloudApiOptions, CloudApiSecrets, ListError, ListedTemplate, ProviderId,
     ProviderIdError,
@@ -101,17 +98,20 @@ pub use engine::{
     AdmissionOptions, CallbackError, CallbackReceiver, CustomStore, Durability, Engine,
     EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
 };
+pub use postrider_broadcast::{
+    Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,
+};
 pub use postrider_number::info::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
 };
 pub use postrider_number::providers::CustomChannel;
-pub use webhook::delivery::DisabledReason;
-pub use webhook::endpoint::{WebhookInfo, WebhookSettings};
-pub use webhook::guard::{AddressRules, WebhookUrlError};
-pub use webhook::records::Delivery as WebhookDelivery;
-pub use webhook::replay::{Replay, ReplayError};
-pub use webhook::signature::WebhookSecret;
-pub use webhook::{DeliveriesKept, WebhookOptions};
+pub use postrider_webhook::delivery::DisabledReason;
+pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};
+pub use postrider_webhook::guard::{AddressRules, WebhookUrlError};
+pub use postrider_webhook::records::Delivery as WebhookDelivery;
+pub use postrider_webhook::replay::{Replay, ReplayError};
+pub use postrider_webhook::signature::WebhookSecret;
+pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
 pub use workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,

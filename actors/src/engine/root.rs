@@ -5,20 +5,22 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use crate::broadcast::{BroadcastFamily, FanoutMessage};
 use crate::snapshots::{SnapshotMessage, Snapshots};
-use crate::webhook::WebhookFamily;
-use crate::workspace::Workspace;
 use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
+use crate::workspace::broadcasts::Host;
 use crate::workspace::email::Mailer;
 use crate::workspace::number_news::TellNews;
 use crate::workspace::retention::Retention;
-use postrider_channel::Failure;
+use crate::workspace::{DisableInWorkspace, Workspace};
+use postrider_broadcast::{BroadcastFamily, FanoutMessage, Wiring as BroadcastWiring};
+use postrider_channel::outcome::Settled;
+use postrider_channel::{Failure, Origin};
 use postrider_domain::unavailable::UnavailableReason;
 use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
 use postrider_number::news::NumberNotice;
 use postrider_number::{Claims, NumberFamily, OutcomeSink, Outcomes, Wiring};
 use postrider_runtime::supervise::{Family, Nursery, Residence};
+use postrider_webhook::WebhookFamily;
 
 use super::Shared;
 
@@ -67,17 +69,19 @@ impl Actor for Root {
         let family = Arc::new(NumberFamily(Arc::clone(&self.shared.numbers)));
         let nursery = Nursery { family, clock: clock.clone() };
         let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
-        let family = Arc::new(BroadcastFamily(Arc::clone(&self.shared)));
+        let family = Arc::new(BroadcastFamily(Arc::clone(&self.shared.broadcasts)));
         let nursery = Nursery { family, clock: self.shared.clock.clone() };
-        let (broadcasts, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
-        self.shared.broadcasts.wire(broadcasts);
+        let (fan_outs, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        let host = Arc::new(Host(Arc::downgrade(&self.shared)));
+        self.shared.broadcasts.wire(BroadcastWiring { supervisor: fan_outs, host });
         self.shared.workspaces.set_supervisor(workspaces);
         let settle = Arc::new(SettleInWorkspace(Arc::downgrade(&self.shared)));
         self.shared.numbers.wire(Wiring { supervisor, sink: settle });
         let family = Arc::new(WebhookFamily(Arc::clone(&self.shared.webhooks)));
         let nursery = Nursery { family, clock };
         let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
-        self.shared.webhooks.wire(supervisor, Arc::downgrade(&self.shared));
+        let control = Arc::new(DisableInWorkspace(Arc::downgrade(&self.shared)));
+        self.shared.webhooks.wire(supervisor, control);
         let snapshots = match &self.snapshots {
             None => None,
             Some(snapshots) => {
@@ -105,7 +109,7 @@ impl Actor for Root {
         children: &mut Children,
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
-        self.shared.broadcasts.beat(&self.shared.clock);
+        self.shared.broadcasts.beat();
         children.retention.beat(&self.shared);
         Mailer::beat(&self.shared);
         self.access.checkpoint_in_background();
@@ -181,14 +185,15 @@ impl Family for WorkspaceFamily {
 struct SettleInWorkspace(std::sync::Weak<Shared>);
 
 impl OutcomeSink for SettleInWorkspace {
-    fn settled(&self, workspace: &WorkspaceId, answers: Outcomes) {
+    fn settled(&self, workspace: &WorkspaceId, outcomes: Outcomes) {
         let Some(shared) = self.0.upgrade() else { return };
-        let Outcomes { settled, noted_to } = answers;
-        let settled = shared.broadcasts.settled(settled);
+        let (broadcasts, settled) = by_origin(outcomes.settled);
+        shared.broadcasts.settled(broadcasts);
         if settled.is_empty() {
             return;
         }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
+            let noted_to = outcomes.noted_to;
             // A workspace that has just died gets them again when it asks for what it misses.
             drop(actor.cast(WorkspaceMessage::Settled(Outcomes { settled, noted_to })));
         }
@@ -239,4 +244,22 @@ impl OutcomeSink for SettleInWorkspace {
             shared.workspaces.tell_live(|| WorkspaceMessage::Redispatch);
         }
     }
+}
+
+/// An outcome of a broadcast's message: broadcast, recipient, outcome.
+type BroadcastOutcome = (BroadcastId, u32, Settled);
+
+/// Splits outcomes into those of broadcasts and those of codes and single messages.
+fn by_origin(outcomes: Vec<(Origin, Settled)>) -> (Vec<BroadcastOutcome>, Vec<(Origin, Settled)>) {
+    if !outcomes.iter().any(|(origin, _)| matches!(origin, Origin::Broadcast { .. })) {
+        return (Vec::new(), outcomes);
+    }
+    let (mut broadcasts, mut others) = (Vec::new(), Vec::new());
+    for (origin, settled) in outcomes {
+        match origin {
+            Origin::Broadcast { broadcast, index } => broadcasts.push((broadcast, index, settled)),
+            Origin::Otp { .. } | Origin::Message(_) => others.push((origin, settled)),
+        }
+    }
+    (broadcasts, others)
 }

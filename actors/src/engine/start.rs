@@ -10,9 +10,8 @@ use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::broadcast::{Broadcasts, recover};
 use crate::snapshots::{self, Replay, Snapshots};
-use crate::webhook::Webhooks;
+use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
@@ -25,6 +24,7 @@ use postrider_store::snapshot::{SnapshotDir, SnapshotError};
 use postrider_store::{
     Change, Log, Position, Store, StoreError, Table, View, Writer, WriterOptions,
 };
+use postrider_webhook::Webhooks;
 
 use crate::workspace::email::Mailer;
 use crate::workspace::guard::Guard;
@@ -82,6 +82,17 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let admission = Admission::new(of_workspace, options.admission.in_flight_total);
     let snapshots = snapshots(&options, &opened);
     let workspaces = workspaces(opened.workspaces, &opened.damaged);
+    let numbers = Arc::new(numbers);
+    let broadcasts = Arc::new(Broadcasts::new(
+        options.broadcasts,
+        postrider_broadcast::Services {
+            view: Arc::clone(&view),
+            writer: opened.writer.clone(),
+            clock: options.clock.clone(),
+            numbers: Arc::clone(&numbers),
+            give_up: options.messages.give_up,
+        },
+    ));
     let shared = Arc::new(Shared {
         store: view,
         writer: opened.writer,
@@ -96,11 +107,11 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(admission),
         workspaces,
-        numbers: Arc::new(numbers),
+        numbers,
         webhooks,
         mailer: Mailer::new(options.mail),
         events: options.events,
-        broadcasts: Broadcasts::new(options.broadcasts),
+        broadcasts,
         recovered: Recovered::new(opened.hot, opened.store, opened.snapshots.map(|(dir, _)| dir)),
         opt_out: Arc::new(options.opt_out),
         creations: Arc::default(),
@@ -119,7 +130,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         shared.workspaces.start(id).await;
     }
     follow_webhooks(&shared).await?;
-    opened.broadcasts.resume(&shared).await;
+    opened.broadcasts.resume(&shared.broadcasts).await;
     template_sync::resume(&shared);
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
 }
@@ -157,7 +168,10 @@ fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
 /// Has what was not delivered before the start go out.
 async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
     let shared = Arc::clone(shared);
-    let following = move || shared.webhooks.follow_all(&shared.workspaces.all());
+    let following = move || {
+        let slots = shared.workspaces.all();
+        shared.webhooks.follow_all(slots.iter().map(|slot| (&slot.id, &slot.subscribers)))
+    };
     let followed = tokio::task::spawn_blocking(following).await;
     Ok(followed.map_err(|error| StartError::Directory(error.to_string()))??)
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::broadcast::FanoutMessage;
 use crate::workspace::actor::WorkspaceMessage;
+use postrider_broadcast::FanoutMessage;
 use postrider_number::NumberMessage;
 use postrider_runtime::clock::Stopwatch;
 

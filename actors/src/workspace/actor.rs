@@ -117,7 +117,7 @@ impl Actor for WorkspaceActor {
         let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
         loaded.connect(&self.shared.numbers);
         // Of what a predecessor had written, nobody may have been told.
-        self.slot.audience.log_has_grown(&self.shared.webhooks);
+        self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
         drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(())
@@ -228,7 +228,7 @@ impl WorkspaceActor {
     fn committed(&self, group: GroupNumber, state: &mut Loaded) {
         state.pending.committed(group);
         if state.untold.committed(group) {
-            self.slot.audience.log_has_grown(&self.shared.webhooks);
+            self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         }
         self.shared.numbers.dispatch(state.gate.due(group));
         state.gate.open(group);

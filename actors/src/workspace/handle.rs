@@ -153,7 +153,7 @@ impl Workspace {
     /// [`Unavailable`] when the workspace has as many streams as it may.
     pub fn follow_events(&self) -> Result<tokio::sync::watch::Receiver<()>, Unavailable> {
         let overloaded = || Unavailable::because(UnavailableReason::Overloaded);
-        self.slot.audience.stream().ok_or_else(overloaded)
+        self.slot.subscribers.stream().ok_or_else(overloaded)
     }
 
     /// Reads what is committed, without asking the actor.

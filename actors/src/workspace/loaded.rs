@@ -13,13 +13,13 @@ use postrider_number::{NumberSlot, Numbers, Outcomes};
 use postrider_store::{Batch, Subscriber, Table, View};
 use postrider_store::{ChangeRef, CommitError, GroupNumber};
 
-use super::audience::Untold;
 use super::command::Context;
 use super::core::Core;
 use super::effects::Effects;
 use super::gate::{Gate, Held};
 use super::message::waiters::Waiters;
 use super::records::{self, Profile};
+use super::unannounced::Untold;
 use super::view::{Pending, Records};
 use super::{broadcasts, conversations, idempotency, inbound, message};
 use postrider_channel::outcome::Settled;

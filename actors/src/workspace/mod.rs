@@ -6,7 +6,6 @@
 pub(crate) mod actor;
 mod aliases;
 mod analytics;
-pub(crate) mod audience;
 pub(crate) mod broadcasts;
 mod claims;
 pub(crate) mod command;
@@ -41,6 +40,7 @@ pub(crate) mod slot;
 pub(crate) mod suppressions;
 pub(crate) mod template_sync;
 pub(crate) mod templates;
+mod unannounced;
 mod unsent;
 pub(crate) mod view;
 mod webhooks;
@@ -68,7 +68,7 @@ pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use retention::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
-pub(crate) use webhooks::disable_webhook;
+pub(crate) use webhooks::DisableInWorkspace;
 pub use webhooks::{WebhookChange, WebhookError};
 
 use postrider_domain::{Destinations, Limits};

@@ -12,8 +12,8 @@ use postrider_domain::WorkspaceId;
 use postrider_runtime::supervise::Residence;
 
 use super::actor::WorkspaceMessage;
-use super::audience::Audience;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_webhook::LogSubscribers;
 
 /// The bound on commands under way in the whole engine.
 ///
@@ -92,7 +92,7 @@ pub(crate) struct Slot {
     /// Whether the journal may hold something hot of it that no actor has in memory.
     in_journal: AtomicBool,
     /// Who follows its event log.
-    pub(crate) audience: Audience,
+    pub(crate) subscribers: LogSubscribers,
 }
 
 impl Slot {
@@ -102,7 +102,7 @@ impl Slot {
             in_flight: AtomicUsize::new(0),
             residence: RwLock::new(Residence::Idle),
             in_journal: AtomicBool::new(false),
-            audience: Audience::default(),
+            subscribers: LogSubscribers::default(),
         }
     }
 

@@ -2,25 +2,28 @@
 
 use postrider_store::View;
 use std::sync::Arc;
+use std::sync::Weak;
 
 use crate::engine::{Shared, detached};
-use crate::webhook::delivery::DisabledReason;
-use crate::webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
-use crate::webhook::guard::WebhookUrlError;
-use crate::webhook::records::{self, Cursor, Delivery};
-use crate::webhook::replay::{Replay, ReplayError};
-use crate::webhook::signature::{SECRET_BYTES, WebhookSecret};
 use postrider_domain::{
     EventId, EventKind, LogEntry, PublicEvent, Timestamp, WebhookId, WorkspaceId,
 };
 use postrider_runtime::random;
 use postrider_runtime::sealed::Sealed;
+use postrider_runtime::task::BoxFuture;
 use postrider_store::Table;
+use postrider_webhook::delivery::DisabledReason;
+use postrider_webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
+use postrider_webhook::guard::WebhookUrlError;
+use postrider_webhook::records::{self, Cursor, Delivery};
+use postrider_webhook::replay::{Replay, ReplayError};
+use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
+use postrider_webhook::{DisableError, EndpointControl};
 
 use super::command::{Command, Context};
 use super::handle::Workspace;
 use super::view::unreadable;
-use postrider_domain::unavailable::Unavailable;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// Endpoints that a workspace may have.
 pub(crate) const WEBHOOKS_MAX: usize = 10;
@@ -180,24 +183,41 @@ impl Workspace {
         let workspace = self.clone();
         detached(async move {
             let answer = workspace.perform(command).await?;
-            workspace.shared.webhooks.follow(&workspace.slot).map_err(unreadable)?;
+            {
+                let slot = &workspace.slot;
+                workspace.shared.webhooks.follow(&slot.id, &slot.subscribers)
+            }
+            .map_err(unreadable)?;
             Ok(answer)
         })
         .await
     }
 }
 
-/// Disables an endpoint that failed, unless it was enabled anew since.
-pub(crate) async fn disable_webhook(
-    shared: Arc<Shared>,
-    workspace: &WorkspaceId,
-    id: WebhookId,
-    reason: DisabledReason,
-    enabled_at: Timestamp,
-) -> Result<(), WebhookError> {
-    let slot = shared.workspaces.slot(workspace).ok_or(WebhookError::NotFound)?;
-    let workspace = Workspace::new(shared, slot);
-    workspace.change_webhooks(DisableWebhook { id, reason, enabled_at }).await
+/// Has endpoints that keep failing disabled by their workspaces. Weak: the webhooks are owned by
+/// what it leads to.
+pub(crate) struct DisableInWorkspace(pub(crate) Weak<Shared>);
+
+impl EndpointControl for DisableInWorkspace {
+    fn disable<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        id: WebhookId,
+        reason: DisabledReason,
+        enabled_at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), DisableError>> {
+        Box::pin(async move {
+            let draining = || Unavailable::because(UnavailableReason::Draining);
+            let shared = self.0.upgrade().ok_or_else(draining)?;
+            let slot = shared.workspaces.slot(workspace).ok_or(DisableError::NotFound)?;
+            let workspace = Workspace::new(shared, slot);
+            let disabled = workspace.change_webhooks(DisableWebhook { id, reason, enabled_at });
+            disabled.await.map_err(|error| match error {
+                WebhookError::Unavailable(why) => DisableError::Unavailable(why),
+                _ => DisableError::NotFound,
+            })
+        })
+    }
 }
 
 impl Context<'_> {

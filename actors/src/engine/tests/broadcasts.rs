@@ -251,7 +251,7 @@ async fn a_broadcast_does_not_begin_with_a_template_that_may_not_be_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_of_a_broadcast_that_was_not_made_is_swept() {
-    use crate::broadcast::record::{draft_key, parts_prefix};
+    use postrider_broadcast::record::{draft_key, parts_prefix};
     use postrider_store::{Change, Direction, Table};
     let store = CrashingStore::new();
     let first = engine(&store, START).await;

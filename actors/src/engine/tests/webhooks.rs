@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use reqwest::header::HeaderMap;
 
 use super::*;
-use crate::webhook::client::{Answer, Post, Posting};
-use crate::webhook::records;
 use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
 use postrider_store::{Change, Table};
+use postrider_webhook::client::{Answer, Post, Posting};
+use postrider_webhook::records;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::broadcast::days::{self, Counter, DayCounts};
-use crate::broadcast::record::Record;
 use crate::workspace::Workspace;
 use crate::workspace::command::Context;
 use crate::workspace::view::unreadable;
+use postrider_broadcast::days::{self, Counter, DayCounts};
+use postrider_broadcast::record::Record;
 use postrider_domain::BroadcastId;
 use postrider_domain::day::Day;
 use postrider_domain::unavailable::Unavailable;

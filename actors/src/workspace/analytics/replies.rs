@@ -7,13 +7,13 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::broadcast::outcomes::{Mark, Window};
-use crate::broadcast::phones::place_of;
-use crate::broadcast::record::{Record, WINDOW, window_key};
-use crate::broadcast::reports::{Report, Reports};
 use crate::workspace::broadcasts;
 use crate::workspace::command::Context;
 use crate::workspace::view::unreadable;
+use postrider_broadcast::outcomes::{Mark, Window};
+use postrider_broadcast::phones::place_of;
+use postrider_broadcast::record::{Record, WINDOW, window_key};
+use postrider_broadcast::reports::{Report, Reports};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, Phone, Timestamp};
 use postrider_store::{Direction, Table};

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashMap;
 
-use crate::broadcast::audience::Segment;
-use crate::broadcast::outcomes::{Failed, Mark, Window};
-use crate::broadcast::record::{self, Record, SEGMENT, WINDOW, message_id};
-use crate::broadcast::reports::{Report, Reports};
+use postrider_broadcast::audience::Segment;
+use postrider_broadcast::outcomes::{Failed, Mark, Window};
+use postrider_broadcast::record::{self, Record, SEGMENT, WINDOW, message_id};
+use postrider_broadcast::reports::{Report, Reports};
 use postrider_domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 

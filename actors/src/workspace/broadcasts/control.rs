@@ -1,16 +1,16 @@
 //! A broadcast's course: begun, held, gone on with, stopped, finished.
 
-use postrider_store::view::codec;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::broadcast::outcomes::{Mark, Tally};
-use crate::broadcast::record::{BroadcastStatus, Record, record_key};
+use postrider_broadcast::control::{Control, ControlError, TEMPLATE_GONE, TEMPLATE_PAUSED};
+use postrider_broadcast::outcomes::{Mark, Tally};
+use postrider_broadcast::record::{self, BroadcastStatus, Record};
 use postrider_channel::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventKind};
-use postrider_store::{CommitError, Table};
+use postrider_store::CommitError;
 
 use super::super::analytics;
 use super::super::command::{Command, Context};
@@ -42,6 +42,19 @@ pub enum BroadcastError {
     Unavailable(#[from] Unavailable),
 }
 
+impl From<BroadcastError> for ControlError {
+    fn from(error: BroadcastError) -> Self {
+        match error {
+            BroadcastError::NotFound => Self::NotFound,
+            BroadcastError::WrongState(status) => Self::WrongState(status),
+            BroadcastError::Unavailable(why) => Self::Unavailable(why),
+            refused @ (BroadcastError::NothingFailed
+            | BroadcastError::Template(_)
+            | BroadcastError::NotConnected) => Self::Refused(refused.to_string().into()),
+        }
+    }
+}
+
 impl From<UseTemplateError> for BroadcastError {
     fn from(error: UseTemplateError) -> Self {
         match error {
@@ -54,28 +67,6 @@ impl From<UseTemplateError> for BroadcastError {
 /// How often it is looked whether storage works again, and the time between.
 const SETTLED_TRIES: u32 = 600;
 const SETTLED_WAIT: Duration = Duration::from_secs(1);
-
-/// Why a broadcast is held whose template the channel has paused.
-pub(crate) const TEMPLATE_PAUSED: &str = "the template is paused";
-/// Why a broadcast ends whose template may not be sent any more.
-pub(crate) const TEMPLATE_GONE: &str = "the template is not approved any more";
-
-/// What is to be done to a broadcast.
-#[derive(Debug, Clone)]
-pub(crate) enum Control {
-    /// It is its turn, and has been for so long.
-    Begin { late: Duration },
-    /// It is held, for this reason if nobody asked for it.
-    Pause { reason: Option<Box<str>> },
-    /// It goes on.
-    Resume,
-    /// It is stopped.
-    Cancel,
-    /// It cannot go on.
-    Fail { reason: Box<str> },
-    /// Every message that was claimed has an outcome, and nothing more is claimed.
-    Finish { tally: Tally },
-}
 
 pub(crate) struct ControlBroadcast {
     pub(crate) id: BroadcastId,
@@ -298,9 +289,7 @@ impl Workspace {
 
     /// The broadcast's record as it is committed.
     pub(crate) fn broadcast_record(&self, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
-        let key = record_key(self.id(), id);
-        let value = self.shared.store.get(Table::Broadcasts, &key);
-        let record = value.and_then(|value| value.map(|json| codec::decode(&json)).transpose());
-        record.map_err(super::super::view::unreadable)
+        record::read(self.shared.store.as_ref(), self.id(), id)
+            .map_err(super::super::view::unreadable)
     }
 }

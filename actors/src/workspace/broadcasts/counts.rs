@@ -1,9 +1,9 @@
 //! The counts of a broadcast that is settled, in a record of their own: only what the provider
 //! reports changes them then, each report in its own commit, so nobody counts the recipients again.
 
-use crate::broadcast::outcomes::{Mark, Window};
-use crate::broadcast::record::{Record, WINDOW, counts_key, window_key};
-use crate::broadcast::reports::{Report, Reports};
+use postrider_broadcast::outcomes::{Mark, Window};
+use postrider_broadcast::record::{Record, WINDOW, counts_key, window_key};
+use postrider_broadcast::reports::{Report, Reports};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
 

@@ -1,21 +1,21 @@
 //! Making a broadcast: its audience is written first, in parts, and its record last, so that it is
 //! there wholly or not at all.
 
-use std::ops::ControlFlow;
-
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::broadcast::phones::ByPhone;
-use crate::broadcast::record::{self, BroadcastStatus, Record, draft_key};
-use crate::broadcast::{Audience, BroadcastPolicy};
+use postrider_broadcast::draft::draft_changes;
+use postrider_broadcast::parameters::with_variables;
+use postrider_broadcast::phones::ByPhone;
+use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
+use postrider_broadcast::{Audience, BroadcastPolicy};
 use postrider_channel::TemplateName;
 use postrider_domain::template::{Misfit, parameters};
 use postrider_domain::{BroadcastId, EventKind, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
-use postrider_store::{Change, Direction, Store, StoreError, Table, View};
+use postrider_store::{Change, Store, StoreError, Table, View};
 
 use super::super::command::{Command, Context};
 use super::super::handle::Workspace;
@@ -315,23 +315,6 @@ impl Workspace {
     }
 }
 
-/// What forgets a broadcast that was not made.
-pub(crate) fn draft_changes(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    id: BroadcastId,
-) -> Result<Vec<Change>, StoreError> {
-    let mut changes = vec![Change::delete(Table::Broadcasts, draft_key(workspace, id))];
-    let prefix = record::parts_prefix(workspace, id);
-    for table in [Table::BroadcastAudience, Table::BroadcastPhones] {
-        store.scan(table, &prefix, None, Direction::Forward, &mut |key, _| {
-            changes.push(Change::delete(table, key));
-            ControlFlow::Continue(())
-        })?;
-    }
-    Ok(changes)
-}
-
 const fn refused(error: CreateBroadcastError) -> IdempotentError<CreateBroadcastError> {
     IdempotentError::Refused(error)
 }
@@ -372,18 +355,4 @@ fn check_variables(
         true => Ok(Ok(())),
         false => Ok(Err(CreateBroadcastError::Variables { misfits, more })),
     }
-}
-
-/// The parameters of a recipient's message: its variables stand for those of the body.
-pub(crate) fn with_variables(components: &[Value], variables: &[Box<str>]) -> Vec<Value> {
-    if variables.is_empty() {
-        return components.to_vec();
-    }
-    let is_body = |component: &&Value| {
-        component["type"].as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("body"))
-    };
-    let others = components.iter().filter(|component| !is_body(component)).cloned();
-    let texts = variables.iter().map(|text| json!({ "type": "text", "text": text }));
-    let body = json!({ "type": "body", "parameters": texts.collect::<Vec<_>>() });
-    others.chain([body]).collect()
 }

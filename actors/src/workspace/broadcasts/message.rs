@@ -4,7 +4,7 @@
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
-use crate::broadcast::record::{Record, of_message};
+use postrider_broadcast::record::{Record, of_message};
 use postrider_domain::{MessageId, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 

@@ -1,9 +1,10 @@
 //! Broadcasts as a workspace's commands: made, controlled, and told of.
 
 mod committed;
-pub(crate) mod control;
+mod control;
 mod counts;
-pub(crate) mod create;
+mod create;
+mod host;
 mod message;
 mod read;
 mod report;
@@ -12,13 +13,14 @@ mod sweep;
 
 use serde_json::json;
 
-use crate::broadcast::record::{Record, record_key};
+use postrider_broadcast::record::{Record, record_key};
 use postrider_domain::{BroadcastId, EventKind, PublicEvent};
 use postrider_store::Table;
 
 use super::command::Context;
 use postrider_domain::unavailable::Unavailable;
 
+pub(crate) use host::Host;
 pub(super) use message::message;
 pub(super) use report::report;
 pub(super) use sweep::Sweep;

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::broadcast::outcomes::Failed;
-use crate::broadcast::record::{self, BroadcastPolicy, BroadcastStatus, Record};
+use postrider_broadcast::outcomes::Failed;
+use postrider_broadcast::record::{self, BroadcastPolicy, BroadcastStatus, Record};
 use postrider_channel::TemplateName;
 use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp};
 use postrider_store::{Direction, StoreError, Table};

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::broadcast::audience::Segment;
-use crate::broadcast::days::DayCounts;
-use crate::broadcast::outcomes::{Failed, Mark, Window};
-use crate::broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
-use crate::broadcast::reports::{Report, Reports};
+use postrider_broadcast::audience::Segment;
+use postrider_broadcast::days::DayCounts;
+use postrider_broadcast::outcomes::{Failed, Mark, Window};
+use postrider_broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
+use postrider_broadcast::reports::{Report, Reports};
 use postrider_channel::FailureClass;
 use postrider_channel::callback::{Progress, StatusUpdate};
 use postrider_domain::{BroadcastId, EventKind, Phone, PublicEvent};

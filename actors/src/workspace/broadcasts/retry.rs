@@ -1,6 +1,6 @@
 //! Sending to those that a broadcast has failed for.
 
-use crate::broadcast::Audience;
+use postrider_broadcast::Audience;
 use postrider_domain::BroadcastId;
 
 use super::super::handle::Workspace;

@@ -4,9 +4,9 @@ use postrider_store::view::codec;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::broadcast::record::{self, Record};
 use crate::workspace::analytics;
 use crate::workspace::command::Context;
+use postrider_broadcast::record::{self, Record};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, Timestamp};
 use postrider_store::Table;

@@ -3,7 +3,6 @@
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 
-use crate::webhook::signature::{SECRET_BYTES, WebhookSecret};
 use crate::workspace::Workspace;
 use crate::workspace::command::{Command, Context};
 use postrider_domain::keys::MasterKeys;
@@ -12,6 +11,7 @@ use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::sealed::Sealed;
 use postrider_store::{Change, StoreError, Table, View};
+use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 
 use super::key;
 

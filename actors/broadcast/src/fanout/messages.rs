@@ -1,0 +1,121 @@
+//! A broadcast's messages, made from its audience when they are to go.
+
+use postrider_store::View;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::audience::{Segment, Variables};
+use crate::parameters::with_variables;
+use crate::ports::BroadcastHost;
+use crate::record::{Record, SEGMENT, message_id};
+use postrider_channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
+use postrider_domain::template::parameters::{self, Filled};
+use postrider_domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_store::StoreError;
+
+/// What a broadcast's messages are made from.
+pub(super) struct Messages {
+    workspace: WorkspaceId,
+    broadcast: BroadcastId,
+    pub(super) number: NumberId,
+    template: TemplateName,
+    definition: Vec<Value>,
+    components: Vec<Value>,
+    personal: bool,
+    /// What all of them say, unless they differ.
+    common: Option<Arc<TemplateContent>>,
+    /// The segment that was read last.
+    segment: Option<Segment>,
+}
+
+impl Messages {
+    pub(super) fn new(workspace: &WorkspaceId, record: &Record) -> Self {
+        Self {
+            workspace: workspace.clone(),
+            broadcast: record.id,
+            number: record.number,
+            template: record.template.clone(),
+            definition: record.definition.clone(),
+            components: record.components.clone(),
+            personal: record.personal,
+            common: None,
+            segment: None,
+        }
+    }
+
+    /// The messages to the recipients at these places.
+    pub(super) fn of(
+        &mut self,
+        store: &dyn View,
+        places: &[u32],
+        give_up_at: Timestamp,
+    ) -> Result<Vec<Outbound>, StoreError> {
+        let mut messages = Vec::with_capacity(places.len());
+        for &index in places {
+            let (to, variables) = self.recipient(store, index)?;
+            messages.push(Outbound {
+                message_id: message_id(self.broadcast, index),
+                origin: Origin::Broadcast { broadcast: self.broadcast, index },
+                number: self.number,
+                workspace: self.workspace.clone(),
+                to,
+                give_up_at,
+                content: Content::Template(self.content(&variables)?),
+            });
+        }
+        Ok(messages)
+    }
+
+    /// Which of the recipients at these places have opted out.
+    pub(super) fn suppressed(
+        &mut self,
+        store: &dyn View,
+        host: &dyn BroadcastHost,
+        places: &[u32],
+    ) -> Result<Vec<u32>, StoreError> {
+        if !host.any_opted_out(&self.workspace)? {
+            return Ok(Vec::new());
+        }
+        let phones: Result<Vec<_>, StoreError> =
+            places.iter().map(|&index| Ok(self.recipient(store, index)?.0)).collect();
+        let opted_out = host.opted_out(&self.workspace, &phones?)?;
+        Ok(places.iter().zip(opted_out).filter(|(_, out)| *out).map(|(index, _)| *index).collect())
+    }
+
+    fn recipient(
+        &mut self,
+        store: &dyn View,
+        index: u32,
+    ) -> Result<(Phone, Variables), StoreError> {
+        let number = index / SEGMENT;
+        let segment = match self.segment.take().filter(|held| held.number == number) {
+            Some(held) => held,
+            None => {
+                let (workspace, id) = (&self.workspace, self.broadcast);
+                Segment::read(store, workspace, id, number, self.personal)?
+            }
+        };
+        let segment = self.segment.insert(segment);
+        let missing = || StoreError::Damaged(format!("recipient {index} of {}", self.broadcast));
+        let (phone, variables) = segment.recipient(index).ok_or_else(missing)?;
+        Ok((phone, variables.into()))
+    }
+
+    fn content(&mut self, variables: &[Box<str>]) -> Result<Arc<TemplateContent>, StoreError> {
+        if let (true, Some(common)) = (variables.is_empty(), &self.common) {
+            return Ok(Arc::clone(common));
+        }
+        let given = with_variables(&self.components, variables);
+        // They fitted when the broadcast was made, and its own copies do not change.
+        let Filled { components, text } = parameters::fill(&self.definition, &given)
+            .map_err(|misfit| StoreError::Damaged(format!("{}: {misfit}", self.broadcast)))?;
+        let (components, text) = (components.into(), text.into());
+        let template = self.template.clone();
+        let content = Arc::new(TemplateContent { template, components, text });
+        if variables.is_empty() {
+            self.common = Some(Arc::clone(&content));
+        }
+        Ok(content)
+    }
+}

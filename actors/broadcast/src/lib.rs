@@ -1,0 +1,321 @@
+//! Broadcasts: the fan-out of one template to many recipients.
+//!
+//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! stability. Each broadcast that runs has an actor. It claims windows of recipients durably, hands
+//! their messages to the number and records what became of them.
+
+pub mod audience;
+pub mod control;
+pub mod days;
+pub mod draft;
+pub mod fanout;
+pub mod outcomes;
+pub mod parameters;
+pub mod phones;
+pub mod plan;
+pub mod ports;
+pub mod record;
+pub mod recover;
+pub mod reports;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use parking_lot::RwLock;
+use ractor::{ActorCell, ActorRef, SpawnErr};
+
+use postrider_channel::outcome::Settled;
+use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
+use postrider_number::Numbers;
+use postrider_runtime::clock::Clock;
+use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
+use postrider_store::{View, Writer};
+
+pub use audience::{Audience, Variables};
+pub use control::{Control, ControlError};
+pub use fanout::FanoutMessage;
+pub use ports::BroadcastHost;
+pub use record::{BroadcastPolicy, BroadcastStatus};
+
+/// How broadcasts are made and sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BroadcastOptions {
+    /// Most recipients of one.
+    pub recipients_max: usize,
+    /// A scheduled one that could not begin for longer than this fails.
+    pub max_lateness: Duration,
+    /// How long one that is over is kept, with its recipients and what became of them.
+    pub kept_for: Duration,
+    /// One of whose messages more than this many in a hundred fail is paused; 0 is never.
+    pub pause_failure_percent: u32,
+    /// Messages that must have an outcome before that is judged.
+    pub pause_failure_min: u32,
+}
+
+impl Default for BroadcastOptions {
+    fn default() -> Self {
+        Self {
+            recipients_max: 1_000_000,
+            max_lateness: Duration::from_secs(3600),
+            kept_for: Duration::from_secs(365 * 24 * 3600),
+            pause_failure_percent: 50,
+            pause_failure_min: 1000,
+        }
+    }
+}
+
+/// The broadcasts that are not over, and the way to their actors.
+pub struct Broadcasts {
+    pub options: BroadcastOptions,
+    /// What every fan-out uses.
+    services: Services,
+    directory: DashMap<BroadcastId, Arc<BroadcastSlot>>,
+    /// Set right after they exist.
+    wiring: OnceLock<Wiring>,
+    /// The real time of the last beat, in milliseconds; 0 before the first.
+    last_beat_ms: AtomicU64,
+}
+
+/// What every fan-out uses.
+pub struct Services {
+    /// Where it reads what is committed.
+    pub view: Arc<dyn View>,
+    /// Where it commits claims and outcomes.
+    pub writer: Writer,
+    /// Engine time.
+    pub clock: Clock,
+    /// Where messages are dispatched to.
+    pub numbers: Arc<Numbers>,
+    /// How long a message is worth sending after its claim.
+    pub give_up: Duration,
+}
+
+/// What broadcasts need and is made after them.
+pub struct Wiring {
+    /// Starts and restarts the actors.
+    pub supervisor: ActorRef<NurseryMessage<BroadcastId>>,
+    /// The workspaces.
+    pub host: Arc<dyn BroadcastHost>,
+}
+
+/// One broadcast's entry: it lasts until the broadcast is over, while its actor comes and goes.
+pub struct BroadcastSlot {
+    pub workspace: WorkspaceId,
+    residence: RwLock<Residence<FanoutMessage>>,
+    /// Whether an actor has something to do.
+    wanted: AtomicBool,
+    /// Counts the times it was woken.
+    wakes: AtomicU64,
+    /// When it is to begin, in milliseconds.
+    due_ms: AtomicU64,
+    /// How late it was noticed that its time had come, and when that was in real time: both in
+    /// milliseconds.
+    noticed: AtomicU64,
+    noticed_late: AtomicU64,
+}
+
+impl Broadcasts {
+    /// None yet.
+    #[must_use]
+    pub fn new(options: BroadcastOptions, services: Services) -> Self {
+        Self {
+            options,
+            services,
+            directory: DashMap::new(),
+            wiring: OnceLock::new(),
+            last_beat_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Connects the supervisor and the workspaces; only the first call counts.
+    pub fn wire(&self, wiring: Wiring) {
+        drop(self.wiring.set(wiring));
+    }
+
+    fn host(&self) -> Option<&dyn BroadcastHost> {
+        self.wiring.get().map(|wiring| wiring.host.as_ref())
+    }
+
+    /// Adds a broadcast that is durable; it begins at `due` and not before its actor is woken.
+    pub fn add(&self, workspace: &WorkspaceId, id: BroadcastId, due: Timestamp) {
+        self.directory.entry(id).or_insert_with(|| {
+            Arc::new(BroadcastSlot {
+                workspace: workspace.clone(),
+                residence: RwLock::new(Residence::Idle),
+                wanted: AtomicBool::new(false),
+                wakes: AtomicU64::new(0),
+                due_ms: AtomicU64::new(due.as_millis()),
+                noticed: AtomicU64::new(0),
+                noticed_late: AtomicU64::new(0),
+            })
+        });
+    }
+
+    /// The broadcast is over.
+    pub fn remove(&self, id: BroadcastId) {
+        self.directory.remove(&id);
+    }
+
+    pub fn slot(&self, id: BroadcastId) -> Option<Arc<BroadcastSlot>> {
+        self.directory.get(&id).map(|slot| Arc::clone(&slot))
+    }
+
+    /// Has the broadcast's actor look at its record, and started if it does not run.
+    pub fn wake(&self, id: BroadcastId) {
+        let Some(slot) = self.slot(id) else { return };
+        slot.wakes.fetch_add(1, Ordering::AcqRel);
+        slot.wanted.store(true, Ordering::Release);
+        if !slot.tell(FanoutMessage::Look) {
+            self.start(id);
+        }
+    }
+
+    fn start(&self, id: BroadcastId) {
+        if let Some(Wiring { supervisor, .. }) = self.wiring.get() {
+            // The supervisor is gone when the engine is.
+            drop(supervisor.cast(NurseryMessage::Start(id, None)));
+        }
+    }
+
+    /// Begins what is due, and starts whatever has something to do and does not run.
+    pub fn beat(&self) {
+        let clock = &self.services.clock;
+        let (now, real) = (clock.now(), clock.real().as_millis());
+        let last = self.last_beat_ms.swap(real, Ordering::AcqRel);
+        let mut idle = Vec::new();
+        for entry in &self.directory {
+            let slot = entry.value();
+            let due = slot.due_ms.load(Ordering::Acquire);
+            if due <= now.as_millis() && due != 0 {
+                // Since the last beat it cannot have been due for longer than that is ago, however
+                // far the sandbox has moved the clock.
+                let late = (now.as_millis() - due).min(real.saturating_sub(last));
+                slot.noticed_late.store(late, Ordering::Release);
+                slot.noticed.store(real, Ordering::Release);
+                slot.due_ms.store(0, Ordering::Release);
+                slot.wanted.store(true, Ordering::Release);
+            }
+            if slot.wanted.load(Ordering::Acquire) && !slot.tell(FanoutMessage::Tick) {
+                idle.push(*entry.key());
+            }
+        }
+        idle.into_iter().for_each(|id| self.start(id));
+    }
+
+    /// Hands outcomes to the broadcasts that they belong to: broadcast, recipient, outcome.
+    pub fn settled(&self, outcomes: Vec<(BroadcastId, u32, Settled)>) {
+        let mut grouped: Vec<(BroadcastId, Vec<(u32, Settled)>)> = Vec::new();
+        for (broadcast, index, settled) in outcomes {
+            match grouped.last_mut().filter(|(last, _)| *last == broadcast) {
+                Some((_, outcomes)) => outcomes.push((index, settled)),
+                None => grouped.push((broadcast, vec![(index, settled)])),
+            }
+        }
+        for (broadcast, outcomes) in grouped {
+            if let Some(slot) = self.slot(broadcast) {
+                // One that has just died takes them for unknown when it is back.
+                slot.tell(FanoutMessage::Settled(outcomes));
+            }
+        }
+    }
+
+    /// Tells broadcasts of messages that were handed back to them unsent.
+    pub fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        for of_one in places.chunk_by(|(one, _), (other, _)| one == other) {
+            let Some(slot) = of_one.first().and_then(|(id, _)| self.slot(*id)) else { continue };
+            let places = of_one.iter().map(|(_, index)| *index).collect();
+            // One that has just died takes them for unknown when it is back.
+            slot.tell(FanoutMessage::Withdrawn(places));
+        }
+    }
+
+    /// Tells every actor that runs; the message is made for each.
+    pub fn tell_live(&self, message: impl Fn() -> FanoutMessage) {
+        for entry in &self.directory {
+            entry.value().tell(message());
+        }
+    }
+}
+
+impl BroadcastSlot {
+    /// Tells the actor. Returns whether one runs.
+    fn tell(&self, message: FanoutMessage) -> bool {
+        match &*self.residence.read() {
+            Residence::Live(actor) => actor.cast(message).is_ok(),
+            // The supervisor starts it again by itself, or never.
+            Residence::Down { .. } | Residence::Parked(_) => true,
+            Residence::Idle => false,
+        }
+    }
+
+    /// How often it was woken.
+    pub fn wakes(&self) -> u64 {
+        self.wakes.load(Ordering::Acquire)
+    }
+
+    /// Lets the actor go, unless it was woken since it had been so many times.
+    pub fn rest(&self, wakes: u64) -> bool {
+        let mut residence = self.residence.write();
+        // Who wakes it counts first and looks for the actor then.
+        let rests = self.wakes() == wakes;
+        if rests {
+            self.wanted.store(false, Ordering::Release);
+            *residence = Residence::Idle;
+        }
+        rests
+    }
+
+    /// How long ago its time came, by `real` time; zero for one that has none.
+    pub fn lateness(&self, real: Timestamp) -> Duration {
+        match self.noticed.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            noticed => {
+                let late = Duration::from_millis(self.noticed_late.load(Ordering::Acquire));
+                late + real.since(Timestamp::from_millis(noticed))
+            }
+        }
+    }
+}
+
+/// The broadcasts as a supervisor's children.
+pub struct BroadcastFamily(pub Arc<Broadcasts>);
+
+impl Family for BroadcastFamily {
+    type Key = BroadcastId;
+    type Message = FanoutMessage;
+
+    const NAME: &'static str = "broadcast";
+
+    async fn spawn(
+        &self,
+        id: &BroadcastId,
+        supervisor: ActorCell,
+    ) -> Result<ActorRef<FanoutMessage>, SpawnErr> {
+        let Some(slot) = self.0.slot(*id) else {
+            return Err(SpawnErr::StartupFailed(format!("broadcast {id} is over").into()));
+        };
+        let actor = fanout::Fanout { broadcasts: Arc::clone(&self.0), id: *id, slot };
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
+        Ok(actor)
+    }
+
+    fn is_wanted(&self, id: &BroadcastId) -> bool {
+        self.0.directory.contains_key(id)
+    }
+
+    fn is_resident(&self, id: &BroadcastId) -> bool {
+        let slot = self.0.slot(*id);
+        slot.is_some_and(|slot| matches!(&*slot.residence.read(), Residence::Live(_)))
+    }
+
+    fn publish(&self, id: &BroadcastId, residence: Residence<FanoutMessage>) {
+        if let Some(slot) = self.0.slot(*id) {
+            *slot.residence.write() = residence;
+        }
+    }
+
+    /// It reads where it was when it starts.
+    fn restarted(&self, _id: &BroadcastId) {}
+}

@@ -1,0 +1,165 @@
+//! What became of a broadcast's messages: a byte for each that was claimed, in windows that are
+//! written as a whole.
+
+use serde::{Deserialize, Serialize};
+
+use postrider_channel::Failure;
+use postrider_store::StoreError;
+
+/// Most characters that are kept of the channel's explanation of a failure.
+const DETAILS_CHARS_MAX: usize = 120;
+
+/// What is known of a message of a claimed window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// It may be with the channel.
+    Claimed = 0,
+    /// It surely was not taken, and is to be sent yet.
+    Again = 1,
+    /// The channel took it.
+    Sent = 2,
+    /// It surely was not taken, and never will be.
+    Failed = 3,
+    /// Nobody knows.
+    Unknown = 4,
+    /// The recipient opted out before it was sent.
+    OptedOut = 5,
+}
+
+impl Mark {
+    const ALL: [Self; 6] =
+        [Self::Claimed, Self::Again, Self::Sent, Self::Failed, Self::Unknown, Self::OptedOut];
+
+    /// Whether it stays so.
+    pub const fn is_final(self) -> bool {
+        !matches!(self, Self::Claimed | Self::Again)
+    }
+}
+
+/// Why a message failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// Whether the channel refused it; otherwise it did not take it in time.
+    pub refused: bool,
+    /// The channel's own error code.
+    pub code: Option<u32>,
+    /// The channel's explanation; empty where it gave none.
+    pub details: Box<str>,
+}
+
+impl Failed {
+    /// The channel has refused it.
+    pub fn of(failure: &Failure) -> Self {
+        let details = failure.details.chars().take(DETAILS_CHARS_MAX).collect::<String>().into();
+        Self { refused: true, code: failure.code, details }
+    }
+}
+
+/// The outcomes of one window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    marks: Vec<u8>,
+    /// By place in the window.
+    failures: Vec<(u16, Failed)>,
+}
+
+impl Window {
+    /// One of which the first `length` have just been claimed.
+    pub fn claimed(length: u32) -> Self {
+        let mut window = Self { marks: Vec::new(), failures: Vec::new() };
+        window.claim(length);
+        window
+    }
+
+    /// Claims the next `length`.
+    pub fn claim(&mut self, length: u32) {
+        self.marks.resize(self.marks.len() + length as usize, Mark::Claimed as u8);
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let damaged = || StoreError::Damaged("a broadcast's outcomes cannot be read".to_owned());
+        let window: Self = postcard::from_bytes(bytes).map_err(|_| damaged())?;
+        let known = window.marks.iter().all(|mark| usize::from(*mark) < Mark::ALL.len());
+        if known { Ok(window) } else { Err(damaged()) }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.marks.len() + 8);
+        postrider_domain::event::encode(self, &mut bytes);
+        bytes
+    }
+
+    /// The marks in order.
+    pub fn marks(&self) -> impl Iterator<Item = Mark> {
+        self.marks.iter().map(|mark| Mark::ALL[usize::from(*mark)])
+    }
+
+    pub fn mark(&self, at: usize) -> Option<Mark> {
+        self.marks.get(at).map(|mark| Mark::ALL[usize::from(*mark)])
+    }
+
+    pub fn set(&mut self, at: usize, mark: Mark) {
+        if let Some(place) = self.marks.get_mut(at) {
+            *place = mark as u8;
+        }
+    }
+
+    pub fn set_failed(&mut self, at: usize, failed: Failed) {
+        self.set(at, Mark::Failed);
+        if let Ok(at) = u16::try_from(at) {
+            self.failures.push((at, failed));
+        }
+    }
+
+    /// Why the message at this place failed.
+    pub fn failure(&self, at: usize) -> Option<&Failed> {
+        let mut of = self.failures.iter().rev().filter(|(place, _)| usize::from(*place) == at);
+        of.next().map(|(_, failed)| failed)
+    }
+
+    /// Whether nothing of what is claimed in it changes any more.
+    pub fn is_final(&self) -> bool {
+        self.marks().all(Mark::is_final)
+    }
+}
+
+/// How many messages have which mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally([u32; 6]);
+
+impl Tally {
+    pub fn add(&mut self, mark: Mark) {
+        self.0[mark as usize] += 1;
+    }
+
+    pub fn change(&mut self, from: Mark, to: Mark) {
+        self.0[from as usize] -= 1;
+        self.0[to as usize] += 1;
+    }
+
+    pub const fn of(&self, mark: Mark) -> u32 {
+        self.0[mark as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_read_as_it_was_written() {
+        let mut window = Window::claimed(5);
+        window.set(1, Mark::Sent);
+        window.set_failed(2, Failed { refused: true, code: Some(131_026), details: "no".into() });
+        window.set(9, Mark::Sent);
+        let read = Window::decode(&window.encode()).unwrap();
+        assert_eq!(read, window);
+        let marks: Vec<_> = read.marks().collect();
+        let claimed = Mark::Claimed;
+        assert_eq!(marks, [claimed, Mark::Sent, Mark::Failed, claimed, claimed]);
+        assert_eq!(read.failure(2).unwrap().code, Some(131_026));
+        assert!(read.failure(1).is_none() && !read.is_final());
+        assert!(Window::decode(&[1, 9, 0]).is_err() && Window::decode(b"").is_err());
+    }
+}

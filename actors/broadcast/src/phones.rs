@@ -1,0 +1,93 @@
+//! Where in a broadcast's audience a phone is: its recipients by phone, in chunks, written with the
+//! audience, so that a reply finds its broadcast without looking at every recipient.
+
+use std::ops::ControlFlow;
+
+use postrider_domain::{BroadcastId, Phone, WorkspaceId};
+use postrider_store::{Change, Direction, StoreError, Table, View};
+
+use super::record::{parts_prefix, phones_key};
+
+/// Recipients of one chunk.
+const CHUNK: usize = 1000;
+/// Bytes of one: its phone, its place.
+const ENTRY: usize = 12;
+
+/// The order of an audience by phone.
+pub struct ByPhone(Vec<u32>);
+
+impl ByPhone {
+    /// Of the recipients whose phones these are.
+    pub fn of(phones: &[u64]) -> Self {
+        let mut places: Vec<_> = (0..u32::try_from(phones.len()).unwrap_or(u32::MAX)).collect();
+        places.sort_unstable_by_key(|place| phones[*place as usize]);
+        Self(places)
+    }
+
+    /// The records of all chunks; each is made when it is asked for.
+    pub fn changes<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        id: BroadcastId,
+        phones: &'a [u64],
+    ) -> impl Iterator<Item = Change> + 'a {
+        self.0.chunks(CHUNK).map(move |places| {
+            let mut value = Vec::with_capacity(places.len() * ENTRY);
+            for place in places {
+                value.extend_from_slice(&phones[*place as usize].to_be_bytes());
+                value.extend_from_slice(&place.to_be_bytes());
+            }
+            let first = places.first().map_or(0, |place| phones[*place as usize]);
+            Change::put(Table::BroadcastPhones, phones_key(workspace, id, first), value)
+        })
+    }
+}
+
+/// The place of a phone in a broadcast's audience.
+pub fn place_of(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+    phone: Phone,
+) -> Result<Option<u32>, StoreError> {
+    let (prefix, from) = (parts_prefix(workspace, id), phones_key(workspace, id, phone.as_u64()));
+    let mut place = None;
+    let mut visit = |_: &[u8], value: &[u8]| {
+        let (entries, _) = value.as_chunks::<ENTRY>();
+        let phone = phone.as_u64().to_be_bytes();
+        let found = entries.binary_search_by(|entry| entry[..8].cmp(&phone));
+        place =
+            found.ok().and_then(|at| entries[at].last_chunk()).map(|at| u32::from_be_bytes(*at));
+        ControlFlow::Break(())
+    };
+    store.scan(Table::BroadcastPhones, &prefix, Some(&from), Direction::Backward, &mut visit)?;
+    Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_store::Store;
+    use postrider_store::{Group, MemoryStore};
+
+    #[test]
+    fn every_phone_has_its_place_and_no_other_has_one() {
+        let (store, workspace) = (MemoryStore::new(), "acme".parse().unwrap());
+        let id = BroadcastId::from_bytes([7; 16]);
+        // In no order, and with gaps.
+        let phones: Vec<u64> = (0..2500).map(|at| 1_000_000 + (at * 7919 % 2500) * 3).collect();
+        let changes: Vec<_> = ByPhone::of(&phones).changes(&workspace, id, &phones).collect();
+        assert_eq!(changes.len(), 3);
+        store.commit(Group::new(None, &changes)).unwrap();
+        let place = |id, digits| {
+            place_of(&store, &workspace, id, Phone::from_digits(digits).unwrap()).unwrap()
+        };
+        for (at, digits) in phones.iter().enumerate() {
+            assert_eq!(place(id, *digits), Some(at as u32));
+            assert_eq!(place(id, digits + 1), None);
+        }
+        assert_eq!(place(id, 9_999_999), None);
+        assert_eq!(place(BroadcastId::from_bytes([8; 16]), phones[0]), None);
+        assert_eq!(place(BroadcastId::from_bytes([6; 16]), phones[0]), None);
+    }
+}

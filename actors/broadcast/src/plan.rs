@@ -1,0 +1,384 @@
+//! What is to be sent next and what is known of what was: the pure part of a fan-out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::outcomes::{Failed, Mark, Tally, Window};
+use super::record::{BroadcastPolicy, WINDOW};
+use super::reports::Reports;
+
+/// A fan-out's plan.
+#[derive(Debug)]
+pub struct Plan {
+    /// Recipients that are to be sent to; those behind them had opted out from the beginning.
+    sendable: u32,
+    /// The first recipient that is not claimed.
+    next: u32,
+    /// Windows in which something may change yet.
+    open: BTreeMap<u32, Window>,
+    /// Those of them that are not written as they are.
+    dirty: BTreeSet<u32>,
+    /// Claimed before, surely not taken, to be sent yet.
+    again: VecDeque<u32>,
+    tally: Tally,
+    news: News,
+}
+
+/// Outcomes that were not counted yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct News {
+    /// Messages that the channel took, or may have taken.
+    pub sent: u32,
+    /// Messages that it surely did not take.
+    pub failed: u32,
+}
+
+impl News {
+    /// Each message counts as one of the two, once, when its first outcome is known.
+    const fn add(&mut self, from: Mark, to: Mark) {
+        match (from, to) {
+            (Mark::Claimed | Mark::Again, Mark::Sent | Mark::Unknown) => self.sent += 1,
+            (Mark::Claimed | Mark::Again, Mark::Failed) => self.failed += 1,
+            _ => {}
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of a broadcast of which nothing is claimed.
+    pub fn new(sendable: u32) -> Self {
+        Self {
+            sendable,
+            next: 0,
+            open: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            again: VecDeque::new(),
+            tally: Tally::default(),
+            news: News::default(),
+        }
+    }
+
+    /// Takes a window that was written before. What was claimed and has no outcome was taken if
+    /// the provider has reported on it, and becomes what the policy says otherwise.
+    pub fn resume(
+        &mut self,
+        number: u32,
+        mut window: Window,
+        reported: Option<&Reports>,
+        policy: BroadcastPolicy,
+    ) {
+        let first = number * WINDOW;
+        let marks: Vec<_> = window.marks().collect();
+        for (at, mark) in marks.into_iter().enumerate() {
+            let index = first + u32::try_from(at).unwrap_or(u32::MAX);
+            let is_reported = reported.is_some_and(|reported| reported.of(at).is_some());
+            let becomes = match (mark, policy) {
+                (Mark::Claimed, _) if is_reported => Mark::Sent,
+                (Mark::Claimed, BroadcastPolicy::AtMostOnce) => Mark::Unknown,
+                (Mark::Claimed, BroadcastPolicy::AtLeastOnce) => Mark::Again,
+                (mark, _) => mark,
+            };
+            if becomes != mark {
+                self.news.add(mark, becomes);
+                window.set(at, becomes);
+                self.dirty.insert(number);
+            }
+            if becomes == Mark::Again {
+                self.again.push_back(index);
+            }
+            self.tally.add(becomes);
+        }
+        let end = first + u32::try_from(window.marks().count()).unwrap_or(WINDOW);
+        self.next = self.next.max(self.sendable.min(end));
+        if self.dirty.contains(&number) || !self.is_over(number, &window) {
+            self.open.insert(number, window);
+        }
+    }
+
+    /// What was not counted yet.
+    pub const fn news(&self) -> News {
+        self.news
+    }
+
+    /// It is counted.
+    pub fn counted(&mut self) {
+        self.news = News::default();
+    }
+
+    /// Messages that may be with the channel.
+    pub const fn in_flight(&self) -> u32 {
+        self.tally.of(Mark::Claimed)
+    }
+
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Whether every recipient has an outcome.
+    pub fn is_done(&self) -> bool {
+        self.next == self.sendable && self.in_flight() == 0 && self.tally.of(Mark::Again) == 0
+    }
+
+    /// Claims the next recipients, at most `max` of them, and of one window. They must not be
+    /// handed over before that is durable.
+    pub fn claim(&mut self, max: u32) -> Vec<u32> {
+        let mut claimed = Vec::new();
+        while claimed.len() < max as usize
+            && let Some(index) = self.again.pop_front()
+        {
+            if self.change(index, Mark::Again, Mark::Claimed) {
+                claimed.push(index);
+            }
+        }
+        if claimed.is_empty() && self.next < self.sendable {
+            let number = self.next / WINDOW;
+            let length = max.min(self.end(number) - self.next);
+            claimed.extend(self.next..self.next + length);
+            self.next += length;
+            self.open.entry(number).or_insert_with(|| Window::claimed(0)).claim(length);
+            self.dirty.insert(number);
+            (0..length).for_each(|_| self.tally.add(Mark::Claimed));
+        }
+        claimed
+    }
+
+    /// Takes the outcome of a message; one that was answered for already stays as it is, unless
+    /// nothing was known of it.
+    pub fn settle(&mut self, index: u32, mark: Mark, failed: Option<Failed>) {
+        let known = [Mark::Claimed, Mark::Again, Mark::Unknown];
+        let Some(from) = known.into_iter().find(|from| self.change(index, *from, mark)) else {
+            return;
+        };
+        if from != mark && mark == Mark::Again {
+            self.again.push_back(index);
+        }
+        if let (Some(failed), Some(window)) = (failed, self.open.get_mut(&(index / WINDOW))) {
+            window.set_failed((index % WINDOW) as usize, failed);
+        }
+    }
+
+    /// What may be with the channel surely is not, or nobody knows.
+    pub fn settle_in_flight(&mut self, mark: Mark) {
+        for index in self.claimed() {
+            self.settle(index, mark, None);
+        }
+    }
+
+    fn claimed(&self) -> Vec<u32> {
+        let of_window = |(number, window): (&u32, &Window)| {
+            let first = number * WINDOW;
+            let claimed = window.marks().enumerate().filter(|(_, mark)| *mark == Mark::Claimed);
+            claimed.map(|(at, _)| first + u32::try_from(at).unwrap_or(u32::MAX)).collect::<Vec<_>>()
+        };
+        self.open.iter().flat_map(of_window).collect()
+    }
+
+    fn change(&mut self, index: u32, from: Mark, to: Mark) -> bool {
+        let (number, at) = (index / WINDOW, (index % WINDOW) as usize);
+        let Some(window) = self.open.get_mut(&number) else { return false };
+        if window.mark(at) != Some(from) {
+            return false;
+        }
+        window.set(at, to);
+        self.dirty.insert(number);
+        self.tally.change(from, to);
+        self.news.add(from, to);
+        true
+    }
+
+    /// Where a window ends.
+    fn end(&self, number: u32) -> u32 {
+        self.sendable.min((number + 1) * WINDOW)
+    }
+
+    /// Whether all of a window is claimed, and nothing in it changes any more.
+    fn is_over(&self, number: u32, window: &Window) -> bool {
+        self.next >= self.end(number) && window.is_final()
+    }
+
+    /// Whether a window is over and not written as it is.
+    pub fn has_final(&self) -> bool {
+        let mut dirty = self.dirty();
+        dirty.any(|(number, window)| self.is_over(number, window))
+    }
+
+    /// Whether anything is not written as it is.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The windows that are to be written.
+    pub fn dirty(&self) -> impl Iterator<Item = (u32, &Window)> {
+        self.dirty.iter().filter_map(|number| Some((*number, self.open.get(number)?)))
+    }
+
+    /// All of them are durable.
+    pub fn written(&mut self) {
+        for number in std::mem::take(&mut self.dirty) {
+            if self.open.get(&number).is_some_and(|window| self.is_over(number, window)) {
+                self.open.remove(&number);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const AT_MOST_ONCE: BroadcastPolicy = BroadcastPolicy::AtMostOnce;
+
+    fn sent(plan: &mut Plan, claimed: &[u32]) {
+        claimed.iter().for_each(|index| plan.settle(*index, Mark::Sent, None));
+    }
+
+    #[test]
+    fn everybody_is_claimed_once() {
+        let mut plan = Plan::new(2 * WINDOW + 3);
+        let mut seen = Vec::new();
+        loop {
+            let claimed = plan.claim(WINDOW);
+            if claimed.is_empty() {
+                break;
+            }
+            assert!(plan.has_final() || plan.is_dirty());
+            sent(&mut plan, &claimed);
+            assert!(plan.has_final());
+            plan.written();
+            seen.extend(claimed);
+        }
+        assert_eq!(seen, (0..2 * WINDOW + 3).collect::<Vec<_>>());
+        assert!(plan.is_done() && plan.open.is_empty() && !plan.is_dirty());
+        assert_eq!(plan.tally().of(Mark::Sent), 2 * WINDOW + 3);
+    }
+
+    #[test]
+    fn a_window_may_be_claimed_in_parts() {
+        let mut plan = Plan::new(WINDOW + 1);
+        let first = plan.claim(3);
+        sent(&mut plan, &first);
+        assert_eq!((first, plan.has_final()), (vec![0, 1, 2], false));
+        plan.written();
+        assert_eq!(plan.claim(2), [3, 4]);
+        let written: BTreeMap<_, _> = plan.dirty().map(|(at, it)| (at, it.clone())).collect();
+        plan = crashed(&written, WINDOW + 1, AT_MOST_ONCE);
+        assert_eq!([Mark::Sent, Mark::Unknown].map(|mark| plan.tally().of(mark)), [3, 2]);
+        let rest = plan.claim(WINDOW);
+        assert_eq!(rest, (5..WINDOW).collect::<Vec<_>>());
+        sent(&mut plan, &rest);
+        assert!(plan.has_final());
+        assert_eq!(plan.claim(9), [WINDOW]);
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_a_late_one_tells_the_unknown() {
+        let mut plan = Plan::new(3);
+        plan.claim(9);
+        plan.settle(0, Mark::Sent, None);
+        plan.settle(
+            0,
+            Mark::Failed,
+            Some(Failed { refused: true, code: None, details: "x".into() }),
+        );
+        plan.settle(1, Mark::Unknown, None);
+        plan.settle(1, Mark::Sent, None);
+        plan.settle(2, Mark::Again, None);
+        plan.settle(7, Mark::Sent, None);
+        assert_eq!([plan.tally().of(Mark::Sent), plan.in_flight()], [2, 0]);
+        assert!(!plan.is_done());
+        assert_eq!(plan.claim(9), [2]);
+        assert_eq!(plan.claim(9), [0_u32; 0]);
+        plan.settle(2, Mark::Sent, None);
+        assert!(plan.is_done());
+    }
+
+    #[test]
+    fn what_the_provider_has_reported_is_not_uncertain() {
+        use crate::reports::Report;
+        for policy in [AT_MOST_ONCE, BroadcastPolicy::AtLeastOnce] {
+            let mut reports = Reports::default();
+            assert!(
+                reports.take(1, Report::Delivered, None) && reports.take(2, Report::Failed, None)
+            );
+            let mut plan = Plan::new(3);
+            plan.resume(0, Window::claimed(3), Some(&reports), policy);
+            assert_eq!(plan.tally().of(Mark::Sent), 2, "{policy:?}");
+            assert_eq!(
+                (plan.claim(9).len(), plan.in_flight()),
+                match policy {
+                    BroadcastPolicy::AtMostOnce => (0, 0),
+                    BroadcastPolicy::AtLeastOnce => (1, 1),
+                }
+            );
+        }
+    }
+
+    /// A plan that goes on from what was written of this one.
+    fn crashed(written: &BTreeMap<u32, Window>, sendable: u32, policy: BroadcastPolicy) -> Plan {
+        let mut plan = Plan::new(sendable);
+        written
+            .iter()
+            .for_each(|(number, window)| plan.resume(*number, window.clone(), None, policy));
+        plan
+    }
+
+    proptest! {
+        #[test]
+        fn after_any_crash_nobody_is_sent_to_twice_and_everybody_has_one_outcome(
+            sendable in 1..4 * WINDOW,
+            steps in prop::collection::vec((0_u8..5, 1_u32..2000), 0..60),
+        ) {
+            let mut plan = Plan::new(sendable);
+            let mut written = BTreeMap::new();
+            let mut handed_over = vec![0_u8; sendable as usize];
+            let mut outstanding = Vec::new();
+            let write = |plan: &mut Plan, written: &mut BTreeMap<u32, Window>| {
+                written.extend(plan.dirty().map(|(number, window)| (number, window.clone())));
+                plan.written();
+            };
+            for (kind, number) in steps {
+                match kind {
+                    0 => {
+                        let claimed = plan.claim(number % WINDOW + 1);
+                        write(&mut plan, &mut written);
+                        for index in claimed {
+                            handed_over[index as usize] += 1;
+                            outstanding.push(index);
+                        }
+                    }
+                    1 => {
+                        // Claimed, and down before anything was handed over.
+                        plan.claim(number % WINDOW + 1);
+                        write(&mut plan, &mut written);
+                        plan = crashed(&written, sendable, AT_MOST_ONCE);
+                    }
+                    2 => plan = crashed(&written, sendable, AT_MOST_ONCE),
+                    3 => write(&mut plan, &mut written),
+                    _ => {
+                        let some = outstanding.len().min(number as usize);
+                        for index in outstanding.drain(..some) {
+                            plan.settle(index, Mark::Sent, None);
+                        }
+                    }
+                }
+            }
+            plan = crashed(&written, sendable, AT_MOST_ONCE);
+            let counted = written.values().flat_map(Window::marks);
+            let counted = counted.filter(|mark| matches!(mark, Mark::Sent | Mark::Unknown));
+            let counted = u32::try_from(counted.count()).unwrap();
+            loop {
+                let claimed = plan.claim(WINDOW);
+                if claimed.is_empty() {
+                    break;
+                }
+                claimed.iter().for_each(|index| handed_over[*index as usize] += 1);
+                sent(&mut plan, &claimed);
+            }
+            prop_assert!(plan.is_done());
+            prop_assert!(handed_over.iter().all(|times| *times <= 1));
+            let finals = [Mark::Sent, Mark::Unknown].map(|mark| plan.tally().of(mark));
+            prop_assert_eq!(finals[0] + finals[1], sendable);
+            prop_assert_eq!(plan.news(), News { sent: sendable - counted, failed: 0 });
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What fan-outs need from above.
+
+use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::{BroadcastId, NumberId, Phone, WorkspaceId};
+use postrider_runtime::task::BoxFuture;
+use postrider_store::StoreError;
+
+use crate::control::{Control, ControlError};
+use crate::record::Record;
+
+/// The workspaces, as their broadcasts see them. Implemented above.
+///
+/// The methods that do not return a future read what is committed; they may block for the length
+/// of a read.
+pub trait BroadcastHost: Send + Sync + 'static {
+    /// Changes the status of a broadcast. Resolves to its record once that is durable.
+    fn control<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        id: BroadcastId,
+        control: Control,
+    ) -> BoxFuture<'a, Result<Record, ControlError>>;
+
+    /// The status of a template; `None` when there is none of that name and language.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn template_status(
+        &self,
+        workspace: &WorkspaceId,
+        template: &TemplateName,
+    ) -> Result<Option<TemplateStatus>, StoreError>;
+
+    /// Whether the number is still connected to the workspace.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError>;
+
+    /// Whether anybody has opted out: without that nobody is asked for one by one.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError>;
+
+    /// For each of these phones whether it has opted out.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be read.
+    fn opted_out(&self, workspace: &WorkspaceId, phones: &[Phone])
+    -> Result<Vec<bool>, StoreError>;
+}

@@ -1,0 +1,85 @@
+//! What a start finds of broadcasts: those that are not over, and what is left of those that were
+//! not made.
+
+use std::ops::ControlFlow;
+
+use crate::Broadcasts;
+use crate::draft::draft_changes;
+use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
+use postrider_store::{Change, Direction, StoreError, Table, View};
+
+use super::record::{BroadcastStatus, Record};
+
+/// A broadcast that is not over.
+pub struct Unfinished {
+    workspace: WorkspaceId,
+    id: BroadcastId,
+    status: BroadcastStatus,
+    due: Timestamp,
+}
+
+/// What a start finds.
+#[derive(Default)]
+pub struct Found {
+    unfinished: Vec<Unfinished>,
+    /// Forgets what was not made.
+    sweep: Vec<Change>,
+}
+
+/// Reads the broadcasts of all workspaces.
+pub fn find(store: &dyn View) -> Result<Found, StoreError> {
+    let mut found = Found::default();
+    let mut drafts = Vec::new();
+    store.scan(Table::Broadcasts, &[], None, Direction::Forward, &mut |key, value| {
+        let Some((workspace, rest)) = split(key) else { return ControlFlow::Continue(()) };
+        match rest.split_first() {
+            Some((b'd', id)) => {
+                drafts
+                    .extend(id.try_into().ok().map(|id| (workspace, BroadcastId::from_bytes(id))));
+            }
+            // One whose record cannot be read stays as it is; its readers are told.
+            Some((b'b', _)) => match serde_json::from_slice::<Record>(value) {
+                Ok(record) if !record.settled => found.unfinished.push(Unfinished {
+                    workspace,
+                    id: record.id,
+                    status: record.status,
+                    due: record.schedule_at.unwrap_or_default(),
+                }),
+                Ok(_) => {}
+                Err(error) => tracing::error!(%workspace, %error, "a broadcast cannot be read"),
+            },
+            // The counts of one that is settled.
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    for (workspace, id) in drafts {
+        found.sweep.extend(draft_changes(store, &workspace, id)?);
+    }
+    Ok(found)
+}
+
+fn split(key: &[u8]) -> Option<(WorkspaceId, &[u8])> {
+    let end = key.iter().position(|byte| *byte == 0)?;
+    let workspace = std::str::from_utf8(&key[..end]).ok()?.parse().ok()?;
+    Some((workspace, &key[end + 1..]))
+}
+
+impl Found {
+    /// Forgets what was not made, and has what is not over go on.
+    pub async fn resume(self, broadcasts: &Broadcasts) {
+        if !self.sweep.is_empty() {
+            // What is not swept now is by the next start.
+            drop(broadcasts.services.writer.commit(self.sweep).await);
+        }
+        for Unfinished { workspace, id, status, due } in self.unfinished {
+            let scheduled = status == BroadcastStatus::Scheduled;
+            broadcasts.add(&workspace, id, if scheduled { due } else { Timestamp::default() });
+            if !scheduled && status != BroadcastStatus::Paused {
+                broadcasts.wake(id);
+            }
+        }
+        // What is due by now was missed.
+        broadcasts.beat();
+    }
+}

@@ -1,0 +1,163 @@
+//! One try of one delivery.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use postrider_domain::{EventId, WorkspaceId};
+use postrider_runtime::clock::Stopwatch;
+use postrider_store::EventEntry;
+
+use super::client::{Answer, NoAnswer};
+use super::delivery::{Attempt, Failure};
+use super::endpoint::Endpoint;
+use super::pool::{Counted, Permit};
+use super::{Webhooks, body, feed};
+
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
+/// What became of a try.
+#[derive(Debug)]
+pub struct Finished {
+    pub(super) attempt: Attempt,
+    pub(super) outcome: Outcome,
+    /// From which event to which the log has forgotten what was to be delivered.
+    pub(super) forgotten: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It was tried.
+    Tried(Tried),
+    /// There is nothing left to deliver.
+    Vanished,
+    /// The log cannot be read, or the secret not opened: nothing was sent.
+    NotTried,
+}
+
+/// What there is to tell of a try.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) id: EventId,
+    /// The events of a batch.
+    pub(super) batch_ids: Vec<EventId>,
+    pub(super) kind: &'static str,
+    pub(super) status: Option<u16>,
+    pub(super) error: Option<&'static str>,
+    pub(super) response: Option<String>,
+    pub(super) latency: Duration,
+    /// How it went wrong, if it did.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Makes a try: reads what is not at hand, signs and posts it.
+pub(super) async fn make(
+    hub: Arc<Webhooks>,
+    workspace: WorkspaceId,
+    endpoint: Arc<Endpoint>,
+    attempt: Attempt,
+    permit: Permit,
+) -> Finished {
+    let events = events(&hub, &workspace, &attempt).await;
+    let forgotten = events.as_ref().and_then(|events| attempt.parcel.forgotten(events));
+    let outcome = match events {
+        Some(events) if events.is_empty() => Outcome::Vanished,
+        Some(events) => post(&hub, &endpoint, attempt.parcel.batch.is_some(), &events).await,
+        None => Outcome::NotTried,
+    };
+    drop(permit);
+    Finished { attempt, outcome, forgotten }
+}
+
+async fn events(
+    hub: &Arc<Webhooks>,
+    workspace: &WorkspaceId,
+    attempt: &Attempt,
+) -> Option<Arc<[EventEntry]>> {
+    if let Some(events) = &attempt.parcel.events {
+        return Some(Arc::clone(events));
+    }
+    let (store, workspace) = (Arc::clone(&hub.store), workspace.clone());
+    let parcel = attempt.parcel.clone();
+    let read = move || feed::read_again(store.as_ref(), &workspace, &parcel);
+    let read = tokio::task::spawn_blocking(read).await.ok()?;
+    read.inspect_err(|error| tracing::error!(%error, "an event log cannot be read")).ok()
+}
+
+async fn post(
+    hub: &Webhooks,
+    endpoint: &Endpoint,
+    is_batch: bool,
+    events: &[EventEntry],
+) -> Outcome {
+    let (id, kind, body) = match events {
+        [event] if !is_batch => (Some(event.id), event.event.kind(), body::single(event)),
+        events => (body::batch_id(events), body::BATCH, body::batch(events)),
+    };
+    let real_now = hub.clock.real();
+    let secrets = endpoint.secrets(&hub.master_keys, hub.clock.now());
+    let (Some(id), Ok(secrets), Some(client)) = (id, secrets, hub.client()) else {
+        tracing::error!(webhook = %endpoint.id, "its secret cannot be opened, or there is no client");
+        return Outcome::NotTried;
+    };
+    let (id_text, timestamp) = (id.to_string(), real_now.as_secs());
+    let signatures: Vec<_> =
+        secrets.iter().map(|secret| secret.sign(&id_text, timestamp, &body)).collect();
+    let mut headers = HeaderMap::with_capacity(4);
+    // All of them are visible ASCII.
+    for (name, text) in [(ID, id_text), (SIGNATURE, signatures.join(" "))] {
+        headers.extend(HeaderValue::from_str(&text).ok().map(|value| (name, value)));
+    }
+    headers.insert(TIMESTAMP, HeaderValue::from(timestamp));
+    let watch = Stopwatch::start();
+    let answer = client.post(&endpoint.settings.url, headers, body, real_now).await;
+    let mut tried = judged(id, kind, answer, watch.elapsed());
+    if is_batch {
+        tried.batch_ids = events.iter().map(|event| event.id).collect();
+    }
+    let counted = match (&tried.failure, tried.status) {
+        (None, _) => Counted::Delivered,
+        (Some(_), Some(_)) => Counted::Refused,
+        (Some(_), None) => Counted::Unanswered,
+    };
+    hub.pool.count(counted, tried.latency);
+    Outcome::Tried(tried)
+}
+
+fn judged(id: EventId, kind: &'static str, answer: Answer, latency: Duration) -> Tried {
+    let tried = Tried {
+        id,
+        batch_ids: Vec::new(),
+        kind,
+        status: None,
+        error: None,
+        response: None,
+        latency,
+        failure: Some(Failure::default()),
+    };
+    match answer {
+        Answer::Status { status, retry_after, excerpt } => {
+            let error = match status {
+                200..=299 => None,
+                300..=399 => Some("redirect"),
+                _ => Some("status"),
+            };
+            let failure = Failure {
+                gone: status == 410,
+                slow_down: matches!(status, 429 | 502 | 503 | 504),
+                retry_after,
+                timed_out: false,
+            };
+            let failure = error.map(|_| failure);
+            Tried { status: Some(status), error, response: excerpt, failure, ..tried }
+        }
+        Answer::None(why) => {
+            let timed_out = why == NoAnswer::Timeout;
+            let failure = Failure { timed_out, ..Failure::default() };
+            Tried { error: Some(why.as_str()), failure: Some(failure), ..tried }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! An endpoint: where events go, which, and how.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{EventKind, PublicEvent, Timestamp, WebhookId};
+use postrider_runtime::sealed::{OpenError, Sealed};
+
+use super::delivery::{DisabledReason, LineRules};
+use super::signature::WebhookSecret;
+
+/// For how long a secret signs beside the one that replaced it.
+const ROTATION: Duration = Duration::from_secs(24 * 3600);
+
+/// Secrets that sign beside the newest, at the most: the oldest goes first.
+const PREVIOUS_SECRETS_MAX: usize = 4;
+
+/// What the owner of an endpoint decides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookSettings {
+    /// Where deliveries go.
+    pub url: String,
+    /// Types of the events that are delivered; none: all.
+    pub events: Vec<String>,
+    /// What the owner says of it.
+    pub description: Option<String>,
+    /// Whether anything is delivered.
+    pub enabled: bool,
+    /// Most deliveries in a second.
+    pub rate_limit_per_second: Option<NonZeroU32>,
+    /// Whether each delivery waits for those before it that are about the same contact to come to
+    /// an end; a batch for the one before.
+    pub ordered: bool,
+    /// Whether events are delivered as an array of up to a hundred.
+    pub batch: bool,
+}
+
+/// An endpoint as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookInfo {
+    /// Its id.
+    pub id: WebhookId,
+    /// What its owner decided.
+    pub settings: WebhookSettings,
+    /// Why it was disabled, if not by its owner.
+    pub disabled_reason: Option<DisabledReason>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// An endpoint as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Endpoint {
+    pub id: WebhookId,
+    pub settings: WebhookSettings,
+    pub disabled_reason: Option<DisabledReason>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// When it was last enabled, or its URL changed.
+    pub enabled_at: Timestamp,
+    pub secret: Sealed,
+    /// Those before, oldest first, and until when they sign too.
+    #[serde(default)]
+    pub previous_secrets: Vec<(Sealed, Timestamp)>,
+}
+
+impl Endpoint {
+    pub fn info(&self) -> WebhookInfo {
+        WebhookInfo {
+            id: self.id,
+            settings: self.settings.clone(),
+            disabled_reason: self.disabled_reason,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+
+    pub(super) fn line_rules(&self) -> LineRules {
+        LineRules {
+            enabled: self.settings.enabled,
+            ordered: self.settings.ordered,
+            per_second: self.settings.rate_limit_per_second,
+            enabled_at: self.enabled_at,
+        }
+    }
+
+    /// Whether an event is delivered to it. A test event goes to the endpoint that it names, and to
+    /// no other.
+    pub(super) fn takes(&self, event: &PublicEvent) -> bool {
+        if let PublicEvent::Other { kind: EventKind::WebhookTest, .. } = event {
+            return event.data()["webhook_id"] == self.id.to_string();
+        }
+        let kinds = &self.settings.events;
+        kinds.is_empty() || kinds.iter().any(|kind| kind == event.kind())
+    }
+
+    /// Puts what is under an earlier master key under the current one; nothing if there is none.
+    pub fn reseal(&mut self, keys: &MasterKeys) -> Option<()> {
+        let place = place(self.id);
+        let previous = self.previous_secrets.iter_mut().map(|(secret, _)| secret);
+        let mut changed = None;
+        for secret in std::iter::once(&mut self.secret).chain(previous) {
+            if let Some(resealed) = secret.resealed(keys, &place) {
+                *secret = resealed;
+                changed = Some(());
+            }
+        }
+        changed
+    }
+
+    /// Gives it another secret. The one before signs for a while, with at most
+    /// [`PREVIOUS_SECRETS_MAX`] before it.
+    pub fn rotate(&mut self, secret: Sealed, now: Timestamp) {
+        let before = std::mem::replace(&mut self.secret, secret);
+        self.previous_secrets.retain(|(_, until)| now < *until);
+        self.previous_secrets.push((before, now.plus(ROTATION)));
+        let too_many = self.previous_secrets.len().saturating_sub(PREVIOUS_SECRETS_MAX);
+        self.previous_secrets.drain(..too_many);
+    }
+
+    /// The secrets that sign at `now`, the newest first.
+    pub(super) fn secrets(
+        &self,
+        keys: &MasterKeys,
+        now: Timestamp,
+    ) -> Result<Vec<WebhookSecret>, OpenError> {
+        let previous = self.previous_secrets.iter().rev().filter(|(_, until)| now < *until);
+        let sealed = std::iter::once(&self.secret).chain(previous.map(|(secret, _)| secret));
+        sealed.map(|sealed| open(sealed, keys, self.id)).collect()
+    }
+}
+
+/// Encrypts an endpoint's secret.
+pub fn seal(secret: &WebhookSecret, keys: &MasterKeys, id: WebhookId) -> Sealed {
+    Sealed::seal(keys, &place(id), secret.as_bytes())
+}
+
+fn open(sealed: &Sealed, keys: &MasterKeys, id: WebhookId) -> Result<WebhookSecret, OpenError> {
+    sealed.open(keys, &place(id)).map(WebhookSecret::new)
+}
+
+fn place(id: WebhookId) -> Vec<u8> {
+    [b"webhook", id.as_bytes().as_slice()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_domain::Timestamp;
+
+    fn endpoint(secret: Sealed, at: Timestamp) -> Endpoint {
+        Endpoint {
+            id: WebhookId::from_parts(at, 1),
+            settings: WebhookSettings {
+                url: "https://example.com".to_owned(),
+                events: Vec::new(),
+                description: None,
+                enabled: true,
+                rate_limit_per_second: None,
+                ordered: false,
+                batch: false,
+            },
+            disabled_reason: None,
+            created_at: at,
+            updated_at: at,
+            enabled_at: at,
+            secret,
+            previous_secrets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn both_secrets_outlive_a_rotation() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let (old, new) = (MasterKeys::single([7; 32]), MasterKeys::new([(2, [8; 32])]).unwrap());
+        let both = MasterKeys::new([(1, [7; 32]), (2, [8; 32])]).unwrap();
+        let id = WebhookId::from_parts(at, 1);
+        let sealed = |text: &str| seal(&WebhookSecret::new(text.as_bytes().to_vec()), &old, id);
+        let mut endpoint = endpoint(sealed("now"), at);
+        endpoint.previous_secrets.push((sealed("before"), at.plus(ROTATION)));
+        assert_eq!(endpoint.reseal(&old), None);
+        assert_eq!(endpoint.reseal(&both), Some(()));
+        assert_eq!(endpoint.reseal(&both), None);
+        let secrets = endpoint.secrets(&new, at).unwrap();
+        let texts: Vec<_> = secrets.iter().map(WebhookSecret::as_bytes).collect();
+        assert_eq!(texts, [&b"now"[..], b"before"]);
+        assert!(endpoint.secrets(&old, at).is_err());
+    }
+
+    #[test]
+    fn every_secret_signs_for_a_day_and_five_at_the_most() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let keys = MasterKeys::single([7; 32]);
+        let id = WebhookId::from_parts(at, 1);
+        let sealed = |text: &str| seal(&WebhookSecret::new(text.as_bytes().to_vec()), &keys, id);
+        let mut endpoint = endpoint(sealed("a"), at);
+        let texts = |endpoint: &Endpoint, now| {
+            let secrets = endpoint.secrets(&keys, now).unwrap();
+            let text = |it: &WebhookSecret| String::from_utf8(it.as_bytes().to_vec()).unwrap();
+            secrets.iter().map(text).collect::<String>()
+        };
+        let hours = |hours: u64| at.plus(Duration::from_secs(3600 * hours));
+        endpoint.rotate(sealed("b"), at);
+        endpoint.rotate(sealed("c"), hours(1));
+        assert_eq!(texts(&endpoint, hours(23)), "cba");
+        assert_eq!(texts(&endpoint, hours(24)), "cb");
+        endpoint.rotate(sealed("d"), hours(24));
+        assert_eq!(texts(&endpoint, hours(24)), "dcb");
+        for text in ["e", "f", "g"] {
+            endpoint.rotate(sealed(text), hours(24));
+        }
+        assert_eq!(texts(&endpoint, hours(24)), "gfedc");
+    }
+}

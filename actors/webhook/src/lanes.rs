@@ -1,0 +1,203 @@
+//! Which of the deliveries that wait may go: any at its time, or in order by contact.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use postrider_domain::{PublicEvent, Timestamp};
+
+/// Where the `data` of an event names whom it is about, the first that it has. An event of a
+/// broadcast's message names the message alone where the channel tells no phone.
+const NAMED_BY: [&str; 5] = ["phone", "to", "from", "contact_id", "message_id"];
+
+/// Whom an event is about: one contact, or nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lane(u64);
+
+impl Lane {
+    /// What is about nobody shares one lane. Two contacts may share one by chance: then they wait
+    /// for each other, and nothing else.
+    pub(super) fn of(event: &PublicEvent) -> Self {
+        let data = event.data();
+        let whom = NAMED_BY.iter().find_map(|name| data[name].as_str());
+        Self(whom.map_or(0, |whom| xxh3_64(whom.as_bytes())))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// What waits, and whose lane is taken. What has no lane (a batch, and what was read before order
+/// was asked for) has one of its own here; the line keeps all else apart from it. Pure.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    in_order: bool,
+    /// In order: what waits or is under way.
+    lanes: HashMap<Option<Lane>, Taken>,
+    /// What may go at its time: everything that waits; in order the first of each lane. Apart from
+    /// it, what somebody asked for again.
+    due: [BTreeSet<(Timestamp, u64)>; 2],
+    waiting: [usize; 2],
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// When it may go, and whether it goes again.
+    waiting: BTreeMap<u64, (Timestamp, bool)>,
+    under_way: usize,
+}
+
+impl Taken {
+    /// The one of the lane that may go at its time.
+    fn next(&self) -> Option<(Timestamp, u64, bool)> {
+        let first = self.waiting.first_key_value();
+        let first = first.map(|(first, (at, again))| (*at, *first, *again));
+        first.filter(|_| self.under_way == 0)
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(in_order: bool) -> Self {
+        Self { in_order, ..Self::default() }
+    }
+
+    pub(super) fn in_order(&self) -> bool {
+        self.in_order
+    }
+
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.iter().sum()
+    }
+
+    /// How many of those that nobody asked for again wait.
+    pub(super) fn waiting_anew(&self) -> usize {
+        self.waiting[usize::from(false)]
+    }
+
+    /// The one that may go next, and when, of those that go `again` or of the others.
+    pub(super) fn next(&self, again: bool) -> Option<(Timestamp, u64)> {
+        self.due[usize::from(again)].first().copied()
+    }
+
+    /// This one, which does not wait yet, waits from now on.
+    pub(super) fn wait(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
+        self.waiting[usize::from(again)] += 1;
+        if self.in_order {
+            self.change(lane, |taken| {
+                taken.waiting.insert(first, (at, again));
+            });
+        } else {
+            self.due[usize::from(again)].insert((at, first));
+        }
+    }
+
+    /// This one waits no more.
+    pub(super) fn leave(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
+        self.waiting[usize::from(again)] -= 1;
+        if self.in_order {
+            self.change(lane, |taken| {
+                taken.waiting.remove(&first);
+            });
+        } else {
+            self.due[usize::from(again)].remove(&(at, first));
+        }
+    }
+
+    /// One of this lane is under way.
+    pub(super) fn begin(&mut self, lane: Option<Lane>) {
+        if self.in_order {
+            self.change(lane, |taken| taken.under_way += 1);
+        }
+    }
+
+    /// One of this lane is under way no more.
+    pub(super) fn end(&mut self, lane: Option<Lane>) {
+        if self.in_order {
+            self.change(lane, |taken| taken.under_way -= 1);
+        }
+    }
+
+    /// In order: whether nothing at all waits or is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// In order: whether something of this lane waits or is under way.
+    pub(super) fn is_taken(&self, lane: Option<Lane>) -> bool {
+        self.lanes.contains_key(&lane)
+    }
+
+    /// In order: whether something of this lane waits.
+    pub(super) fn has_waiting(&self, lane: Option<Lane>) -> bool {
+        self.lanes.get(&lane).is_some_and(|taken| !taken.waiting.is_empty())
+    }
+
+    fn change(&mut self, lane: Option<Lane>, change: impl FnOnce(&mut Taken)) {
+        let taken = self.lanes.entry(lane).or_default();
+        let before = taken.next();
+        change(taken);
+        let after = taken.next();
+        if taken.waiting.is_empty() && taken.under_way == 0 {
+            self.lanes.remove(&lane);
+        }
+        if before != after {
+            before.map(|(at, first, again)| self.due[usize::from(again)].remove(&(at, first)));
+            after.map(|(at, first, again)| self.due[usize::from(again)].insert((at, first)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_domain::{EventKind, Phone, RequestId};
+
+    fn other(data: serde_json::Value) -> Lane {
+        let data = data.to_string().into();
+        Lane::of(&PublicEvent::Other { kind: EventKind::MessageSent, data })
+    }
+
+    #[test]
+    fn a_contact_has_one_lane_however_it_is_named() {
+        let phone: Phone = "+14155550100".parse().unwrap();
+        let request_id = RequestId::from_bytes([1; 16]);
+        let lane = Lane::of(&PublicEvent::OtpVerified { request_id, phone });
+        for name in ["phone", "to", "from"] {
+            assert_eq!(other(serde_json::json!({"message_id": "m", name: "+14155550100"})), lane);
+        }
+        assert_ne!(other(serde_json::json!({"to": "+14155550101"})), lane);
+        let nobody = other(serde_json::json!({"broadcast_id": "b"}));
+        assert_eq!(nobody, other(serde_json::json!({"to": null, "from": 7})));
+        let ids = [
+            other(serde_json::json!({"contact_id": "c"})),
+            other(serde_json::json!({"message_id": "m"})),
+        ];
+        assert!(ids[0] != nobody && ids[1] != nobody && ids[0] != ids[1]);
+    }
+
+    #[test]
+    fn only_the_first_of_a_lane_may_go() {
+        let at = Timestamp::from_millis;
+        let (a, b) = (Some(Lane(1)), Some(Lane(2)));
+        let mut lanes = Lanes::new(true);
+        lanes.wait(5, a, at(50), false);
+        lanes.wait(7, a, at(1), true);
+        lanes.wait(6, b, at(60), false);
+        assert_eq!((lanes.next(false), lanes.waiting()), (Some((at(50), 5)), 3));
+        assert_eq!(lanes.next(true), None, "not before the first of its lane");
+        lanes.begin(a);
+        assert_eq!(lanes.next(false), Some((at(60), 6)), "one of the lane is under way");
+        lanes.leave(5, a, at(50), false);
+        lanes.end(a);
+        assert_eq!(lanes.next(true), Some((at(1), 7)));
+        lanes.leave(7, a, at(1), true);
+        assert!(!lanes.is_taken(a) && lanes.is_taken(b) && lanes.has_waiting(b));
+        lanes.leave(6, b, at(60), false);
+        assert!(lanes.is_empty() && lanes.next(false).is_none() && lanes.waiting() == 0);
+    }
+}

@@ -1,0 +1,399 @@
+//! Webhooks: each endpoint follows its workspace's event log and delivers what is new.
+//!
+//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! stability. An endpoint has an actor while it has something due; all endpoints share a bounded
+//! pool of requests.
+
+mod actor;
+mod attempt;
+mod body;
+mod breaker;
+pub mod client;
+pub mod delivery;
+mod earlier;
+pub mod endpoint;
+mod feed;
+pub mod guard;
+mod lanes;
+mod limiter;
+mod line;
+mod pool;
+pub mod ports;
+mod reading;
+pub mod records;
+pub mod replay;
+mod schedule;
+pub mod signature;
+mod slots;
+pub mod subscribers;
+mod writing;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use dashmap::DashMap;
+use parking_lot::{Mutex, RwLock};
+use ractor::{ActorCell, ActorRef, SpawnErr};
+use tokio::sync::oneshot;
+
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
+use postrider_store::{StoreError, View, Writer};
+
+pub use actor::EndpointMessage;
+use client::{Client, Post};
+use endpoint::Endpoint;
+pub use pool::Figures;
+use pool::Pool;
+pub use ports::{DisableError, EndpointControl};
+use replay::{Replay, ReplayError};
+pub use subscribers::LogSubscribers;
+
+use guard::AddressRules;
+
+/// How webhooks are delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookOptions {
+    /// Where deliveries may go.
+    pub addresses: AddressRules,
+    /// Requests under way at once, of all endpoints; one may have a quarter of them and a
+    /// workspace half.
+    pub requests_max: usize,
+    /// Longest that a request may take, its answer's body included.
+    pub timeout: Duration,
+    /// Which tries are remembered.
+    pub deliveries: DeliveriesKept,
+}
+
+/// Which tries of an endpoint are remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveriesKept {
+    /// How many, at the most.
+    pub kept_max: usize,
+    /// For how long.
+    pub kept_for: Duration,
+}
+
+impl Default for DeliveriesKept {
+    /// A thousand, for seven days.
+    fn default() -> Self {
+        Self { kept_max: 1_000, kept_for: Duration::from_secs(7 * 24 * 3600) }
+    }
+}
+
+impl Default for WebhookOptions {
+    /// Public addresses with `https` only, 256 requests at once, 20 seconds, and a thousand tries of
+    /// seven days.
+    fn default() -> Self {
+        Self {
+            addresses: AddressRules::default(),
+            requests_max: 256,
+            timeout: Duration::from_secs(20),
+            deliveries: DeliveriesKept::default(),
+        }
+    }
+}
+
+/// All endpoints, and what they share.
+pub struct Webhooks {
+    pub options: WebhookOptions,
+    store: Arc<dyn View>,
+    writer: Writer,
+    clock: Clock,
+    pub master_keys: MasterKeys,
+    directory: DashMap<WebhookId, Arc<EndpointSlot>>,
+    pool: Pool,
+    client: OnceLock<Option<Box<dyn Post>>>,
+    /// Held while the directory follows what is stored.
+    following: Mutex<()>,
+    /// Nothing more is begun.
+    draining: AtomicBool,
+    /// The supervisor, and what changes endpoints, set right after they exist.
+    wiring: OnceLock<(ActorRef<NurseryMessage<WebhookId>>, Arc<dyn EndpointControl>)>,
+}
+
+/// One endpoint's entry: it lasts, while its actor comes and goes.
+pub struct EndpointSlot {
+    id: WebhookId,
+    workspace: WorkspaceId,
+    endpoint: ArcSwap<Endpoint>,
+    residence: RwLock<Residence<EndpointMessage>>,
+    /// The log has grown, and the actor has not looked since.
+    woken: AtomicBool,
+    /// Since when the oldest of what is due has been so, in milliseconds; the most there is: never.
+    due_since_ms: AtomicU64,
+}
+
+impl EndpointSlot {
+    /// Lets the actor go, unless the log has grown since it looked.
+    fn passivate(&self) -> bool {
+        let mut residence = self.residence.write();
+        let idle = !self.woken.load(Ordering::Acquire);
+        if idle {
+            *residence = Residence::Idle;
+        }
+        idle
+    }
+
+    fn live(&self) -> Option<ActorRef<EndpointMessage>> {
+        match &*self.residence.read() {
+            Residence::Live(actor) => Some(actor.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Webhooks {
+    pub fn new(
+        options: WebhookOptions,
+        store: Arc<dyn View>,
+        writer: Writer,
+        clock: Clock,
+        master_keys: MasterKeys,
+    ) -> Self {
+        Self {
+            pool: Pool::new(options.requests_max),
+            options,
+            store,
+            writer,
+            clock,
+            master_keys,
+            directory: DashMap::new(),
+            client: OnceLock::new(),
+            following: Mutex::default(),
+            draining: AtomicBool::new(false),
+            wiring: OnceLock::new(),
+        }
+    }
+
+    /// Connects the supervisor and what changes endpoints; only the first call counts.
+    pub fn wire(
+        &self,
+        supervisor: ActorRef<NurseryMessage<WebhookId>>,
+        control: Arc<dyn EndpointControl>,
+    ) {
+        drop(self.wiring.set((supervisor, control)));
+    }
+
+    /// Makes the directory follow what is stored of a workspace's endpoints, and has those that are
+    /// new or changed look at what is due.
+    pub fn follow(
+        self: &Arc<Self>,
+        workspace: &WorkspaceId,
+        subscribers: &LogSubscribers,
+    ) -> Result<(), StoreError> {
+        let _one_at_a_time = self.following.lock();
+        let endpoints = records::endpoints(self.store.as_ref(), workspace)?;
+        let before = subscribers.endpoints();
+        let mut now = Vec::with_capacity(endpoints.len());
+        for endpoint in endpoints {
+            let id = endpoint.id;
+            let known = self.directory.get(&id).map(|slot| Arc::clone(&slot));
+            let slot = known.unwrap_or_else(|| {
+                Arc::new(EndpointSlot {
+                    id,
+                    workspace: workspace.clone(),
+                    endpoint: ArcSwap::from_pointee(endpoint.clone()),
+                    residence: RwLock::new(Residence::Idle),
+                    woken: AtomicBool::new(false),
+                    due_since_ms: AtomicU64::new(u64::MAX),
+                })
+            });
+            slot.endpoint.store(Arc::new(endpoint));
+            self.directory.insert(id, Arc::clone(&slot));
+            now.push(slot);
+        }
+        for gone in before.iter().filter(|slot| now.iter().all(|still| still.id != slot.id)) {
+            self.directory.remove(&gone.id);
+            match gone.live() {
+                Some(actor) => drop(actor.cast(EndpointMessage::Retire)),
+                None => self.forget(gone.workspace.clone(), gone.id),
+            }
+        }
+        subscribers.set_endpoints(now.clone());
+        for slot in &now {
+            match slot.live() {
+                // One that has gone reads the settings when it is back.
+                Some(actor) => drop(actor.cast(EndpointMessage::Changed)),
+                None => self.wake(slot),
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows all workspaces, at the start, and forgets what a crash left of deleted endpoints.
+    pub fn follow_all<'a>(
+        self: &Arc<Self>,
+        workspaces: impl IntoIterator<Item = (&'a WorkspaceId, &'a LogSubscribers)>,
+    ) -> Result<(), StoreError> {
+        for (workspace, subscribers) in workspaces {
+            if self
+                .store
+                .get(postrider_store::Table::Webhooks, &records::endpoints_key(workspace))?
+                .is_none()
+            {
+                continue;
+            }
+            self.follow(workspace, subscribers)?;
+            for id in records::stored_ids(self.store.as_ref(), workspace)? {
+                if !self.directory.contains_key(&id) {
+                    self.forget(workspace.clone(), id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an endpoint look at its workspace's log.
+    pub fn wake(&self, slot: &EndpointSlot) {
+        let enabled = slot.endpoint.load().settings.enabled;
+        if !enabled || self.is_draining() || slot.woken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        match &*slot.residence.read() {
+            // One that has gone is restarted, and looks then.
+            Residence::Live(actor) => drop(actor.cast(EndpointMessage::Wake)),
+            Residence::Idle => self.start(slot.id, None),
+            Residence::Down { .. } | Residence::Parked(_) => {}
+        }
+    }
+
+    /// Asks an endpoint to deliver something again; says how much that is.
+    pub async fn replay(&self, id: WebhookId, what: Replay) -> Result<u64, ReplayError> {
+        let slot = self.slot(id).ok_or(ReplayError::NotFound)?;
+        if slot.live().is_none() {
+            let (done, seen) = oneshot::channel();
+            self.start(id, Some(done));
+            // Dropped unanswered: the engine is stopping, and no actor is found.
+            drop(seen.await);
+        }
+        let (reply, answer) = oneshot::channel();
+        if let Some(actor) = slot.live() {
+            drop(actor.cast(EndpointMessage::Replay(what, reply)));
+        }
+        answer.await.unwrap_or_else(|_| Err(ReplayError::restarting()))
+    }
+
+    /// Begins nothing more, and resolves when nothing is under way and everything is written.
+    pub async fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        let live: Vec<_> = self.directory.iter().filter_map(|slot| slot.live()).collect();
+        let mut draining = Vec::new();
+        for actor in live {
+            let (done, drained) = oneshot::channel();
+            if actor.cast(EndpointMessage::Drain(done)).is_ok() {
+                draining.push(drained);
+            }
+        }
+        for drained in draining {
+            // Dropped unanswered: it is gone, and so is what it waited for.
+            drop(drained.await);
+        }
+    }
+
+    /// What is counted of all deliveries.
+    pub fn figures(&self) -> Figures {
+        self.pool.figures()
+    }
+
+    /// For how long the oldest delivery of all that are due has been so. What is held back by the
+    /// endpoint's own rate or its failures counts too.
+    pub fn oldest_due(&self) -> Duration {
+        let since = self.directory.iter().map(|slot| slot.due_since_ms.load(Ordering::Relaxed));
+        let since = Timestamp::from_millis(since.min().unwrap_or(u64::MAX));
+        self.clock.now().since(since)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    fn slot(&self, id: WebhookId) -> Option<Arc<EndpointSlot>> {
+        self.directory.get(&id).map(|slot| Arc::clone(&slot))
+    }
+
+    fn start(&self, id: WebhookId, done: Option<oneshot::Sender<()>>) {
+        if let Some((supervisor, _)) = self.wiring.get() {
+            // The supervisor is gone when the engine is.
+            drop(supervisor.cast(NurseryMessage::Start(id, done)));
+        }
+    }
+
+    /// The client, made when it is first needed; `None` when there can be none.
+    fn client(&self) -> Option<&dyn Post> {
+        let make = || {
+            let made = Client::new(self.options.addresses.clone(), self.options.timeout);
+            let made = made.inspect_err(|error| {
+                tracing::error!(%error, "no webhook can be delivered");
+            });
+            made.ok().map(|client| Box::new(client) as Box<dyn Post>)
+        };
+        self.client.get_or_init(make).as_deref()
+    }
+
+    /// Has deliveries posted by another than the client; before the first one.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn post_by(&self, receiver: impl Post + 'static) {
+        assert!(self.client.set(Some(Box::new(receiver))).is_ok(), "something was posted");
+    }
+
+    /// Deletes what is kept of a deleted endpoint's deliveries, in parts. What is left after a
+    /// failure is deleted by the next start.
+    fn forget(self: &Arc<Self>, workspace: WorkspaceId, id: WebhookId) {
+        let hub = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            loop {
+                let (store, of) = (Arc::clone(&hub.store), workspace.clone());
+                let scan = move || records::deletions(store.as_ref(), &of, id);
+                let Ok(Ok(changes)) = tokio::task::spawn_blocking(scan).await else { return };
+                if changes.is_empty() || hub.writer.commit(changes).await.is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+}
+
+/// The endpoints as a supervisor's children.
+pub struct WebhookFamily(pub Arc<Webhooks>);
+
+impl Family for WebhookFamily {
+    type Key = WebhookId;
+    type Message = EndpointMessage;
+
+    const NAME: &'static str = "webhook";
+
+    async fn spawn(
+        &self,
+        id: &WebhookId,
+        supervisor: ActorCell,
+    ) -> Result<ActorRef<EndpointMessage>, SpawnErr> {
+        let Some(slot) = self.0.slot(*id) else {
+            return Err(SpawnErr::StartupFailed(format!("there is no webhook {id}").into()));
+        };
+        let actor = actor::EndpointActor { hub: Arc::clone(&self.0), slot };
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
+        Ok(actor)
+    }
+
+    fn is_wanted(&self, id: &WebhookId) -> bool {
+        self.0.slot(*id).is_some()
+    }
+
+    fn is_resident(&self, id: &WebhookId) -> bool {
+        self.0.slot(*id).is_some_and(|slot| slot.live().is_some())
+    }
+
+    fn publish(&self, id: &WebhookId, residence: Residence<EndpointMessage>) {
+        if let Some(slot) = self.0.slot(*id) {
+            *slot.residence.write() = residence;
+        }
+    }
+
+    /// An endpoint reads what is due whenever it starts.
+    fn restarted(&self, _id: &WebhookId) {}
+}

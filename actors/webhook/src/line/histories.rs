@@ -1,0 +1,264 @@
+//! Whatever happens to an endpoint: nothing is lost, and in order each contact's events keep theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::lanes::Lane;
+
+/// Contacts that the events are about.
+const CONTACTS: u64 = 4;
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// The log has grown by so many events, and is read.
+    Read(u64),
+    /// So many tries begin.
+    Begin(usize),
+    /// One of those under way arrives.
+    Succeed(usize),
+    /// One of those under way fails.
+    Fail(usize, Failure),
+    /// All of those under way arrive.
+    SucceedAll,
+    /// All of those under way fail, one after the other.
+    FailAll(Failure),
+    /// So many seconds pass.
+    Pass(u64),
+    /// What there is to write is written.
+    Write,
+    /// The actor ends, and another reads what was written.
+    Restart,
+    /// Someone asks for everything after this sequence.
+    Replay(u64),
+    /// Someone asks for one event.
+    ReplayOne(u64),
+    /// Someone asks for what failed.
+    RetryFailed,
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    (any::<bool>(), any::<bool>(), proptest::option::of(0_u64..100)).prop_map(
+        |(timed_out, slow_down, retry_after)| {
+            let retry_after = retry_after.map(Duration::from_secs);
+            Failure { timed_out, slow_down, retry_after, gone: false }
+        },
+    )
+}
+
+fn steps(ones: u32) -> impl Strategy<Value = Vec<Step>> {
+    let place = 0_usize..64;
+    let step = prop_oneof![
+        4 => (1_u64..40).prop_map(Step::Read),
+        8 => (1_usize..40).prop_map(Step::Begin),
+        8 => place.clone().prop_map(Step::Succeed),
+        5 => (place, failure()).prop_map(|(place, how)| Step::Fail(place, how)),
+        4 => Just(Step::SucceedAll),
+        1 => failure().prop_map(Step::FailAll),
+        4 => (0_u64..400).prop_map(Step::Pass),
+        3 => Just(Step::Write),
+        1 => Just(Step::Restart),
+    ];
+    let again = prop_oneof![(0_u64..100).prop_map(Step::Replay), Just(Step::RetryFailed)];
+    let one = (1_u64..100).prop_map(Step::ReplayOne);
+    proptest::collection::vec(prop_oneof![20 => step, 2 => again, ones => one], 1..150)
+}
+
+/// An endpoint's line, what is durable of it, and what it has done.
+struct World {
+    line: Line,
+    rules: LineRules,
+    now: Timestamp,
+    /// Events of the log.
+    log: u64,
+    records: BTreeMap<u64, Waiting>,
+    cursor: Cursor,
+    /// What has arrived or was given up; and what of it a restart knows.
+    ended: BTreeSet<u64>,
+    ended_durably: BTreeSet<u64>,
+    delivered: BTreeSet<u64>,
+    /// What was asked for again and has not come to an end since; and what of it a restart knows.
+    owed: BTreeSet<u64>,
+    owed_durably: BTreeSet<u64>,
+    keeps_order: bool,
+}
+
+impl World {
+    fn new(ordered: bool, keeps_order: bool) -> Self {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let rules = LineRules { enabled: true, ordered, enabled_at: now, per_second: None };
+        let mut world = Self {
+            line: Line::default(),
+            rules,
+            now,
+            log: 0,
+            records: BTreeMap::new(),
+            cursor: Cursor::default(),
+            ended: BTreeSet::new(),
+            ended_durably: BTreeSet::new(),
+            delivered: BTreeSet::new(),
+            owed: BTreeSet::new(),
+            owed_durably: BTreeSet::new(),
+            keeps_order,
+        };
+        world.restart();
+        world
+    }
+
+    /// Whom an event is about.
+    fn lane(sequence: u64) -> Option<Lane> {
+        Some(Lane::numbered(sequence * 7919 % CONTACTS))
+    }
+
+    fn read(&mut self) {
+        let ordered = self.rules.ordered;
+        let part = |after, until, again| {
+            let parcel = |first| {
+                let lane = if ordered { Self::lane(first) } else { None };
+                Parcel { first, last: first, events: None, lane, batch: None, again }
+            };
+            (after + 1..=until).map(parcel).collect()
+        };
+        if let Some(after) = self.line.wants_more(64) {
+            self.line.feed(after, part(after, self.log, false), self.log);
+        }
+        if let Some((after, until)) = self.line.wants_again() {
+            let scanned = until.min(after + 16);
+            self.line.feed_again(after, part(after, scanned, true), scanned);
+        }
+    }
+
+    fn begin(&mut self) -> bool {
+        let Some(attempt) = self.line.start(self.now) else { return false };
+        let first = attempt.parcel.first;
+        if self.keeps_order {
+            let before = (1..first).filter(|before| Self::lane(*before) == Self::lane(first));
+            let open: Vec<_> = before.filter(|before| !self.ended.contains(before)).collect();
+            assert!(open.is_empty(), "{first} goes before {open:?} of the same contact");
+        }
+        true
+    }
+
+    fn serial(&self, place: usize) -> Option<u64> {
+        let count = self.line.under_way.len();
+        (count > 0).then(|| *self.line.under_way.keys().nth(place % count).unwrap())
+    }
+
+    fn succeed(&mut self, place: usize) {
+        let Some(serial) = self.serial(place) else { return };
+        let first = self.line.under_way[&serial].parcel.first;
+        self.line.succeeded(serial, Duration::from_millis(20));
+        self.delivered.insert(first);
+        self.ended.insert(first);
+        self.owed.remove(&first);
+    }
+
+    fn fail(&mut self, place: usize, failure: Failure) {
+        let Some(serial) = self.serial(place) else { return };
+        let first = self.line.under_way[&serial].parcel.first;
+        let after = self.line.failed(serial, failure, self.now, 0.5);
+        if after.next_at.is_none() {
+            self.ended.insert(first);
+            self.owed.remove(&first);
+        }
+    }
+
+    fn write(&mut self) {
+        self.cursor = self.line.cursor();
+        for (first, change) in self.line.take_changed() {
+            match change {
+                Some(waiting) => drop(self.records.insert(first, waiting)),
+                None => drop(self.records.remove(&first)),
+            }
+        }
+        self.ended_durably = self.ended.clone();
+        self.owed_durably = self.owed.clone();
+        self.nothing_is_lost();
+    }
+
+    /// Everything that was read is delivered, or given up, or comes again after a restart.
+    fn nothing_is_lost(&self) {
+        for sequence in 1..=self.cursor.after {
+            let is_open = self.cursor.open.iter().any(|open| open.first == sequence);
+            let is_kept = is_open || self.records.contains_key(&sequence);
+            assert!(is_kept || self.delivered.contains(&sequence), "{sequence} is lost");
+        }
+    }
+
+    fn restart(&mut self) {
+        self.line = Line::new(&self.cursor, self.records.clone(), self.now);
+        self.line.set_rules(self.rules);
+        self.ended = self.ended_durably.clone();
+        self.owed = self.owed_durably.clone();
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Read(count) => {
+                self.log += count;
+                self.read();
+            }
+            Step::Begin(count) => drop((0..count).take_while(|_| self.begin()).count()),
+            Step::Succeed(place) => self.succeed(place),
+            Step::Fail(place, failure) => self.fail(place, failure),
+            Step::SucceedAll => (0..self.line.under_way()).for_each(|_| self.succeed(0)),
+            Step::FailAll(failure) => {
+                (0..self.line.under_way()).for_each(|_| self.fail(0, failure));
+            }
+            Step::Pass(seconds) => self.now = self.now.plus(Duration::from_secs(seconds)),
+            Step::Write => self.write(),
+            Step::Restart => self.restart(),
+            Step::Replay(after) => {
+                self.owed.extend(after + 1..=self.line.new.place());
+                self.line.replay(after);
+            }
+            Step::ReplayOne(sequence) if sequence <= self.log => {
+                let lane = self.rules.ordered.then_some(()).and(Self::lane(sequence));
+                self.line.deliver_again(sequence, lane, None, self.now);
+            }
+            Step::ReplayOne(_) => {}
+            Step::RetryFailed => drop(self.line.retry_failed(self.now)),
+        }
+    }
+
+    /// The endpoint is well for long enough: everything arrives, but for what was given up.
+    fn finish(&mut self) {
+        for _ in 0..10_000 {
+            self.read();
+            while self.begin() {}
+            if self.line.under_way() > 0 {
+                self.succeed(0);
+            } else if let Some(next) = self.line.next_at(self.now) {
+                self.now = next;
+            } else {
+                break;
+            }
+        }
+        assert!(self.line.is_idle(), "{:?}", self.line);
+        assert!(self.owed.is_empty(), "{:?} never came again", self.owed);
+        self.write();
+        assert_eq!((self.cursor.after, self.cursor.open.len()), (self.log, 0));
+        for sequence in 1..=self.log {
+            let given_up = self.records.get(&sequence).is_some_and(|it| it.at.is_none());
+            assert!(given_up || self.delivered.contains(&sequence), "{sequence} never came");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost(ordered in any::<bool>(), steps in steps(1)) {
+        let mut world = World::new(ordered, false);
+        steps.into_iter().for_each(|step| world.step(step));
+        world.finish();
+    }
+
+    #[test]
+    fn each_contacts_events_keep_their_order(steps in steps(0)) {
+        let mut world = World::new(true, true);
+        steps.into_iter().for_each(|step| world.step(step));
+        world.finish();
+    }
+}

@@ -1,0 +1,104 @@
+//! Delivering again.
+
+use crate::delivery::{Batch, Parcel};
+use crate::lanes::Lane;
+use postrider_domain::Timestamp;
+
+use super::{Line, Waiting};
+
+impl Line {
+    /// Delivers everything after `after` again that was begun; what was not comes all the same. A
+    /// replay that is not over becomes one with it.
+    pub(crate) fn replay(&mut self, after: u64) {
+        let until = self.new.place();
+        let mut after = after.min(until);
+        if self.again_is_over() {
+            self.again.begun = after;
+        } else {
+            let again = &self.again;
+            after = again.fresh.front().map_or(again.scanned, |it| it.first - 1).min(after);
+            self.again.begun = self.again.begun.min(after);
+        }
+        self.again.fresh.clear();
+        self.again.scanned = after;
+        self.again_until = until;
+        self.forgive();
+    }
+
+    /// Where the log is to be read on for what comes again, and up to where, when nothing of it is at
+    /// hand.
+    pub(crate) fn wants_again(&self) -> Option<(u64, u64)> {
+        let wants = self.rules.enabled
+            && self.again.fresh.is_empty()
+            && self.again.scanned < self.again_until;
+        wants.then_some((self.again.scanned, self.again_until))
+    }
+
+    /// Takes what was read of it after `after`, up to `scanned`.
+    pub(crate) fn feed_again(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) {
+        self.again.feed(after, parcels, scanned);
+    }
+
+    /// Whether everything was begun that comes again.
+    pub(super) fn again_is_over(&self) -> bool {
+        self.again.fresh.is_empty() && self.again.scanned >= self.again_until
+    }
+
+    /// Leaves out what is at this place of what comes again and goes anyway, as it waits or is
+    /// under way. What failed waits no longer.
+    pub(super) fn leave_out(&mut self, place: usize, now: Timestamp) {
+        while let Some(first) = self.again.fresh.get(place).map(|parcel| parcel.first)
+            && let Some(goes) = self.goes_anyway(first)
+            && let Some(parcel) = self.again.fresh.remove(place)
+        {
+            if let Some(failed) = self.waiting.get(&first).filter(|it| it.failures > 0) {
+                self.retry(first, failed.clone(), now);
+            }
+            let events = parcel.events.iter().flat_map(|events| events.iter());
+            let left: Vec<_> = events.filter(|it| !goes.has(it.sequence)).cloned().collect();
+            if let (Some(first), Some(last)) = (left.first(), left.last()) {
+                let (first, last) = (first.sequence, last.sequence);
+                let batch = parcel.batch.map(|_| Batch::of(left.iter().map(|it| it.sequence)));
+                let left = Parcel { first, last, batch, events: Some(left.into()), ..parcel };
+                self.again.fresh.insert(place, left);
+            }
+        }
+    }
+
+    /// The events of what waits or is under way under this sequence.
+    fn goes_anyway(&self, first: u64) -> Option<Batch> {
+        let waits = self.waiting.get(&first).map(|it| &it.batch);
+        let under_way = self.under_way.values().map(|attempt| &attempt.parcel);
+        let mut other = under_way.chain(self.new.passed()).filter(|parcel| parcel.first == first);
+        let batch = waits.or_else(|| other.next().map(|parcel| &parcel.batch))?;
+        Some(batch.clone().unwrap_or_else(|| Batch::of([first])))
+    }
+
+    /// Delivers one event once more, or the batch that begins with it and waits.
+    pub(crate) fn deliver_again(
+        &mut self,
+        sequence: u64,
+        lane: Option<Lane>,
+        batch: Option<Batch>,
+        now: Timestamp,
+    ) {
+        let at = Some(now);
+        let waiting = Waiting { last: sequence, failures: 0, at, lane, batch, again: true };
+        self.wait(sequence, waiting);
+        self.forgive();
+    }
+
+    /// Tries everything that failed again, from the start of its schedule; says how many there are.
+    pub(crate) fn retry_failed(&mut self, now: Timestamp) -> u64 {
+        let failed = self.waiting.iter().filter(|(_, it)| it.failures > 0);
+        let failed: Vec<_> = failed.map(|(first, it)| (*first, it.clone())).collect();
+        let count = failed.len() as u64;
+        failed.into_iter().for_each(|(first, it)| self.retry(first, it, now));
+        self.forgive();
+        count
+    }
+
+    fn retry(&mut self, first: u64, failed: Waiting, now: Timestamp) {
+        self.wait(first, Waiting { failures: 0, at: Some(now), again: true, ..failed });
+    }
+}
