@@ -12,16 +12,18 @@ use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
-use crate::engine::{CLOCK_OFFSET_KEY, Shared, detached};
-use crate::workspace::actor::{Configure, WorkspaceMessage};
-use crate::workspace::core::CreditsChange;
-use crate::workspace::records::{self, Profile};
-use crate::workspace::{Workspace, WorkspaceSettings};
+use crate::engine::CLOCK_OFFSET_KEY;
 use postrider_channel::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_runtime::supervise::Residence;
+use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table};
+use postrider_workspace::actor::{Configure, WorkspaceMessage};
+use postrider_workspace::core::CreditsChange;
+use postrider_workspace::records::{self, Profile};
+use postrider_workspace::services::Services;
+use postrider_workspace::{Workspace, WorkspaceSettings};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
 pub use provider::AskError;
@@ -33,7 +35,7 @@ pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
 /// away in the middle. Cheap to clone.
 #[derive(Clone)]
 pub struct Admin {
-    shared: Arc<Shared>,
+    shared: Arc<Services>,
     access: Access,
     /// Held while a workspace is made: of two of one name, one is told that the name is taken.
     creation: Arc<Mutex<()>>,
@@ -54,7 +56,7 @@ impl std::fmt::Debug for Admin {
 }
 
 impl Admin {
-    pub(crate) fn new(shared: Arc<Shared>, access: Access) -> Self {
+    pub(crate) fn new(shared: Arc<Services>, access: Access) -> Self {
         Self {
             shared,
             access,

@@ -2,38 +2,31 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use metrics::Recorder;
 use ractor::ActorRef;
 
-use crate::access::{Access, Creations};
+use crate::access::Access;
 use crate::admin::Admin;
-use crate::workspace::email::Mailer;
-use crate::workspace::guard::{Guard, GuardOptions};
-use crate::workspace::load::Recovered;
-use crate::workspace::message::MessageOptions;
-use crate::workspace::slot::Admission;
-use crate::workspace::template_sync::TemplateSyncs;
-use crate::workspace::{EventOptions, Workspace};
-pub(crate) use directory::Workspaces;
-use postrider_broadcast::{BroadcastOptions, Broadcasts};
+use postrider_broadcast::BroadcastOptions;
 use postrider_channel::cloud_api::CloudApiOptions;
 use postrider_channel::email::MailOptions;
 use postrider_channel::sandbox::Sandbox;
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, OptOutWords, Prices, WorkspaceId};
-use postrider_number::Numbers;
 use postrider_number::providers::CustomChannel;
 use postrider_runtime::clock::Clock;
 pub(crate) use postrider_runtime::task::detached;
-use postrider_store::{Store, View, Writer};
-use postrider_webhook::{WebhookOptions, Webhooks};
+use postrider_store::{Store, View};
+use postrider_webhook::WebhookOptions;
+use postrider_workspace::guard::GuardOptions;
+use postrider_workspace::message::MessageOptions;
+pub use postrider_workspace::services::Services;
+use postrider_workspace::{EventOptions, Workspace};
 
 mod callbacks;
-mod directory;
 mod fingerprints;
 mod health;
 mod reseal;
@@ -194,34 +187,6 @@ impl std::fmt::Debug for EngineOptions {
     }
 }
 
-/// What all parts of one engine share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn View>,
-    pub(crate) writer: Writer,
-    pub(crate) clock: Clock,
-    pub(crate) master_keys: MasterKeys,
-    pub(crate) limits: Limits,
-    pub(crate) prices: Prices,
-    pub(crate) messages: MessageOptions,
-    pub(crate) guard: Guard,
-    /// One-time passwords since the start: sent, verified.
-    pub(crate) otps: [AtomicU64; 2],
-    pub(crate) template_syncs: TemplateSyncs,
-    pub(crate) otps_per_workspace_max: usize,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) workspaces: Workspaces,
-    pub(crate) numbers: Arc<Numbers>,
-    pub(crate) webhooks: Arc<Webhooks>,
-    pub(crate) mailer: Mailer,
-    pub(crate) events: EventOptions,
-    pub(crate) broadcasts: Arc<Broadcasts>,
-    pub(crate) recovered: Recovered,
-    /// How people opt out of messages, and in again.
-    pub(crate) opt_out: Arc<OptOutWords>,
-    /// What limits the making of contacts.
-    pub(crate) creations: Arc<Creations>,
-}
-
 /// A running engine. Cheap to clone; clones are the same engine.
 ///
 /// It runs until [`shutdown`](Self::shutdown); dropping the last handle without that is a crash.
@@ -231,7 +196,7 @@ pub struct Engine {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<Services>,
     access: Access,
     admin: Admin,
     sandbox: Arc<Sandbox>,

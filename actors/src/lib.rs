@@ -73,7 +73,7 @@
 pub use postrider_channel as channel;
 pub use postrider_domain as domain;
 pub use postrider_domain::{MasterKeys, Prices, Unavailable, UnavailableReason};
-pub use postrider_runtime::{Clock, Secret, clock, random};
+pub use postrider_runtime::{BucketState, Clock, Secret, clock, random};
 pub use postrider_store as store;
 pub use postrider_store::EventEntry;
 
@@ -81,10 +81,8 @@ mod access;
 mod admin;
 mod engine;
 mod metrics;
-mod snapshots;
-mod workspace;
 
-pub use access::{Access, Admission, BucketState, Caller, CreatedKey, KeyInfo, NewKey};
+pub use access::{Access, Admission, Caller, CreatedKey, KeyInfo, NewKey};
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
@@ -112,34 +110,36 @@ pub use postrider_webhook::records::Delivery as WebhookDelivery;
 pub use postrider_webhook::replay::{Replay, ReplayError};
 pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
-pub use workspace::broadcasts::{
+pub use postrider_workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
 };
-pub use workspace::configure::ChangeError;
-pub use workspace::guard::{GuardMode, GuardOptions};
-pub use workspace::message::{
+pub use postrider_workspace::configure::ChangeError;
+pub use postrider_workspace::guard::{GuardMode, GuardOptions};
+pub use postrider_workspace::message::{
     MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
     MessageStatus, SendMessage, SendMessageError, TemplateMessage,
 };
-pub use workspace::otp::{
+pub use postrider_workspace::otp::{
     Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
-pub use workspace::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
-pub use workspace::{
+pub use postrider_workspace::{
+    AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
+};
+pub use postrider_workspace::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
     CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
     SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, Suppression, SuppressionsPage,
     UnsuppressError, UpdateContactError,
 };
-pub use workspace::{
+pub use postrider_workspace::{
     Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
     ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
     ReplyError, UpdateConversationError,
 };
-pub use workspace::{EmailChannel, ReceiveMailError};
-pub use workspace::{
+pub use postrider_workspace::{EmailChannel, ReceiveMailError};
+pub use postrider_workspace::{
     EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
     Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

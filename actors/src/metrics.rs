@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 
-use crate::engine::{Shared, SharedRecorder};
+use crate::engine::{Services, SharedRecorder};
 
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn register(recorder: &dyn Recorder, shared: &Shared) -> Self {
+    fn register(recorder: &dyn Recorder, shared: &Services) -> Self {
         let metadata = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
         let counter = |name: &'static str, what: &'static str| {
             recorder.describe_counter(name.into(), None, what.into());
@@ -90,7 +90,7 @@ impl Figures {
         }
     }
 
-    fn sample(&self, shared: &Shared) {
+    fn sample(&self, shared: &Services) {
         let stats = shared.writer.stats();
         self.commits.absolute(stats.groups);
         self.batches.absolute(stats.batches);
@@ -122,7 +122,7 @@ impl Figures {
 }
 
 /// What became of messages, by kind and outcome.
-fn messages(recorder: &dyn Recorder, shared: &Shared, metadata: &Metadata<'_>) -> Vec<Counter> {
+fn messages(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>) -> Vec<Counter> {
     const NAME: &str = "postrider_messages_total";
     let what = "Messages that the channel has answered for, or that were given up";
     recorder.describe_counter(NAME.into(), None, what.into());
@@ -135,7 +135,7 @@ fn messages(recorder: &dyn Recorder, shared: &Shared, metadata: &Metadata<'_>) -
 }
 
 /// Registers the figures and samples them until the engine is gone.
-pub(crate) fn start(shared: &Arc<Shared>, recorder: &SharedRecorder) {
+pub(crate) fn start(shared: &Arc<Services>, recorder: &SharedRecorder) {
     let figures = Figures::register(recorder.as_ref(), shared);
     let shared = Arc::downgrade(shared);
     drop(tokio::spawn(async move {

@@ -7,8 +7,10 @@ pub mod clock;
 pub mod random;
 pub mod sealed;
 pub mod secret;
+pub mod shared_bucket;
 pub mod supervise;
 pub mod task;
 
 pub use clock::{Clock, Stopwatch};
 pub use secret::Secret;
+pub use shared_bucket::{BucketState, SharedBucket};

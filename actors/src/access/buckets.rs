@@ -10,8 +10,8 @@ use postrider_domain::{KeyId, Timestamp};
 use postrider_runtime::clock::Clock;
 use postrider_store::{Change, Direction, StoreError, View};
 
-use super::bucket::{Bucket, nanos};
 use super::{Admission, BUCKETS, MINUTE, put};
+use postrider_runtime::shared_bucket::{SharedBucket, nanos};
 
 /// Addresses that are told apart at once. Beyond it, with none to forget, newcomers share one
 /// bucket.
@@ -24,7 +24,7 @@ const OF_ADDRESS: u8 = b'a';
 pub(super) struct Addresses {
     /// Requests in a minute; 0 is no limit.
     limit: u32,
-    buckets: DashMap<[u8; 16], Bucket>,
+    buckets: DashMap<[u8; 16], SharedBucket>,
 }
 
 /// The bucket that newcomers share when there are too many: no client's address.
@@ -40,7 +40,8 @@ impl Addresses {
         for (name, full_at_ns) in saved.0.lock().iter() {
             if let Some((&OF_ADDRESS, address)) = name.split_first()
                 && let Ok(address) = address.try_into()
-                && let Some(bucket) = Bucket::new(self.limit, MINUTE, Some(*full_at_ns), clock)
+                && let Some(bucket) =
+                    SharedBucket::new(self.limit, MINUTE, Some(*full_at_ns), clock)
             {
                 self.buckets.insert(address, bucket);
             }
@@ -56,7 +57,7 @@ impl Addresses {
             name = EVERYBODY;
         }
         if !self.buckets.contains_key(&name)
-            && let Some(bucket) = Bucket::new(self.limit, MINUTE, None, clock)
+            && let Some(bucket) = SharedBucket::new(self.limit, MINUTE, None, clock)
         {
             // One that came meanwhile stays.
             self.buckets.entry(name).or_insert(bucket);

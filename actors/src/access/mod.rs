@@ -3,9 +3,7 @@
 //! A key is 32 random bytes; the store and the memory hold its SHA-256 only. Since the hash of a
 //! guess tells nothing about the key next to it, a look-up by hash leaks nothing by its time.
 
-mod bucket;
 mod buckets;
-mod creations;
 mod keys;
 
 use std::net::IpAddr;
@@ -16,18 +14,17 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
-use crate::engine::{Shared, StartError};
-use crate::workspace::Workspace;
+use crate::engine::{Services, StartError};
 use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_store::writer::CommitError;
 use postrider_store::{Change, StoreError, Table};
+use postrider_workspace::Workspace;
 
-use bucket::Bucket;
 use buckets::{Addresses, Saved};
-pub(crate) use creations::Creations;
 pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
+use postrider_runtime::shared_bucket::{BucketState, SharedBucket};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,7 +36,7 @@ pub struct Access {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<Services>,
     by_hash: DashMap<KeyHash, Arc<Caller>>,
     addresses: Addresses,
     saved: Saved,
@@ -56,7 +53,7 @@ pub struct Caller {
     /// What it may do.
     pub scopes: Scopes,
     record: KeyRecord,
-    buckets: ArcSwap<Vec<Bucket>>,
+    buckets: ArcSwap<Vec<SharedBucket>>,
 }
 
 impl std::fmt::Debug for Caller {
@@ -74,19 +71,6 @@ pub struct Admission {
     pub bucket: Option<BucketState>,
 }
 
-/// Where a token bucket stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BucketState {
-    /// Requests that a full bucket allows at once.
-    pub limit: u32,
-    /// Requests that it allows now.
-    pub remaining: u32,
-    /// When it is full again, if nothing more is taken.
-    pub full_at: Timestamp,
-    /// Seconds in which an empty bucket fills.
-    pub window_s: u32,
-}
-
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Access")
@@ -95,7 +79,7 @@ impl std::fmt::Debug for Access {
 
 impl Access {
     /// Reads keys and buckets from the store.
-    pub(crate) async fn load(shared: Arc<Shared>) -> Result<Self, StartError> {
+    pub(crate) async fn load(shared: Arc<Services>) -> Result<Self, StartError> {
         let store = Arc::clone(&shared.store);
         let read = tokio::task::spawn_blocking(move || {
             let keys = keys::load_all(store.as_ref())?;
@@ -105,7 +89,7 @@ impl Access {
         let (records, saved) = read?;
         let addresses = Addresses::new(shared.limits.unauthenticated_per_minute);
         addresses.restore(&saved, &shared.clock);
-        shared.creations.restore(&saved, &shared.clock);
+        saved.each(|name, full_at_ns| shared.creations.restore(name, full_at_ns, &shared.clock));
         let inner = Inner {
             shared,
             by_hash: DashMap::new(),
@@ -162,7 +146,7 @@ impl Access {
         for caller in self.inner.by_hash.iter().filter(of_workspace) {
             let buckets = self.buckets(&caller.record, limits, |window_s| {
                 let old = caller.buckets.load();
-                old.iter().find(|old| old.window_s() == window_s).map(Bucket::full_at_ns)
+                old.iter().find(|old| old.window_s() == window_s).map(SharedBucket::full_at_ns)
             });
             caller.buckets.store(Arc::new(buckets));
         }
@@ -238,7 +222,7 @@ impl Access {
         let shared = &self.inner.shared;
         let (store, id) = (Arc::clone(&shared.store), workspace.clone());
         let read = tokio::task::spawn_blocking(move || {
-            crate::workspace::records::load(store.as_ref(), &id)
+            postrider_workspace::records::load(store.as_ref(), &id)
         });
         let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
         let own = match read {
@@ -258,12 +242,12 @@ impl Access {
         record: &KeyRecord,
         limits: Limits,
         full_at_ns: impl Fn(u32) -> Option<u64>,
-    ) -> Vec<Bucket> {
+    ) -> Vec<SharedBucket> {
         let limits = limits.with(record.limits);
         let sizes =
             [(limits.key_requests_per_hour, HOUR), (limits.key_requests_per_minute, MINUTE)];
         let bucket = |(limit, window): (u32, Duration)| {
-            Bucket::new(limit, window, full_at_ns(window.as_secs() as u32), self.clock())
+            SharedBucket::new(limit, window, full_at_ns(window.as_secs() as u32), self.clock())
         };
         sizes.into_iter().filter_map(bucket).collect()
     }
@@ -309,7 +293,7 @@ impl Access {
 }
 
 /// The bucket with the least share left.
-fn least(buckets: &[Bucket], now: Timestamp) -> Option<BucketState> {
+fn least(buckets: &[SharedBucket], now: Timestamp) -> Option<BucketState> {
     let share = |state: &BucketState| {
         // Parts in 2³², exact enough to compare.
         (u64::from(state.remaining) << 32) / u64::from(state.limit)

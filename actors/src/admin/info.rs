@@ -1,9 +1,9 @@
 //! What administration answers.
 
-use crate::workspace::configure::ChangeError;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, Timestamp, WorkspaceId};
 use postrider_number::info::NumberChangeError;
+use postrider_workspace::configure::ChangeError;
 
 /// A workspace, as an administrator sees it.
 #[derive(Debug, Clone)]

@@ -3,10 +3,6 @@
 use postrider_store::view::codec;
 use std::sync::Arc;
 
-use crate::workspace::Workspace;
-use crate::workspace::actor::Configure;
-use crate::workspace::configure::ChangeError;
-use crate::workspace::records;
 use postrider_channel::cloud_api::ProviderId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{NumberId, WorkspaceId};
@@ -16,6 +12,10 @@ use postrider_number::info::{
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::Table;
+use postrider_workspace::Workspace;
+use postrider_workspace::actor::Configure;
+use postrider_workspace::configure::ChangeError;
+use postrider_workspace::records;
 
 use super::{Admin, AdminError};
 

@@ -1,12 +1,12 @@
 //! Encrypting stored secrets anew under the current master key, so that earlier ones can be dropped.
 
-use crate::workspace::{email, records};
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
 use postrider_number::info::Stored;
 use postrider_store::view::codec;
 use postrider_store::{Change, StoreError, Table, View};
 use postrider_webhook::records::{endpoints, endpoints_key};
+use postrider_workspace::{email, records};
 
 /// The changes of records that have secrets under earlier master keys. A secret that cannot be read
 /// stays as it is: whoever needs it says so.

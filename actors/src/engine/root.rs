@@ -5,24 +5,20 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
-use crate::snapshots::{SnapshotMessage, Snapshots};
-use crate::workspace::actor::{WorkspaceActor, WorkspaceMessage};
-use crate::workspace::broadcasts::Host;
-use crate::workspace::email::Mailer;
-use crate::workspace::number_news::TellNews;
-use crate::workspace::retention::Retention;
-use crate::workspace::{DisableInWorkspace, Workspace};
-use postrider_broadcast::{BroadcastFamily, FanoutMessage, Wiring as BroadcastWiring};
-use postrider_channel::outcome::Settled;
-use postrider_channel::{Failure, Origin};
-use postrider_domain::unavailable::UnavailableReason;
-use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
-use postrider_number::news::NumberNotice;
-use postrider_number::{Claims, NumberFamily, OutcomeSink, Outcomes, Wiring};
-use postrider_runtime::supervise::{Family, Nursery, Residence};
+use postrider_broadcast::{BroadcastFamily, Wiring as BroadcastWiring};
+use postrider_number::{NumberFamily, Wiring};
+use postrider_runtime::supervise::Nursery;
 use postrider_webhook::WebhookFamily;
+use postrider_workspace::DisableInWorkspace;
+use postrider_workspace::actor::WorkspaceMessage;
+use postrider_workspace::broadcasts::Host;
+use postrider_workspace::email::Mailer;
+use postrider_workspace::retention::Retention;
+use postrider_workspace::snapshots::{SnapshotMessage, Snapshots};
 
-use super::Shared;
+use postrider_workspace::delivery_sink::DeliverySink;
+use postrider_workspace::directory::WorkspaceFamily;
+use postrider_workspace::services::Services;
 
 /// How often the workspaces are told that time has passed.
 const BEAT: Duration = Duration::from_secs(1);
@@ -39,7 +35,7 @@ pub(crate) enum RootMessage {
 
 /// The root.
 pub(super) struct Root {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Services>,
     /// Takes snapshots, where there are any.
     pub(super) snapshots: Option<Snapshots>,
     pub(super) access: crate::access::Access,
@@ -75,7 +71,7 @@ impl Actor for Root {
         let host = Arc::new(Host(Arc::downgrade(&self.shared)));
         self.shared.broadcasts.wire(BroadcastWiring { supervisor: fan_outs, host });
         self.shared.workspaces.set_supervisor(workspaces);
-        let settle = Arc::new(SettleInWorkspace(Arc::downgrade(&self.shared)));
+        let settle = Arc::new(DeliverySink(Arc::downgrade(&self.shared)));
         self.shared.numbers.wire(Wiring { supervisor, sink: settle });
         let family = Arc::new(WebhookFamily(Arc::clone(&self.shared.webhooks)));
         let nursery = Nursery { family, clock };
@@ -138,128 +134,4 @@ impl Actor for Root {
         tracing::error!(%error, "a supervisor died; the engine stops");
         Err(error)
     }
-}
-
-/// The workspaces as a supervisor's children.
-struct WorkspaceFamily(Arc<Shared>);
-
-impl Family for WorkspaceFamily {
-    type Key = WorkspaceId;
-    type Message = WorkspaceMessage;
-
-    const NAME: &'static str = "workspace";
-
-    async fn spawn(
-        &self,
-        id: &WorkspaceId,
-        supervisor: ractor::ActorCell,
-    ) -> Result<ActorRef<WorkspaceMessage>, ractor::SpawnErr> {
-        let Some(slot) = self.0.workspaces.slot(id) else {
-            let error = format!("there is no workspace {id}");
-            return Err(ractor::SpawnErr::StartupFailed(error.into()));
-        };
-        let actor = WorkspaceActor { shared: Arc::clone(&self.0), slot };
-        let (actor, _) = Actor::spawn_linked(None, actor, (), supervisor).await?;
-        Ok(actor)
-    }
-
-    fn is_wanted(&self, id: &WorkspaceId) -> bool {
-        self.0.workspaces.slot(id).is_some()
-    }
-
-    fn is_resident(&self, id: &WorkspaceId) -> bool {
-        self.0.workspaces.slot(id).is_some_and(|slot| slot.live().is_some())
-    }
-
-    fn publish(&self, id: &WorkspaceId, residence: Residence<WorkspaceMessage>) {
-        if let Some(slot) = self.0.workspaces.slot(id) {
-            slot.set_residence(residence);
-        }
-    }
-
-    /// A workspace hands over what is unsent whenever it starts.
-    fn restarted(&self, _id: &WorkspaceId) {}
-}
-
-/// Brings the numbers' answers to their workspaces. Weak, because the workspaces own the numbers.
-struct SettleInWorkspace(std::sync::Weak<Shared>);
-
-impl OutcomeSink for SettleInWorkspace {
-    fn settled(&self, workspace: &WorkspaceId, outcomes: Outcomes) {
-        let Some(shared) = self.0.upgrade() else { return };
-        let (broadcasts, settled) = by_origin(outcomes.settled);
-        shared.broadcasts.settled(broadcasts);
-        if settled.is_empty() {
-            return;
-        }
-        if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
-            let noted_to = outcomes.noted_to;
-            // A workspace that has just died gets them again when it asks for what it misses.
-            drop(actor.cast(WorkspaceMessage::Settled(Outcomes { settled, noted_to })));
-        }
-    }
-
-    fn claims(&self, workspace: &WorkspaceId, claims: Claims) {
-        let Some(shared) = self.0.upgrade() else { return };
-        if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
-            // The number asks a workspace that has just died again.
-            drop(actor.cast(WorkspaceMessage::Claims(claims)));
-        }
-    }
-
-    fn notice(&self, workspace: &WorkspaceId, number: NumberId, news: NumberNotice) {
-        let Some(shared) = self.0.upgrade() else { return };
-        let Some(slot) = shared.workspaces.slot(workspace) else { return };
-        let workspace = Workspace::new(shared, slot);
-        drop(tokio::spawn(async move {
-            let news = TellNews { number, news };
-            for _ in 0..NEWS_TRIES {
-                match workspace.perform(news.clone()).await {
-                    Err(why) if why.reason != UnavailableReason::Draining => {
-                        tokio::time::sleep(why.retry_after).await;
-                    }
-                    _ => return,
-                }
-            }
-            tracing::error!(%number, news = ?news.news, "news of a number could not be written");
-        }));
-    }
-
-    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.broadcasts.withdrawn(places);
-        }
-    }
-
-    fn stopped(&self, number: NumberId, failure: &Failure) {
-        if let Some(shared) = self.0.upgrade() {
-            let stopped = || FanoutMessage::NumberStopped(number, failure.clone());
-            shared.broadcasts.tell_live(stopped);
-        }
-    }
-
-    fn queue_lost(&self, number: NumberId) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.broadcasts.tell_live(|| FanoutMessage::QueueLost(number));
-            shared.workspaces.tell_live(|| WorkspaceMessage::Redispatch);
-        }
-    }
-}
-
-/// An outcome of a broadcast's message: broadcast, recipient, outcome.
-type BroadcastOutcome = (BroadcastId, u32, Settled);
-
-/// Splits outcomes into those of broadcasts and those of codes and single messages.
-fn by_origin(outcomes: Vec<(Origin, Settled)>) -> (Vec<BroadcastOutcome>, Vec<(Origin, Settled)>) {
-    if !outcomes.iter().any(|(origin, _)| matches!(origin, Origin::Broadcast { .. })) {
-        return (Vec::new(), outcomes);
-    }
-    let (mut broadcasts, mut others) = (Vec::new(), Vec::new());
-    for (origin, settled) in outcomes {
-        match origin {
-            Origin::Broadcast { broadcast, index } => broadcasts.push((broadcast, index, settled)),
-            Origin::Otp { .. } | Origin::Message(_) => others.push((origin, settled)),
-        }
-    }
-    (broadcasts, others)
 }

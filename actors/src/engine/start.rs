@@ -10,7 +10,6 @@ use ractor::Actor;
 
 use crate::access::Access;
 use crate::admin::Admin;
-use crate::snapshots::{self, Replay, Snapshots};
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
 use postrider_domain::WorkspaceId;
@@ -25,17 +24,20 @@ use postrider_store::{
     Change, Log, Position, Store, StoreError, Table, View, Writer, WriterOptions,
 };
 use postrider_webhook::Webhooks;
+use postrider_workspace::snapshots::{self, Replay, Snapshots};
 
-use crate::workspace::email::Mailer;
-use crate::workspace::guard::Guard;
-use crate::workspace::hot::HotState;
-use crate::workspace::load::Recovered;
-use crate::workspace::slot::Admission;
-use crate::workspace::{contacts, conversations, records, template_sync};
+use postrider_workspace::email::Mailer;
+use postrider_workspace::guard::Guard;
+use postrider_workspace::hot::HotState;
+use postrider_workspace::load::Recovered;
+use postrider_workspace::slot::Admission;
+use postrider_workspace::{contacts, conversations, records, template_sync};
 
 use super::root::Root;
-use super::{Durability, Engine, EngineOptions, Inner, Shared, StartError, Workspaces};
+use super::{Durability, Engine, EngineOptions, Inner, StartError};
 use super::{fingerprints, reseal};
+use postrider_workspace::directory::Workspaces;
+use postrider_workspace::services::Services;
 
 /// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
 pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
@@ -93,7 +95,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
             give_up: options.messages.give_up,
         },
     ));
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(Services {
         store: view,
         writer: opened.writer,
         clock: options.clock,
@@ -166,7 +168,7 @@ fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
 }
 
 /// Has what was not delivered before the start go out.
-async fn follow_webhooks(shared: &Arc<Shared>) -> Result<(), StartError> {
+async fn follow_webhooks(shared: &Arc<Services>) -> Result<(), StartError> {
     let shared = Arc::clone(shared);
     let following = move || {
         let slots = shared.workspaces.all();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use postrider_store::StoreError;
+use postrider_workspace::contacts::RebuildError;
 
 /// Why an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +49,18 @@ pub enum StartError {
     /// An actor did not start.
     #[error("an actor did not start: {0}")]
     Actor(String),
+}
+
+impl From<RebuildError> for StartError {
+    fn from(error: RebuildError) -> Self {
+        match error {
+            RebuildError::Store(error) => error.into(),
+            RebuildError::NewerData { found, known } => {
+                Self::NewerData { what: "the contacts' index", found, known }
+            }
+            RebuildError::Interrupted(_) => Self::Directory(error.to_string()),
+        }
+    }
 }
 
 impl From<StoreError> for StartError {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::workspace::actor::WorkspaceMessage;
 use postrider_broadcast::FanoutMessage;
 use postrider_number::NumberMessage;
 use postrider_runtime::clock::Stopwatch;
+use postrider_workspace::actor::WorkspaceMessage;
 
-use super::{Inner, Shared};
+use super::Inner;
+use postrider_workspace::services::Services;
 
 /// Why a shutdown was not complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +46,7 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
 }
 
 /// Tells every broadcast that runs, and waits for their answers.
-async fn all(shared: &Shared, message: impl Fn(oneshot::Sender<()>) -> FanoutMessage) {
+async fn all(shared: &Services, message: impl Fn(oneshot::Sender<()>) -> FanoutMessage) {
     let asked = std::cell::RefCell::new(Vec::new());
     shared.broadcasts.tell_live(|| {
         let (done, answer) = oneshot::channel();

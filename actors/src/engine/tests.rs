@@ -41,7 +41,6 @@ mod webhooks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::workspace::otp::SendOtp;
 use crate::{
     Clock, CloudApiOptions, CustomStore, Durability, Engine, EngineOptions, EventEntry, MasterKeys,
     Verification, Workspace,
@@ -51,8 +50,9 @@ use postrider_domain::unavailable::UnavailableReason;
 use postrider_domain::{Phone, RequestId, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_store::CrashingStore;
+use postrider_workspace::otp::SendOtp;
 
-use super::Shared;
+use super::Services;
 use postrider_domain::WorkspaceId;
 use postrider_store::Store;
 
@@ -96,7 +96,7 @@ async fn workspace(engine: &Engine, name: &str, credits: u64) -> Workspace {
 }
 
 impl Engine {
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<Services> {
         &self.inner.shared
     }
 

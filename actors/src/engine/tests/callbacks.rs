@@ -1,11 +1,11 @@
 //! Callbacks that are large, long, or more than a commit can hold.
 
-use crate::workspace::command::{Command, Context};
 use crate::{ConversationFilter, MessageStatus};
 use postrider_channel::callback::{Callback, Progress, Referral, StatusUpdate};
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{EventKind, MessageId, PublicEvent};
+use postrider_workspace::command::{Command, Context};
 
 use super::messages::{await_status, begin, read, send, told, wrote};
 use super::*;

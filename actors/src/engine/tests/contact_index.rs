@@ -1,9 +1,9 @@
 //! The index of contacts in data of another version.
 
-use crate::workspace::whole_contacts;
 use crate::{NewContact, StartError};
 use postrider_domain::{ContactName, CustomFields, Tags};
 use postrider_store::{Change, Keep, Table};
+use postrider_workspace::whole_contacts;
 
 use super::*;
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 
-use crate::workspace::whole_contacts;
 use crate::{
     Contact, ContactChange, ContactFilter, CreateContactError, IdempotentError, NewContact,
     UpdateContactError,
 };
 use postrider_domain::{ContactId, ContactName, CustomFields, Email, Tags};
 use postrider_store::{Keep, Outcome};
+use postrider_workspace::whole_contacts;
 
 use super::*;
 

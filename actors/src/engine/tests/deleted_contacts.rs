@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use parking_lot::Mutex;
 
-use crate::workspace::email;
 use crate::{MailOptions, MailTls, MessageContent, SendMessageError};
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::email::inbound::InboundMail;
 use postrider_domain::{Email, MessageId, NumberId};
 use postrider_store::hooked::{Hook, Hooked};
 use postrider_store::{Direction, Keep, MemoryStore, Table};
+use postrider_workspace::email;
 
 use super::messages::{send, text, wrote};
 use super::*;

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use crate::workspace::NewTemplate;
 use crate::{
     IdempotentError, MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage,
 };
@@ -10,6 +9,7 @@ use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::{Failure, Origin, TemplateName};
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 use postrider_domain::{MessageId, NumberId};
+use postrider_workspace::NewTemplate;
 
 use super::model::Answer;
 use super::*;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::workspace::{NewTemplate, Template};
 use crate::{
     Delivery, MessageContent, MessageState, MessageStatus, ScriptedOutcome, SendMessage,
     SendMessageError,
@@ -12,6 +11,7 @@ use postrider_channel::{Failure, Origin, TemplateName};
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 use postrider_domain::{MessageId, NumberId};
 use postrider_store::Table;
+use postrider_workspace::{NewTemplate, Template};
 
 use super::*;
 

@@ -1,10 +1,10 @@
 //! Messages on their way through a number, with the sandbox behind it.
 
-use crate::workspace::actor::WorkspaceMessage;
 use crate::{ReadOtpError, ResendOtpError, ScriptedOutcome, SendOtpError, Unavailable};
 use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
 use postrider_domain::{PublicEvent, RequestId};
 use postrider_store::Outcome;
+use postrider_workspace::actor::WorkspaceMessage;
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! A workspace with nothing hot costs no actor, and nobody can tell.
 
 use crate::admin::WorkspaceState;
-use crate::workspace::actor::WorkspaceMessage;
 use postrider_domain::LimitsOverride;
+use postrider_workspace::actor::WorkspaceMessage;
 
 use super::*;
 

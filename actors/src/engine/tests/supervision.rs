@@ -1,13 +1,13 @@
 //! A workspace that fails is rebuilt from what is durable, or parked; no other one notices.
 
 use crate::admin::WorkspaceState;
-use crate::workspace::actor::WorkspaceMessage;
 use crate::{
     AdminError, ChangeError, NewKey, OtpStatus, ReadOtpError, ResendOtpError, SendOtpError,
     Unavailable, VerifyOtpError,
 };
 use postrider_domain::LimitsOverride;
 use postrider_store::{Change, Frame, MemoryStore, Outcome, Position, Section, Table};
+use postrider_workspace::actor::WorkspaceMessage;
 
 use super::*;
 

@@ -1,0 +1,212 @@
+//! One token bucket: `governor`'s GCRA on engine time, with a state that can be saved.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use governor::clock::Clock as GovernorClock;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::{NotKeyed, StateStore};
+use governor::{Quota, RateLimiter};
+
+use crate::clock::Clock;
+use postrider_domain::Timestamp;
+
+/// Where a token bucket stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BucketState {
+    /// Requests that a full bucket allows at once.
+    pub limit: u32,
+    /// Requests that it allows now.
+    pub remaining: u32,
+    /// When it is full again, if nothing more is taken.
+    pub full_at: Timestamp,
+    /// Seconds in which an empty bucket fills.
+    pub window_s: u32,
+}
+
+/// A bucket of `limit` tokens that fills in `window`, full at first.
+///
+/// GCRA keeps one number, the theoretical arrival time: the moment at which the bucket is full
+/// again if nothing more is taken. That number is all there is to save.
+#[derive(Debug)]
+pub struct SharedBucket {
+    limiter: RateLimiter<NotKeyed, SharedState, EngineClock, NoOpMiddleware<Nanos>>,
+    state: SharedState,
+    /// The engine time that the limiter counts from, in nanoseconds since the epoch.
+    start_ns: u64,
+    limit: NonZeroU32,
+    window: Duration,
+    /// Time for one token.
+    token_ns: u64,
+}
+
+/// The limiter's one number, nanoseconds from its start; 0 when nothing was taken yet.
+#[derive(Debug, Clone, Default)]
+struct SharedState(Arc<AtomicU64>);
+
+impl StateStore for SharedState {
+    type Key = NotKeyed;
+
+    fn measure_and_replace<T, F, E>(&self, _key: &NotKeyed, decide: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let mut old = self.0.load(Ordering::Acquire);
+        loop {
+            let (answer, new) = decide((old != 0).then(|| Nanos::from(old)))?;
+            let swap =
+                self.0.compare_exchange_weak(old, new.into(), Ordering::AcqRel, Ordering::Acquire);
+            match swap {
+                Ok(_) => return Ok(answer),
+                Err(now) => old = now,
+            }
+        }
+    }
+}
+
+/// Engine time, as `governor` reads it.
+#[derive(Debug, Clone)]
+struct EngineClock(Clock);
+
+impl GovernorClock for EngineClock {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        Nanos::from(nanos(self.0.now()))
+    }
+}
+
+/// Nanoseconds since the epoch: enough until the year 2554.
+pub const fn nanos(at: Timestamp) -> u64 {
+    at.as_millis().saturating_mul(1_000_000)
+}
+
+impl SharedBucket {
+    /// A bucket that is full at `full_at_ns`, or now; `None` when `limit` is 0, which is no limit.
+    pub fn new(
+        limit: u32,
+        window: Duration,
+        full_at_ns: Option<u64>,
+        clock: &Clock,
+    ) -> Option<Self> {
+        let limit = NonZeroU32::new(limit)?;
+        let token = (window / limit.get()).max(Duration::from_nanos(1));
+        let quota = Quota::with_period(token)?.allow_burst(limit);
+        let state = SharedState::default();
+        let start_ns = nanos(clock.now());
+        let limiter = RateLimiter::new(quota, state.clone(), EngineClock(clock.clone()));
+        let token_ns = u64::try_from(token.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = Self { limiter, state, start_ns, limit, window, token_ns };
+        if let Some(full_at_ns) = full_at_ns {
+            // A smaller bucket than the one that was saved is at most empty.
+            let left_ns = full_at_ns.saturating_sub(start_ns).min(bucket.window_ns());
+            bucket.state.0.store(left_ns, Ordering::Release);
+        }
+        Some(bucket)
+    }
+
+    const fn window_ns(&self) -> u64 {
+        self.token_ns.saturating_mul(self.limit.get() as u64)
+    }
+
+    /// Tokens of a full bucket.
+    pub const fn limit(&self) -> u32 {
+        self.limit.get()
+    }
+
+    /// Seconds in which an empty bucket fills.
+    pub const fn window_s(&self) -> u32 {
+        self.window.as_secs() as u32
+    }
+
+    /// The moment at which the bucket is full, in nanoseconds since the epoch; past when it is.
+    pub fn full_at_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.state.0.load(Ordering::Acquire))
+    }
+
+    /// Takes one token, or says how long until there is one.
+    pub fn take(&self, clock: &Clock) -> Result<(), Duration> {
+        self.limiter
+            .check()
+            .map_err(|not_until| not_until.wait_time_from(Nanos::from(nanos(clock.now()))))
+    }
+
+    /// How long until there is a token; `None` when there is one.
+    pub fn wait(&self, now: Timestamp) -> Option<Duration> {
+        let missing_ns = self.full_at_ns().saturating_sub(nanos(now));
+        let room_ns = self.window_ns().saturating_sub(self.token_ns);
+        let wait_ns = missing_ns.saturating_sub(room_ns);
+        (wait_ns > 0).then(|| Duration::from_nanos(wait_ns))
+    }
+
+    /// Where the bucket stands.
+    pub fn state(&self, now: Timestamp) -> BucketState {
+        let missing_ns = self.full_at_ns().saturating_sub(nanos(now));
+        let remaining = self.window_ns().saturating_sub(missing_ns) / self.token_ns;
+        BucketState {
+            limit: self.limit.get(),
+            // Never above the limit, so it fits.
+            remaining: remaining.min(self.limit.get().into()) as u32,
+            full_at: now.plus(Duration::from_nanos(missing_ns)),
+            window_s: self.window_s(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(bucket: &SharedBucket, clock: &Clock) -> bool {
+        let expected = bucket.wait(clock.now());
+        let taken = bucket.take(clock);
+        assert_eq!(taken.err(), expected, "looking and taking agree");
+        expected.is_none()
+    }
+
+    #[test]
+    fn it_is_full_at_first_and_fills_evenly() {
+        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let bucket = SharedBucket::new(60, Duration::from_secs(60), None, &clock).unwrap();
+        for left in (0..60).rev() {
+            assert!(take(&bucket, &clock));
+            assert_eq!(bucket.state(clock.now()).remaining, left);
+        }
+        assert!(!take(&bucket, &clock));
+        assert_eq!(bucket.wait(clock.now()), Some(Duration::from_secs(1)));
+        let full_at = bucket.state(clock.now()).full_at;
+        assert_eq!(full_at, clock.now().plus(Duration::from_secs(60)));
+        clock.advance(Duration::from_millis(999));
+        assert!(!take(&bucket, &clock));
+        clock.advance(Duration::from_millis(1));
+        assert!(take(&bucket, &clock));
+        assert!(!take(&bucket, &clock));
+        clock.advance(Duration::from_secs(3600));
+        assert_eq!(bucket.state(clock.now()).remaining, 60);
+    }
+
+    #[test]
+    fn a_saved_bucket_goes_on_where_it_was() {
+        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let window = Duration::from_secs(3600);
+        let bucket = SharedBucket::new(1000, window, None, &clock).unwrap();
+        for _ in 0..1000 {
+            assert!(take(&bucket, &clock));
+        }
+        clock.advance(Duration::from_secs(36));
+        let restored = SharedBucket::new(1000, window, Some(bucket.full_at_ns()), &clock).unwrap();
+        assert_eq!(restored.state(clock.now()), bucket.state(clock.now()));
+        assert_eq!(restored.state(clock.now()).remaining, 10);
+        let smaller = SharedBucket::new(10, window, Some(bucket.full_at_ns()), &clock).unwrap();
+        assert_eq!(smaller.state(clock.now()).remaining, 0);
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let clock = Clock::manual(Timestamp::default());
+        assert!(SharedBucket::new(0, Duration::from_secs(60), None, &clock).is_none());
+    }
+}

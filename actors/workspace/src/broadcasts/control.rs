@@ -1,0 +1,295 @@
+//! A broadcast's course: begun, held, gone on with, stopped, finished.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use postrider_broadcast::control::{Control, ControlError, TEMPLATE_GONE, TEMPLATE_PAUSED};
+use postrider_broadcast::outcomes::{Mark, Tally};
+use postrider_broadcast::record::{self, BroadcastStatus, Record};
+use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::{BroadcastId, EventKind};
+use postrider_store::CommitError;
+
+use super::super::analytics;
+use super::super::command::{Command, Context};
+use super::super::handle::Workspace;
+use super::super::templates::{UseTemplateError, approved_template, find_template};
+use super::{counts, find, save, tell, tell_with};
+use postrider_domain::unavailable::Unavailable;
+
+/// Why a broadcast was not controlled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BroadcastError {
+    /// There is none of that id.
+    #[error("no such broadcast")]
+    NotFound,
+    /// It does not stand where this can be done.
+    #[error("the broadcast is {}", .0.as_str())]
+    WrongState(BroadcastStatus),
+    /// None of its messages has failed.
+    #[error("no message of the broadcast has failed")]
+    NothingFailed,
+    /// Its template may not be sent now.
+    #[error(transparent)]
+    Template(UseTemplateError),
+    /// No number is connected that could go on with it.
+    #[error("the workspace has no active messaging number")]
+    NotConnected,
+    /// It cannot be done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl From<BroadcastError> for ControlError {
+    fn from(error: BroadcastError) -> Self {
+        match error {
+            BroadcastError::NotFound => Self::NotFound,
+            BroadcastError::WrongState(status) => Self::WrongState(status),
+            BroadcastError::Unavailable(why) => Self::Unavailable(why),
+            refused @ (BroadcastError::NothingFailed
+            | BroadcastError::Template(_)
+            | BroadcastError::NotConnected) => Self::Refused(refused.to_string().into()),
+        }
+    }
+}
+
+impl From<UseTemplateError> for BroadcastError {
+    fn from(error: UseTemplateError) -> Self {
+        match error {
+            UseTemplateError::Unavailable(why) => Self::Unavailable(why),
+            error => Self::Template(error),
+        }
+    }
+}
+
+/// How often it is looked whether storage works again, and the time between.
+const SETTLED_TRIES: u32 = 600;
+const SETTLED_WAIT: Duration = Duration::from_secs(1);
+
+pub(super) struct ControlBroadcast {
+    pub id: BroadcastId,
+    pub control: Control,
+    pub max_lateness: Duration,
+}
+
+impl Command for ControlBroadcast {
+    type Answer = Record;
+    type Error = BroadcastError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Record, BroadcastError> {
+        use BroadcastStatus::{Paused, Queued, Scheduled, Sending};
+        let record = find(context, self.id)?.ok_or(BroadcastError::NotFound)?;
+        match (self.control, record.status) {
+            (Control::Begin { .. }, Scheduled)
+                if record.schedule_at.is_some_and(|at| context.now() < at) =>
+            {
+                Ok(record)
+            }
+            (Control::Begin { late }, Scheduled | Queued) => {
+                let late = record.schedule_at.is_some() && late > self.max_lateness;
+                begin(context, record, late)
+            }
+            // It was begun by an actor before this one.
+            (Control::Begin { .. }, _) => Ok(record),
+            (Control::Pause { reason }, Queued | Sending) => {
+                let record = Record { status: Paused, reason, ..record };
+                Ok(changed(context, EventKind::BroadcastPaused, record))
+            }
+            (Control::Resume, Paused) => {
+                let TemplateName { name, language } = &record.template;
+                approved_template(context, name, language)?;
+                let number = context.core.number.ok_or(BroadcastError::NotConnected)?;
+                let status = if record.started_at.is_some() { Sending } else { Queued };
+                let record = Record { status, number, reason: None, ..record };
+                Ok(changed(context, EventKind::BroadcastResumed, record))
+            }
+            (Control::Cancel, Scheduled) => {
+                let record = cancelled(context, record);
+                Ok(settle(context, record, &Tally::default()))
+            }
+            (Control::Cancel, Queued | Sending | Paused) => Ok(cancelled(context, record)),
+            (Control::Fail { reason }, Scheduled | Queued | Sending | Paused) => {
+                Ok(failed(context, record, reason))
+            }
+            (Control::Finish { tally }, _) if !record.settled => {
+                Ok(finish(context, record, &tally))
+            }
+            (Control::Finish { .. }, _) => Ok(record),
+            (_, status) => Err(BroadcastError::WrongState(status)),
+        }
+    }
+}
+
+/// Begins, unless it is too late or the template may not be sent any more.
+fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record, BroadcastError> {
+    if late {
+        let reason = "its time was missed by too much".into();
+        return Ok(failed(context, record, reason));
+    }
+    let template = find_template(context, &record.template.name, &record.template.language)?;
+    match template.map(|template| template.status) {
+        Some(TemplateStatus::Approved) => {}
+        Some(TemplateStatus::Paused) => {
+            let reason = Some(TEMPLATE_PAUSED.into());
+            let record = Record { status: BroadcastStatus::Paused, reason, ..record };
+            return Ok(changed(context, EventKind::BroadcastPaused, record));
+        }
+        _ => {
+            return Ok(failed(context, record, TEMPLATE_GONE.into()));
+        }
+    }
+    let Some(number) = context.core.number else {
+        let reason = Some("the workspace has no active messaging number".into());
+        let record = Record { status: BroadcastStatus::Paused, reason, ..record };
+        return Ok(changed(context, EventKind::BroadcastPaused, record));
+    };
+    let started_at = Some(context.now());
+    let record = Record { status: BroadcastStatus::Sending, number, started_at, ..record };
+    analytics::opens(context, &record);
+    Ok(changed(context, EventKind::BroadcastStarted, record))
+}
+
+fn changed(context: &mut Context<'_>, kind: EventKind, record: Record) -> Record {
+    save(context, &record);
+    tell(context, kind, &record);
+    record
+}
+
+fn cancelled(context: &mut Context<'_>, record: Record) -> Record {
+    let finished_at = Some(context.now());
+    let status = BroadcastStatus::Cancelled;
+    let record = Record { status, finished_at, reason: None, ..record };
+    changed(context, EventKind::BroadcastCancelled, record)
+}
+
+fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>) -> Record {
+    let finished_at = Some(context.now());
+    let status = BroadcastStatus::Failed;
+    let record = Record { status, finished_at, reason: Some(reason), ..record };
+    changed(context, EventKind::BroadcastFailed, record)
+}
+
+fn finish(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
+    if record.status.is_over() {
+        return settle(context, record, tally);
+    }
+    let finished_at = Some(context.now());
+    let record = Record { status: BroadcastStatus::Completed, finished_at, ..record };
+    let record = settle(context, record, tally);
+    tell_with(context, EventKind::BroadcastCompleted, &record, Some(counts(&record, tally)));
+    record
+}
+
+/// How many recipients of a broadcast that is complete are what: each is counted once.
+fn counts(record: &Record, tally: &Tally) -> Value {
+    // What the channel took and reported as failed before the end.
+    let taken = tally.of(Mark::Sent);
+    let sent = taken.saturating_sub(record.reported_failed);
+    json!({
+        "sent": sent,
+        "failed": tally.of(Mark::Failed) + (taken - sent),
+        "unknown": tally.of(Mark::Unknown),
+        "suppressed": tally.of(Mark::OptedOut) + (record.total - record.sendable),
+    })
+}
+
+/// Gives back the credits of what surely was not sent, once.
+fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
+    let taken = tally.of(Mark::Sent) + tally.of(Mark::Unknown);
+    let spent = taken.saturating_sub(record.reported_failed);
+    let unspent = u64::from(record.sendable.saturating_sub(spent));
+    let refund = record.price.saturating_mul(unspent);
+    let credits = context.core.credits.saturating_add(refund);
+    context.core.set_credits(credits, context.effects);
+    let record = Record { settled: true, ..record };
+    analytics::ends(context, &record);
+    save(context, &record);
+    counts::keep(context, &record);
+    record
+}
+
+impl Workspace {
+    /// Holds a broadcast: nothing more of it is handed over, and what the channel has it keeps.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, it does not run, or not now.
+    pub async fn pause_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
+        self.steer(id, Control::Pause { reason: None }).await
+    }
+
+    /// Goes on with a paused broadcast.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, it is not paused, its template may not be sent, no number
+    /// is connected, or not now.
+    pub async fn resume_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
+        self.steer(id, Control::Resume).await
+    }
+
+    /// Stops a broadcast for good.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, it is over, or not now.
+    pub async fn cancel_broadcast(&self, id: BroadcastId) -> Result<(), BroadcastError> {
+        self.steer(id, Control::Cancel).await
+    }
+
+    async fn steer(&self, id: BroadcastId, control: Control) -> Result<(), BroadcastError> {
+        let workspace = self.clone();
+        postrider_runtime::task::detached(async move {
+            let done = workspace.control_broadcast(id, control).await;
+            match &done {
+                Ok(record) => workspace.follow(record),
+                // It may be done all the same.
+                Err(BroadcastError::Unavailable(_)) => {
+                    let workspace = workspace.clone();
+                    drop(tokio::spawn(async move {
+                        let record = workspace.settled_record(id).await.flatten();
+                        record.iter().for_each(|record| workspace.follow(record));
+                    }));
+                }
+                Err(_) => {}
+            }
+            done.map(drop)
+        })
+        .await
+    }
+
+    pub async fn control_broadcast(
+        &self,
+        id: BroadcastId,
+        control: Control,
+    ) -> Result<Record, BroadcastError> {
+        let max_lateness = self.shared.broadcasts.options.max_lateness;
+        self.perform(ControlBroadcast { id, control, max_lateness }).await
+    }
+
+    /// Has the broadcast's actor take notice of what was done.
+    fn follow(&self, record: &Record) {
+        match record.settled {
+            true => self.shared.broadcasts.remove(record.id),
+            false => self.shared.broadcasts.wake(record.id),
+        }
+    }
+
+    /// The broadcast's record, if there is one, when everything that was under way is committed or
+    /// has failed; nothing when storage does not come back.
+    pub(super) async fn settled_record(&self, id: BroadcastId) -> Option<Option<Record>> {
+        for _ in 0..SETTLED_TRIES {
+            match self.shared.writer.barrier().await {
+                Ok(()) => return self.broadcast_record(id).ok(),
+                Err(CommitError::Closed) => return None,
+                Err(_) => tokio::time::sleep(SETTLED_WAIT).await,
+            }
+        }
+        None
+    }
+
+    /// The broadcast's record as it is committed.
+    pub fn broadcast_record(&self, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
+        record::read(self.shared.store.as_ref(), self.id(), id)
+            .map_err(super::super::view::unreadable)
+    }
+}

@@ -1,0 +1,71 @@
+//! The workspaces, as their broadcasts see them.
+
+use std::sync::{Arc, Weak};
+
+use postrider_broadcast::record::Record;
+use postrider_broadcast::{BroadcastHost, Control, ControlError};
+use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateStatus;
+use postrider_domain::{BroadcastId, NumberId, Phone, Unavailable, UnavailableReason, WorkspaceId};
+use postrider_runtime::task::BoxFuture;
+use postrider_store::{StoreError, Table, View};
+
+use super::super::{records, suppressions, templates};
+use crate::Workspace;
+use crate::services::Services;
+
+/// What fan-outs ask of their workspaces. Weak: the broadcasts are owned by what it leads to.
+pub struct Host(pub Weak<Services>);
+
+impl Host {
+    fn view(&self) -> Result<Arc<dyn View>, StoreError> {
+        let shared = self.0.upgrade();
+        let stopped = || StoreError::Failed("the engine has stopped".into());
+        Ok(Arc::clone(&shared.ok_or_else(stopped)?.store))
+    }
+}
+
+impl BroadcastHost for Host {
+    fn control<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        id: BroadcastId,
+        control: Control,
+    ) -> BoxFuture<'a, Result<Record, ControlError>> {
+        Box::pin(async move {
+            let draining = || Unavailable::because(UnavailableReason::Draining);
+            let shared = self.0.upgrade().ok_or_else(draining)?;
+            let slot = shared.workspaces.slot(workspace).ok_or(ControlError::NotFound)?;
+            let workspace = Workspace::new(shared, slot);
+            Ok(workspace.control_broadcast(id, control).await?)
+        })
+    }
+
+    fn template_status(
+        &self,
+        workspace: &WorkspaceId,
+        TemplateName { name, language }: &TemplateName,
+    ) -> Result<Option<TemplateStatus>, StoreError> {
+        let template = templates::read(self.view()?.as_ref(), workspace, name, language)?;
+        Ok(template.map(|template| template.status))
+    }
+
+    fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError> {
+        let key = records::number_key(workspace, number);
+        Ok(self.view()?.get(Table::Workspaces, &key)?.is_some())
+    }
+
+    fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+        suppressions::any(self.view()?.as_ref(), workspace)
+    }
+
+    fn opted_out(
+        &self,
+        workspace: &WorkspaceId,
+        phones: &[Phone],
+    ) -> Result<Vec<bool>, StoreError> {
+        let view = self.view()?;
+        let is_out = |phone: &Phone| suppressions::is_opted_out(view.as_ref(), workspace, *phone);
+        phones.iter().map(is_out).collect()
+    }
+}

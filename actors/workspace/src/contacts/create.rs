@@ -1,0 +1,264 @@
+//! Making contacts, one or many.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::creation_limit::Creations;
+use crate::Workspace;
+use crate::command::{Command, Context};
+use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{EventKind, Phone};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::random;
+use postrider_store::Table;
+
+use super::record::{self, Contact, NewContact};
+use super::{index, tell};
+
+/// Most contacts that one commit makes.
+const COMMIT_CONTACTS_MAX: usize = 64;
+/// Bytes of events beyond which a commit makes no more contacts: what a commit tells is bounded.
+const COMMIT_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a contact was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateContactError {
+    /// Another contact has the phone.
+    #[error("another contact has this phone")]
+    PhoneTaken,
+    /// The workspace has made as many contacts as it may in a minute.
+    #[error("too many contacts were made in this workspace")]
+    RateLimited {
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// What became of one of many contacts.
+pub type ContactMade = Result<Contact, CreateContactError>;
+
+impl Workspace {
+    /// Makes a contact, once under an idempotency key if there is one.
+    ///
+    /// # Errors
+    /// [`CreateContactError`]: the phone is taken, a limit, or not now; [`IdempotentError`]: the
+    /// key was used otherwise.
+    pub async fn create_contact(
+        &self,
+        new: NewContact,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<Contact>, IdempotentError<CreateContactError>> {
+        let command = CreateContact { new, unique: random::unique(), limit: self.creation_limit() };
+        self.perform(Idempotent { key, command }).await
+    }
+
+    /// Makes contacts, each or not as [`create_contact`](Self::create_contact) would; together they
+    /// count as one against the limit. They are made in several commits: should one of them fail,
+    /// those that it and the ones after it were to make are answered so.
+    ///
+    /// With an idempotency key each commit is carried out once: a second call with the key and the
+    /// same body goes on where the first one ended.
+    ///
+    /// # Errors
+    /// [`CreateContactError`]: a limit, or not now; none was made, unless the reason says that this
+    /// is not known. [`IdempotentError`]: the key was used otherwise.
+    pub async fn create_contacts(
+        &self,
+        new: Vec<NewContact>,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<Vec<ContactMade>>, IdempotentError<CreateContactError>> {
+        let mut made: Vec<ContactMade> = Vec::with_capacity(new.len());
+        let mut all_replayed = true;
+        for (number, part) in parts(new).into_iter().enumerate() {
+            let count = part.len();
+            let limit = (number == 0).then(|| self.creation_limit());
+            let part = part.into_iter().map(|new| (new, random::unique())).collect();
+            let command = CreateContacts { part, limit };
+            let key = key.map(|key| key.part(number));
+            match self.perform(Idempotent { key, command }).await {
+                Ok(Replayable { answer, replayed }) => {
+                    all_replayed &= replayed;
+                    let row = |made: Option<_>| made.ok_or(CreateContactError::PhoneTaken);
+                    made.extend(answer.into_iter().map(row));
+                }
+                Err(IdempotentError::Refused(error)) if number > 0 => {
+                    all_replayed = false;
+                    made.extend(std::iter::repeat_n(Err(error), count));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Replayable { answer: made, replayed: all_replayed })
+    }
+
+    fn creation_limit(&self) -> Limit {
+        let shared = &self.shared;
+        Limit { creations: Arc::clone(&shared.creations), clock: shared.clock.clone() }
+    }
+}
+
+/// Parts that fit in a commit, in order.
+fn parts(all: Vec<NewContact>) -> Vec<Vec<NewContact>> {
+    let mut parts: Vec<Vec<NewContact>> = Vec::new();
+    let mut bytes = usize::MAX;
+    for new in all {
+        bytes = bytes.saturating_add(new.told_bytes_max());
+        match parts.last_mut() {
+            Some(part) if bytes <= COMMIT_BYTES_MAX && part.len() < COMMIT_CONTACTS_MAX => {
+                part.push(new);
+            }
+            _ => {
+                bytes = new.told_bytes_max();
+                parts.push(vec![new]);
+            }
+        }
+    }
+    parts
+}
+
+/// What the making of contacts is counted with.
+struct Limit {
+    creations: Arc<Creations>,
+    clock: Clock,
+}
+
+impl Limit {
+    fn take(&self, context: &Context<'_>) -> Result<(), CreateContactError> {
+        let limit = context.core.rules.limits.contacts_per_minute;
+        let taken = self.creations.take(&context.core.id, limit, &self.clock);
+        taken.map_err(|retry_after| CreateContactError::RateLimited { retry_after })
+    }
+}
+
+/// Makes a contact.
+struct CreateContact {
+    new: NewContact,
+    unique: u128,
+    limit: Limit,
+}
+
+impl Command for CreateContact {
+    type Answer = Contact;
+    type Error = CreateContactError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, CreateContactError> {
+        if phone_holder(context, self.new.phone)?.is_some() {
+            return Err(CreateContactError::PhoneTaken);
+        }
+        self.limit.take(context)?;
+        Ok(create(context, self.new, self.unique)?)
+    }
+}
+
+/// Makes contacts, counted if there is a limit here.
+struct CreateContacts {
+    part: Vec<(NewContact, u128)>,
+    limit: Option<Limit>,
+}
+
+impl Command for CreateContacts {
+    /// In order; nothing where the phone is taken.
+    type Answer = Vec<Option<Contact>>;
+    type Error = CreateContactError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, CreateContactError> {
+        if let Some(limit) = self.limit {
+            limit.take(context)?;
+        }
+        let mut made = Vec::with_capacity(self.part.len());
+        for (new, unique) in self.part {
+            made.push(match phone_holder(context, new.phone)? {
+                Some(_) => None,
+                None => Some(create(context, new, unique)?),
+            });
+        }
+        Ok(made)
+    }
+}
+
+/// The place of the contact that has a phone.
+pub(super) fn phone_holder(
+    context: &Context<'_>,
+    phone: Option<Phone>,
+) -> Result<Option<u64>, Unavailable> {
+    let Some(phone) = phone else { return Ok(None) };
+    number(context, &record::phone_key(&context.core.id, phone))
+}
+
+/// The contact that has a phone.
+pub(crate) fn holder(context: &Context<'_>, phone: Phone) -> Result<Option<Contact>, Unavailable> {
+    let Some(place) = phone_holder(context, Some(phone))? else { return Ok(None) };
+    context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
+}
+
+/// Makes a contact whose phone nobody has.
+pub(crate) fn create(
+    context: &mut Context<'_>,
+    new: NewContact,
+    unique: u128,
+) -> Result<Contact, Unavailable> {
+    let now = context.now();
+    let next = record::next_key(&context.core.id);
+    let place = number(context, &next)?.unwrap_or(0);
+    let NewContact { name, phone, email, tags, custom_fields } = new;
+    let contact = Contact {
+        id: record::contact_id(now, place, unique),
+        name,
+        phone,
+        email,
+        tags,
+        custom_fields,
+        created_at: now,
+        updated_at: now,
+    };
+    index::update(context, place, Some(&contact))?;
+    context.put(Table::Contacts, next, (place + 1).to_be_bytes().to_vec());
+    if let Some(phone) = phone {
+        let key = record::phone_key(&context.core.id, phone);
+        context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
+    }
+    context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);
+    tell(context, EventKind::ContactCreated, &contact);
+    Ok(contact)
+}
+
+/// A record that is a number.
+fn number(context: &Context<'_>, key: &[u8]) -> Result<Option<u64>, Unavailable> {
+    let Some(value) = context.get(Table::Contacts, key)? else { return Ok(None) };
+    let number = value.try_into().map(u64::from_be_bytes);
+    number.map(Some).map_err(|_| {
+        tracing::error!("a number beside the contacts cannot be read");
+        Unavailable::because(UnavailableReason::Storage)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_domain::{ContactName, CustomFields, Tags};
+    use serde_json::json;
+
+    #[test]
+    fn parts_are_bounded_in_number_and_bytes_and_keep_the_order() {
+        let new = |number: usize, bytes: usize| NewContact {
+            name: ContactName::new(&number.to_string()).unwrap(),
+            phone: None,
+            email: None,
+            tags: Tags::default(),
+            custom_fields: CustomFields::new(&json!({"x": "y".repeat(bytes)})).unwrap(),
+        };
+        let lengths = |bytes: usize, count| {
+            let parts = parts((0..count).map(|number| new(number, bytes)).collect());
+            let names = parts.iter().flatten().map(|new| new.name.as_str().to_owned());
+            assert!(names.eq((0..count).map(|number| number.to_string())));
+            parts.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert!(lengths(10, 0).is_empty());
+        assert_eq!(lengths(10, 65), [64, 1]);
+        assert_eq!(lengths(16_000, 7), [3, 3, 1]);
+    }
+}

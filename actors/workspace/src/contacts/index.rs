@@ -1,0 +1,45 @@
+//! Writing what contacts are listed and searched by, in the commit of the contact itself.
+//!
+//! All is in [`Table::ContactIndex`]: `workspace ‖ 0 ‖ l ‖ number` are bitmaps of the places that
+//! have a contact, `t ‖ chunk` what they are searched by, `f ‖ chunk` what segments ask for.
+
+use crate::command::Context;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::Table;
+
+use super::chunk::{chunk_of, slot_of};
+use super::record::{self, Contact};
+use super::{facets, live, texts};
+
+const INDEX: Table = Table::ContactIndex;
+
+/// Makes the index tell of the contact at `place` what it is now: `None` when it is gone. Changes
+/// nothing if it fails.
+pub(super) fn update(
+    context: &mut Context<'_>,
+    place: u64,
+    contact: Option<&Contact>,
+) -> Result<(), Unavailable> {
+    let (chunk, slot) = (chunk_of(place), slot_of(place));
+    let key = |kind, number| record::key(&context.core.id, kind, number);
+    let keys = [key(b'l', live::bitmap_of(chunk)), key(b't', chunk), key(b'f', chunk)];
+    let text = contact.map(texts::text_of);
+    let entry = contact.map(facets::entry_of);
+    let mut old = Vec::with_capacity(keys.len());
+    for key in &keys {
+        old.push(context.get(INDEX, key)?);
+    }
+    let new = [
+        live::with(old[0].clone(), place, contact.is_some()),
+        texts::with(old[1].as_deref(), slot, text.as_deref()),
+        facets::with(old[2].as_deref(), slot, entry.as_deref()),
+    ];
+    for ((key, old), new) in keys.into_iter().zip(old).zip(new) {
+        match new {
+            new if new == old => {}
+            Some(value) => context.put(INDEX, key, value),
+            None => context.delete(INDEX, key),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! A contact, and the records that it is kept in.
+//!
+//! All are in [`Table::Contacts`] under `workspace ‖ 0 ‖ kind`: `c ‖ place` holds the contact as
+//! JSON, `p ‖ phone` the place of the contact that has the phone, `n` the next free place. Places
+//! are numbers that count up in the order in which contacts are made, and none is used again.
+
+use postrider_store::view::codec;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use postrider_domain::{
+    ContactId, ContactName, CustomFields, Email, Phone, Tags, Timestamp, WorkspaceId,
+};
+use postrider_store::{StoreError, Table, View};
+
+/// Bits of an identifier that are the contact's place.
+const PLACE_BITS: u32 = 40;
+
+/// A contact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contact {
+    /// Names it in every call.
+    pub id: ContactId,
+    /// What it is called.
+    pub name: ContactName,
+    /// Its phone; no other contact of the workspace has the same.
+    pub phone: Option<Phone>,
+    /// Its address.
+    pub email: Option<Email>,
+    /// Its tags.
+    pub tags: Tags,
+    /// Whatever else is known of it.
+    pub custom_fields: CustomFields,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// What a contact is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewContact {
+    /// What it is called.
+    pub name: ContactName,
+    /// Its phone, which no other contact may have.
+    pub phone: Option<Phone>,
+    /// Its address.
+    pub email: Option<Email>,
+    /// Its tags.
+    pub tags: Tags,
+    /// Whatever else is known of it.
+    pub custom_fields: CustomFields,
+}
+
+/// A change of a contact; `None` leaves a field as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContactChange {
+    /// What it is called from now on.
+    pub name: ContactName,
+    /// Its phone; `Some(None)` takes it away.
+    pub phone: Option<Option<Phone>>,
+    /// Its address; `Some(None)` takes it away.
+    pub email: Option<Option<Email>>,
+    /// Its tags.
+    pub tags: Option<Tags>,
+    /// All of its custom fields.
+    pub custom_fields: Option<CustomFields>,
+}
+
+impl NewContact {
+    /// Most bytes that an event takes to tell of the contact: JSON may need six for one.
+    pub(super) fn told_bytes_max(&self) -> usize {
+        const FRAME: usize = 400;
+        let tags = self.tags.iter().map(|tag| tag.len() * 6 + 3).sum::<usize>();
+        let email = self.email.as_ref().map_or(0, |email| email.as_str().len());
+        FRAME + self.name.as_str().len() * 6 + tags + email + self.custom_fields.as_json().len()
+    }
+}
+
+impl Contact {
+    /// The contact as an event tells of it.
+    pub(super) fn told(&self) -> Value {
+        json!({
+            "contact_id": self.id.to_string(),
+            "name": self.name.as_str(),
+            "phone": self.phone.map(|phone| phone.to_string()),
+            "email": self.email.as_ref().map(Email::as_str),
+            "tags": self.tags.iter().collect::<Vec<_>>(),
+            "custom_fields": self.custom_fields.to_value(),
+            "created_at": self.created_at.to_string(),
+            "updated_at": self.updated_at.to_string(),
+        })
+    }
+
+    pub(super) fn place(&self) -> u64 {
+        place_of(self.id)
+    }
+}
+
+/// The identifier of the contact at `place`. Those of one millisecond sort by their places.
+pub(super) fn contact_id(at: Timestamp, place: u64, unique: u128) -> ContactId {
+    let place = u128::from(place) << PLACE_BITS;
+    ContactId::from_parts(at, place | unique & ((1 << PLACE_BITS) - 1))
+}
+
+/// The place that an identifier tells; whether the contact there has the identifier must be seen.
+pub(crate) fn place_of(id: ContactId) -> u64 {
+    let [_, _, _, _, _, _, a, b, c, d, e, ..] = *id.as_bytes();
+    u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
+}
+
+/// `workspace ‖ 0 ‖ kind`, and a number behind it.
+pub(super) fn key(workspace: &WorkspaceId, kind: u8, number: u64) -> Vec<u8> {
+    [prefix(workspace, kind).as_slice(), &number.to_be_bytes()].concat()
+}
+
+/// What the keys of a kind start with.
+pub(super) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, kind]].concat()
+}
+
+/// The number at the end of a key.
+pub(super) fn number_of(key: &[u8]) -> Result<u64, StoreError> {
+    let number = key.last_chunk().map(|number| u64::from_be_bytes(*number));
+    number.ok_or_else(|| StoreError::Damaged("a contact's key has no number".into()))
+}
+
+pub(super) fn contact_key(workspace: &WorkspaceId, place: u64) -> Vec<u8> {
+    key(workspace, b'c', place)
+}
+
+pub(super) fn phone_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+    key(workspace, b'p', phone.as_u64())
+}
+
+pub(super) fn next_key(workspace: &WorkspaceId) -> Vec<u8> {
+    prefix(workspace, b'n')
+}
+
+/// The contact at a place, if one is there.
+pub(super) fn read_at(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    place: u64,
+) -> Result<Option<Contact>, StoreError> {
+    let found = store.get(Table::Contacts, &contact_key(workspace, place))?;
+    found.map(|json| codec::decode(&json)).transpose()
+}
+
+/// The contact of that identifier, if there is one.
+pub(crate) fn read(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: ContactId,
+) -> Result<Option<Contact>, StoreError> {
+    Ok(read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_tell_the_place_and_sort_by_it() {
+        let at = Timestamp::from_millis(1_700_000_000_000);
+        let ids: Vec<_> = [0, 1, 255, 256, 1 << 39]
+            .into_iter()
+            .map(|place| (place, contact_id(at, place, u128::MAX >> (place % 7))))
+            .collect();
+        assert!(ids.is_sorted_by_key(|(_, id)| *id));
+        for (place, id) in ids {
+            assert_eq!(place_of(id), place);
+            assert_eq!(id.timestamp(), at);
+        }
+    }
+}

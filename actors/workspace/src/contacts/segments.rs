@@ -1,0 +1,221 @@
+//! Segments: saved filters of contacts, in [`Table::Segments`] under `workspace ‖ 0 ‖ id` as JSON.
+
+use postrider_store::view::codec;
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Workspace;
+use crate::command::{Command, Context};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Phone, SegmentId, Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use postrider_store::{Direction, StoreError, Table, View};
+
+use super::filter::ContactFilter;
+use super::list::{self, ContactsPage};
+
+/// A saved filter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Names it in every call.
+    pub id: SegmentId,
+    /// What it is called.
+    pub name: String,
+    /// What its contacts are like.
+    pub filter: ContactFilter,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Most segments of a workspace.
+pub const SEGMENTS_MAX: usize = 1000;
+
+/// Why a segment was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateSegmentError {
+    /// The workspace has as many as it may.
+    #[error("a workspace has at most 1000 segments")]
+    TooMany,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// A page of segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentsPage {
+    /// Those of the page, newest first.
+    pub segments: Vec<Segment>,
+    /// How many there are on all pages.
+    pub total: usize,
+}
+
+/// Why a segment cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SegmentError {
+    /// The workspace has no such segment.
+    #[error("no such segment")]
+    NotFound,
+    /// It cannot be told or done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Workspace {
+    /// Saves a filter.
+    ///
+    /// # Errors
+    /// [`CreateSegmentError`]: there are too many, or not now.
+    pub async fn create_segment(
+        &self,
+        name: String,
+        filter: ContactFilter,
+    ) -> Result<Segment, CreateSegmentError> {
+        self.perform(CreateSegment { name, filter, unique: random::unique() }).await
+    }
+
+    /// Deletes a segment; its contacts stay.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn delete_segment(&self, id: SegmentId) -> Result<(), SegmentError> {
+        self.perform(DeleteSegment { id }).await
+    }
+
+    /// The segments, newest first: `limit` of them after the first `skip`.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn segments(&self, skip: usize, limit: usize) -> Result<SegmentsPage, Unavailable> {
+        self.read(move |store, workspace| page(store, workspace, skip, limit)).await
+    }
+
+    /// A segment, and how many contacts it has now.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn segment(&self, id: SegmentId) -> Result<(Segment, usize), SegmentError> {
+        self.of_segment(id, |store, workspace, segment| {
+            let count = list::page(store, workspace, &segment.filter, 0, 0)?.total;
+            Ok((segment, count))
+        })
+        .await
+    }
+
+    /// The contacts of a segment, newest first: `limit` of them after the first `skip`.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn segment_contacts(
+        &self,
+        id: SegmentId,
+        skip: usize,
+        limit: usize,
+    ) -> Result<ContactsPage, SegmentError> {
+        self.of_segment(id, move |store, workspace, segment| {
+            list::page(store, workspace, &segment.filter, skip, limit)
+        })
+        .await
+    }
+
+    /// The phones of a segment's contacts, each once, those of the newest first; eight bytes each.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn segment_phones(&self, id: SegmentId) -> Result<Vec<Phone>, SegmentError> {
+        self.of_segment(id, |store, workspace, segment| {
+            let mut phones = Vec::new();
+            list::phones(store, workspace, &segment.filter, &mut |phone| {
+                phones.push(phone);
+                ControlFlow::Continue(())
+            })?;
+            Ok(phones)
+        })
+        .await
+    }
+
+    /// Reads something of a segment.
+    async fn of_segment<T: Send + 'static>(
+        &self,
+        id: SegmentId,
+        read: impl FnOnce(&dyn View, &WorkspaceId, Segment) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, SegmentError> {
+        let found = self.read(move |store, workspace| {
+            let found = store.get(Table::Segments, &key(workspace, id))?;
+            found.map(|json| read(store, workspace, codec::decode(&json)?)).transpose()
+        });
+        found.await?.ok_or(SegmentError::NotFound)
+    }
+}
+
+struct CreateSegment {
+    name: String,
+    filter: ContactFilter,
+    unique: u128,
+}
+
+impl Command for CreateSegment {
+    type Answer = Segment;
+    type Error = CreateSegmentError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Segment, CreateSegmentError> {
+        let Self { name, filter, unique } = self;
+        let mut count = 0;
+        // Some that are made at the same moment are not among them: the bound is for sanity.
+        context.scan(Table::Segments, &prefix(&context.core.id), &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        if count >= SEGMENTS_MAX {
+            return Err(CreateSegmentError::TooMany);
+        }
+        let now = context.now();
+        let id = SegmentId::from_parts(now, unique);
+        let segment = Segment { id, name, filter, created_at: now };
+        context.put_json(Table::Segments, key(&context.core.id, id), &segment);
+        Ok(segment)
+    }
+}
+
+struct DeleteSegment {
+    id: SegmentId,
+}
+
+impl Command for DeleteSegment {
+    type Answer = ();
+    type Error = SegmentError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), SegmentError> {
+        let key = key(&context.core.id, self.id);
+        context.get(Table::Segments, &key)?.ok_or(SegmentError::NotFound)?;
+        context.delete(Table::Segments, key);
+        Ok(())
+    }
+}
+
+fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0]].concat()
+}
+
+fn key(workspace: &WorkspaceId, id: SegmentId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), id.as_bytes()].concat()
+}
+
+fn page(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    skip: usize,
+    limit: usize,
+) -> Result<SegmentsPage, StoreError> {
+    let (mut total, mut segments) = (0, Vec::new());
+    let prefix = prefix(workspace);
+    store.scan(Table::Segments, &prefix, None, Direction::Backward, &mut |_, value| {
+        total += 1;
+        if total > skip && segments.len() < limit {
+            segments.push(codec::decode(value));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(SegmentsPage { segments: segments.into_iter().collect::<Result<_, _>>()?, total })
+}

@@ -1,0 +1,295 @@
+//! A conversation, and the records that it is kept in.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::command::Context;
+use crate::contacts::place_of;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{
+    ContactId, ConversationId, Email, EventKind, MessageId, NumberId, Phone, PublicEvent,
+    Timestamp, WorkspaceId,
+};
+use postrider_store::Table;
+
+use super::counts::Counted;
+
+/// Where a conversation stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConversationStatus {
+    /// The contact waits for an answer.
+    Open,
+    /// The workspace has answered.
+    Pending,
+    /// Somebody said that it is done.
+    Resolved,
+}
+
+impl ConversationStatus {
+    /// Every status.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Pending, Self::Resolved];
+
+    /// The status as a body spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Pending => "pending",
+            Self::Resolved => "resolved",
+        }
+    }
+
+    pub(super) const fn as_byte(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The contact.
+    In,
+    /// The workspace.
+    Out,
+}
+
+/// A conversation. This is its record too, as JSON.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// Names it in every call.
+    pub id: ConversationId,
+    /// With whom.
+    pub contact_id: ContactId,
+    /// Where it stands.
+    pub status: ConversationStatus,
+    /// The agent who sees to it.
+    pub assigned_to: Option<String>,
+    /// What was written last, its first 200 characters.
+    pub last_message: String,
+    /// When.
+    pub last_message_at: Timestamp,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When something was last written, as the order of the list has it.
+    pub active_at: Timestamp,
+    /// Messages that were added to it, since these are counted.
+    #[serde(default)]
+    pub added: u64,
+    /// The number that the contact last wrote to; nothing in one by e-mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<NumberId>,
+    /// When that was written; earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number_at: Option<Timestamp>,
+    /// What a conversation by e-mail needs; nothing in one over the chat-app channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<MailThread>,
+}
+
+/// What the next mail of a conversation is made with.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailThread {
+    /// Where the contact last wrote from.
+    pub address: Email,
+    /// What about.
+    pub subject: String,
+    /// The `Message-ID`s of the thread, oldest first; the last is answered.
+    pub references: Vec<String>,
+}
+
+impl Conversation {
+    /// A new one with a contact, in which nothing is written yet; the first message, of `at`, is to
+    /// be noted in it. `unique` makes its id.
+    pub fn new(contact_id: ContactId, now: Timestamp, at: Timestamp, unique: u128) -> Self {
+        Self {
+            id: ConversationId::from_parts(now, unique),
+            contact_id,
+            status: ConversationStatus::Resolved,
+            assigned_to: None,
+            last_message: String::new(),
+            last_message_at: at,
+            created_at: now,
+            active_at: now,
+            added: 0,
+            number: None,
+            number_at: None,
+            mail: None,
+        }
+    }
+
+    /// `messaging` or `email`.
+    #[must_use]
+    pub const fn channel(&self) -> &'static str {
+        if self.mail.is_some() { "email" } else { "messaging" }
+    }
+}
+
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Conversation");
+        shown.field("id", &self.id).field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// What a mail that came in is known by.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct MailKnownBy {
+    /// Its `Message-ID`.
+    pub message_id: String,
+    /// Where it came from.
+    pub address: Email,
+}
+
+/// What was written. What became of a message of the workspace's is in the message's own record.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Written {
+    pub direction: Direction,
+    pub kind: String,
+    pub text: String,
+    pub at: Timestamp,
+    /// Of a mail that came in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<MailKnownBy>,
+}
+
+/// What the keys of a kind start with.
+pub(super) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, kind]].concat()
+}
+
+pub(super) fn conversation_key(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
+    [prefix(workspace, b'c').as_slice(), id.as_bytes()].concat()
+}
+
+/// The key of the conversation with a contact over one channel.
+fn contact_key(workspace: &WorkspaceId, kind: u8, place: u64) -> Vec<u8> {
+    [prefix(workspace, kind).as_slice(), &place.to_be_bytes()].concat()
+}
+
+/// The kind of the key of the conversation with a contact.
+const fn kind_of(conversation: &Conversation) -> u8 {
+    if conversation.mail.is_some() { BY_MAIL } else { BY_MESSAGE }
+}
+
+const BY_MESSAGE: u8 = b'o';
+const BY_MAIL: u8 = b'e';
+
+pub(super) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
+    [prefix(workspace, b'm').as_slice(), id.as_bytes()].concat()
+}
+
+/// The key of the message that was added last, and written at `at`. Providers and mails tell whole
+/// seconds, so those of one second are in the order in which they came.
+pub(super) fn message_key(
+    workspace: &WorkspaceId,
+    conversation: &Conversation,
+    message: MessageId,
+    at: Timestamp,
+) -> Vec<u8> {
+    // As an id begins: the keys of earlier versions are the message's id alone.
+    let second = (at.as_secs() * 1000).to_be_bytes();
+    let [_, _, second @ ..] = second;
+    let prefix = messages_prefix(workspace, conversation.id);
+    [&*prefix, &second, &conversation.added.to_be_bytes(), message.as_bytes()].concat()
+}
+
+fn active_key(workspace: &WorkspaceId, conversation: &Conversation) -> Vec<u8> {
+    let at = conversation.active_at.as_millis().to_be_bytes();
+    [prefix(workspace, b'a').as_slice(), &at, conversation.id.as_bytes()].concat()
+}
+
+/// The conversation of that id.
+pub(crate) fn find(
+    context: &Context<'_>,
+    id: ConversationId,
+) -> Result<Option<Conversation>, Unavailable> {
+    context.get_json(Table::Conversations, &conversation_key(&context.core.id, id))
+}
+
+/// The conversation with the contact at a place.
+pub(crate) fn of_place(
+    context: &Context<'_>,
+    place: u64,
+) -> Result<Option<Conversation>, Unavailable> {
+    of_kind(context, BY_MESSAGE, place)
+}
+
+/// The conversation by e-mail with the contact at a place.
+pub(crate) fn by_mail(
+    context: &Context<'_>,
+    place: u64,
+) -> Result<Option<Conversation>, Unavailable> {
+    of_kind(context, BY_MAIL, place)
+}
+
+fn of_kind(
+    context: &Context<'_>,
+    kind: u8,
+    place: u64,
+) -> Result<Option<Conversation>, Unavailable> {
+    let key = contact_key(&context.core.id, kind, place);
+    let id = context.get(Table::Conversations, &key)?;
+    let id = id.and_then(|id| id.try_into().ok()).map(ConversationId::from_bytes);
+    id.map_or(Ok(None), |id| find(context, id))
+}
+
+/// Writes a conversation in place of what it was, and the counts with it.
+pub(crate) fn put(
+    context: &mut Context<'_>,
+    old: Option<&Conversation>,
+    new: &Conversation,
+    counted: Counted,
+) {
+    counted.write(context);
+    let workspace = context.core.id.clone();
+    match old {
+        Some(old) if old.active_at != new.active_at => {
+            context.delete(Table::Conversations, active_key(&workspace, old));
+        }
+        Some(_) => {}
+        None => {
+            let key = contact_key(&workspace, kind_of(new), place_of(new.contact_id));
+            context.put(Table::Conversations, key, new.id.as_bytes().to_vec());
+        }
+    }
+    let assigned_to = new.assigned_to.as_deref().unwrap_or_default().as_bytes();
+    let active = [&[new.status.as_byte()], assigned_to].concat();
+    context.put(Table::Conversations, active_key(&workspace, new), active);
+    context.put_json(Table::Conversations, conversation_key(&workspace, new.id), new);
+}
+
+/// Deletes a conversation, but for what was written in it.
+pub(super) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
+    let workspace = context.core.id.clone();
+    for key in [
+        contact_key(&workspace, kind_of(conversation), place_of(conversation.contact_id)),
+        active_key(&workspace, conversation),
+        conversation_key(&workspace, conversation.id),
+    ] {
+        context.delete(Table::Conversations, key);
+    }
+}
+
+/// Tells what happened to a conversation with the contact of this phone.
+pub(crate) fn tell(
+    context: &mut Context<'_>,
+    kind: EventKind,
+    conversation: &Conversation,
+    phone: Option<Phone>,
+) {
+    let data = json!({
+        "conversation_id": conversation.id.to_string(),
+        "contact_id": conversation.contact_id.to_string(),
+        "phone": phone.map(|phone| phone.to_string()),
+        "status": conversation.status.as_str(),
+        "channel": conversation.channel(),
+        "assigned_to": conversation.assigned_to,
+        "last_message": conversation.last_message,
+        "last_message_at": conversation.last_message_at.to_string(),
+        "created_at": conversation.created_at.to_string(),
+    });
+    let event = PublicEvent::Other { kind, data: data.to_string().into() };
+    context.effects.tell(context.now(), event);
+}

@@ -1,0 +1,99 @@
+//! Where outcomes arrive: each goes to the broadcast or the workspace that it belongs to.
+
+use postrider_broadcast::FanoutMessage;
+use postrider_channel::outcome::Settled;
+use postrider_channel::{Failure, Origin};
+use postrider_domain::{BroadcastId, NumberId, UnavailableReason, WorkspaceId};
+use postrider_number::news::NumberNotice;
+use postrider_number::{Claims, OutcomeSink, Outcomes};
+
+use crate::Workspace;
+use crate::actor::WorkspaceMessage;
+use crate::number_news::TellNews;
+use crate::services::Services;
+
+/// How often a notice of a number is tried to be recorded, while a workspace cannot take it.
+const NOTICE_TRIES: u32 = 100;
+
+/// Brings the numbers' answers to their workspaces. Weak, because the workspaces own the numbers.
+pub struct DeliverySink(pub std::sync::Weak<Services>);
+
+impl OutcomeSink for DeliverySink {
+    fn settled(&self, workspace: &WorkspaceId, outcomes: Outcomes) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let (broadcasts, settled) = by_origin(outcomes.settled);
+        shared.broadcasts.settled(broadcasts);
+        if settled.is_empty() {
+            return;
+        }
+        if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
+            let noted_to = outcomes.noted_to;
+            // A workspace that has just died gets them again when it asks for what it misses.
+            drop(actor.cast(WorkspaceMessage::Settled(Outcomes { settled, noted_to })));
+        }
+    }
+
+    fn claims(&self, workspace: &WorkspaceId, claims: Claims) {
+        let Some(shared) = self.0.upgrade() else { return };
+        if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
+            // The number asks a workspace that has just died again.
+            drop(actor.cast(WorkspaceMessage::Claims(claims)));
+        }
+    }
+
+    fn notice(&self, workspace: &WorkspaceId, number: NumberId, news: NumberNotice) {
+        let Some(shared) = self.0.upgrade() else { return };
+        let Some(slot) = shared.workspaces.slot(workspace) else { return };
+        let workspace = Workspace::new(shared, slot);
+        drop(tokio::spawn(async move {
+            let news = TellNews { number, news };
+            for _ in 0..NOTICE_TRIES {
+                match workspace.perform(news.clone()).await {
+                    Err(why) if why.reason != UnavailableReason::Draining => {
+                        tokio::time::sleep(why.retry_after).await;
+                    }
+                    _ => return,
+                }
+            }
+            tracing::error!(%number, news = ?news.news, "news of a number could not be written");
+        }));
+    }
+
+    fn withdrawn(&self, places: Vec<(BroadcastId, u32)>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.broadcasts.withdrawn(places);
+        }
+    }
+
+    fn stopped(&self, number: NumberId, failure: &Failure) {
+        if let Some(shared) = self.0.upgrade() {
+            let stopped = || FanoutMessage::NumberStopped(number, failure.clone());
+            shared.broadcasts.tell_live(stopped);
+        }
+    }
+
+    fn queue_lost(&self, number: NumberId) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.broadcasts.tell_live(|| FanoutMessage::QueueLost(number));
+            shared.workspaces.tell_live(|| WorkspaceMessage::Redispatch);
+        }
+    }
+}
+
+/// An outcome of a broadcast's message: broadcast, recipient, outcome.
+type BroadcastOutcome = (BroadcastId, u32, Settled);
+
+/// Splits outcomes into those of broadcasts and those of codes and single messages.
+fn by_origin(outcomes: Vec<(Origin, Settled)>) -> (Vec<BroadcastOutcome>, Vec<(Origin, Settled)>) {
+    if !outcomes.iter().any(|(origin, _)| matches!(origin, Origin::Broadcast { .. })) {
+        return (Vec::new(), outcomes);
+    }
+    let (mut broadcasts, mut others) = (Vec::new(), Vec::new());
+    for (origin, settled) in outcomes {
+        match origin {
+            Origin::Broadcast { broadcast, index } => broadcasts.push((broadcast, index, settled)),
+            Origin::Otp { .. } | Origin::Message(_) => others.push((origin, settled)),
+        }
+    }
+    (broadcasts, others)
+}

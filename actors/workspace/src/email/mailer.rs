@@ -1,0 +1,158 @@
+//! Hands mails to the mail server.
+//!
+//! A mail is claimed in a commit before it is handed over, and what became of it is noted in another
+//! one. One that was claimed by somebody who is gone may have left: it is `unknown`, and is not handed
+//! over again.
+
+use postrider_store::view::codec;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::Workspace;
+use crate::services::Services;
+use postrider_channel::email::{MailOptions, hand_over};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Email, MessageId, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
+
+use super::outgoing::{Claim, OutcomeSink, Queued};
+
+/// Mails that are handed over at a time.
+const AT_ONCE: usize = 8;
+/// How often it tries to note what became of a mail while storage fails.
+const NOTE_TRIES: usize = 20;
+
+type Place = (WorkspaceId, MessageId);
+
+/// Hands mails over, if there is a server for them.
+#[derive(Default)]
+pub struct Mailer {
+    options: Option<MailOptions>,
+    /// Those that this process has under way.
+    busy: Mutex<HashSet<Place>>,
+    /// It is looking for more.
+    looking: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Mailer {
+    pub fn new(options: Option<MailOptions>) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Where mail comes from; nothing if there is no server.
+    pub fn from(&self) -> Option<&Email> {
+        self.options.as_ref().map(|options| &options.from)
+    }
+
+    /// Begins to hand over what is due.
+    pub fn beat(shared: &Arc<Services>) {
+        let mailer = &shared.mailer;
+        let Some(options) = &mailer.options else { return };
+        if mailer.stopping.load(Ordering::Acquire) || mailer.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (shared, options) = (Arc::clone(shared), options.clone());
+        drop(tokio::spawn(async move {
+            let (store, now) = (Arc::clone(&shared.store), shared.clock.now());
+            let busy = shared.mailer.busy.lock().clone();
+            let free = AT_ONCE.saturating_sub(busy.len());
+            let look = move || due(store.as_ref(), now, &busy, free);
+            match tokio::task::spawn_blocking(look).await {
+                Ok(Ok(due)) => due.into_iter().for_each(|place| begin(&shared, &options, place)),
+                Ok(Err(error)) => tracing::error!(%error, "the queue of mails cannot be read"),
+                Err(_) => {}
+            }
+            shared.mailer.looking.store(false, Ordering::Release);
+        }));
+    }
+
+    /// Begins nothing more, and waits for what is under way.
+    pub async fn stop(&self) {
+        const LOOK: Duration = Duration::from_millis(20);
+        self.stopping.store(true, Ordering::Release);
+        while !self.busy.lock().is_empty() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Some mails that are due and not under way.
+fn due(
+    store: &dyn View,
+    now: Timestamp,
+    busy: &HashSet<Place>,
+    most: usize,
+) -> Result<Vec<Place>, StoreError> {
+    let mut due = Vec::new();
+    store.scan(Table::MailQueue, &[], None, Direction::Forward, &mut |key, value| {
+        if due.len() >= most {
+            return ControlFlow::Break(());
+        }
+        let is_due = codec::decode(value).is_ok_and(|queued: Queued| queued.next_at <= now);
+        if let (true, Some(place)) = (is_due, place_of(key))
+            && !busy.contains(&place)
+        {
+            due.push(place);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(due)
+}
+
+fn place_of(key: &[u8]) -> Option<Place> {
+    let (rest, id) = key.split_last_chunk()?;
+    let workspace = std::str::from_utf8(rest.strip_suffix(&[0])?).ok()?;
+    Some((workspace.parse().ok()?, MessageId::from_bytes(*id)))
+}
+
+fn begin(shared: &Arc<Services>, options: &MailOptions, place: Place) {
+    if !shared.mailer.busy.lock().insert(place.clone()) {
+        return;
+    }
+    // While a server thinks, nothing keeps an engine that was dropped.
+    let (shared, options) = (Arc::downgrade(shared), options.clone());
+    drop(tokio::spawn(async move {
+        if let Err(error) = deliver(&shared, &options, &place).await {
+            tracing::warn!(workspace = %place.0, message = %place.1, %error, "a mail waits");
+        }
+        if let Some(shared) = shared.upgrade() {
+            shared.mailer.busy.lock().remove(&place);
+        }
+    }));
+}
+
+async fn deliver(
+    shared: &Weak<Services>,
+    options: &MailOptions,
+    (workspace, id): &Place,
+) -> Result<(), Unavailable> {
+    let find = || {
+        let shared = shared.upgrade()?;
+        let slot = shared.workspaces.slot(workspace)?;
+        Some(Workspace::new(shared, slot))
+    };
+    let Some(handle) = find() else { return Ok(()) };
+    let claimed = handle.perform(Claim(*id)).await?;
+    drop(handle);
+    let Some(mail) = claimed else { return Ok(()) };
+    let mailed = hand_over(options, &mail).await;
+    let mut tries = 0;
+    loop {
+        let Some(handle) = find() else { return Ok(()) };
+        let noted = handle.perform(OutcomeSink(*id, mailed.clone())).await;
+        drop(handle);
+        tries += 1;
+        match noted {
+            Err(why) if why.reason != UnavailableReason::Draining && tries < NOTE_TRIES => {
+                tokio::time::sleep(why.retry_after).await;
+            }
+            noted => return noted,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The e-mail channel of a workspace: mails that come in, replies that go out.
+//!
+//! [`Table::Mails`](postrider_store::Table::Mails) has, under `workspace ‖ 0`: `s` the secret that signs
+//! what comes in, `d ‖ hash` of a `Message-ID` the conversation that the mail belongs to, `a ‖ address`
+//! the conversation with whoever writes from there, and `m ‖ message` a mail that goes out.
+//! [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each that
+//! has not left.
+
+mod gone;
+mod mailer;
+mod outgoing;
+mod receive;
+mod reply;
+mod secret;
+
+pub use mailer::Mailer;
+pub use receive::ReceiveMailError;
+pub use secret::EmailChannel;
+pub use secret::resealed;
+
+#[cfg(any(test, feature = "testing"))]
+pub use outgoing::claim;
+
+pub(super) use gone::{forget, forget_address};
+pub(super) use outgoing::status_of;
+pub(super) use reply::reply;
+
+use sha2::{Digest, Sha256};
+
+use postrider_domain::fold::fold;
+use postrider_domain::{Email, MessageId, WorkspaceId};
+
+fn key(workspace: &WorkspaceId, kind: u8, rest: &[u8]) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, kind], rest].concat()
+}
+
+/// The key of the conversation that a mail of this `Message-ID` belongs to.
+fn known_key(workspace: &WorkspaceId, message_id: &str) -> Vec<u8> {
+    key(workspace, b'd', &Sha256::digest(message_id)[..16])
+}
+
+/// The key of the conversation with an address, in whatever case it is written.
+fn address_key(workspace: &WorkspaceId, address: &Email) -> Vec<u8> {
+    // A hash, because a key is bounded.
+    key(workspace, b'a', &Sha256::digest(fold(address.as_str())))
+}
+
+fn mail_key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
+    key(workspace, b'm', id.as_bytes())
+}
+
+fn queue_key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
+}

@@ -1,0 +1,201 @@
+//! A mail that goes out: its record, and what is learnt of it.
+
+use postrider_store::view::codec;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+#[cfg(test)]
+use crate::Workspace;
+use crate::command::{Command, Context};
+use crate::conversations;
+use crate::message::{MessageError, MessageStatus};
+use postrider_channel::email::{Mailed, OutgoingMail};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{
+    ConversationId, Email, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
+};
+use postrider_store::{StoreError, Table, View};
+
+use super::{known_key, mail_key, queue_key};
+
+/// The wait before the second try; each next one is twice as long.
+const PAUSE_MIN: Duration = Duration::from_secs(30);
+const PAUSE_MAX: Duration = Duration::from_secs(3600);
+
+/// A mail that goes out.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) to: Email,
+    pub(super) subject: String,
+    pub(super) text: String,
+    pub(super) message_id: String,
+    pub(super) in_reply_to: Option<String>,
+    pub(super) references: Vec<String>,
+    pub(super) status: MessageStatus,
+    pub(super) error: Option<MessageError>,
+    pub(super) give_up_at: Timestamp,
+}
+
+/// One that has not left.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Queued {
+    /// It may be with the server: nobody knows unless whoever handed it over is there to say.
+    pub(super) handed: bool,
+    /// Not before this.
+    pub(super) next_at: Timestamp,
+    /// How often the server did not take it.
+    pub(super) failures: u32,
+    /// Why, the last time.
+    #[serde(default)]
+    pub(super) why: Box<str>,
+}
+
+/// Writes a new mail, to go out as soon as it is durable.
+pub(super) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
+    let workspace = context.core.id.clone();
+    context.put_json(Table::Mails, mail_key(&workspace, id), record);
+    context.put_json(Table::MailQueue, queue_key(&workspace, id), &Queued::default());
+    tell(context, id, record);
+}
+
+/// What became of a mail.
+pub(crate) fn status_of(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: MessageId,
+) -> Result<Option<MessageStatus>, StoreError> {
+    let found = store.get(Table::Mails, &mail_key(workspace, id))?;
+    let found = found.map(|json| codec::decode::<Record>(&json)).transpose()?;
+    Ok(found.map(|record| record.status))
+}
+
+/// Takes a mail to be handed over; nothing if it is not to be. Once this is durable it may have been
+/// handed over, so one that was taken before is not handed over again.
+pub(super) struct Claim(pub(super) MessageId);
+
+impl Command for Claim {
+    type Answer = Option<OutgoingMail>;
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
+        let id = self.0;
+        let Some((record, queued)) = find(context, id)? else { return Ok(None) };
+        if !has_conversation(context, &record)? {
+            // Its contact was deleted; what is kept of it goes with the conversation.
+            let key = queue_key(&context.core.id, id);
+            context.delete(Table::MailQueue, key);
+            return Ok(None);
+        }
+        let now = context.now();
+        if queued.handed {
+            settle(context, id, record, MessageStatus::Unknown, None);
+            return Ok(None);
+        }
+        if record.give_up_at <= now {
+            let error = error("not_sent_in_time", &queued.why);
+            settle(context, id, record, MessageStatus::Failed, Some(error));
+            return Ok(None);
+        }
+        let key = queue_key(&context.core.id, id);
+        context.put_json(Table::MailQueue, key, &Queued { handed: true, ..queued });
+        let Record { to, subject, text, message_id, in_reply_to, references, .. } = record;
+        Ok(Some(OutgoingMail { to, subject, text, message_id, in_reply_to, references }))
+    }
+}
+
+/// Whether a mail is to be handed over, asked as the mailer does.
+#[cfg(test)]
+pub async fn claim(workspace: &Workspace, id: MessageId) -> Result<bool, Unavailable> {
+    workspace.perform(Claim(id)).await.map(|mail| mail.is_some())
+}
+
+/// Notes what became of a mail that was handed over.
+pub(super) struct OutcomeSink(pub(super) MessageId, pub(super) Mailed);
+
+impl Command for OutcomeSink {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let Self(id, mailed) = self;
+        let Some((record, queued)) = find(context, id)? else { return Ok(()) };
+        match mailed {
+            Mailed::Sent => settle(context, id, record, MessageStatus::Sent, None),
+            Mailed::Unknown(_) => settle(context, id, record, MessageStatus::Unknown, None),
+            Mailed::Failed(why) => {
+                let error = error("channel_refused", &why);
+                settle(context, id, record, MessageStatus::Failed, Some(error));
+            }
+            Mailed::Retry(why) => {
+                let pause = PAUSE_MIN.saturating_mul(1 << queued.failures.min(10)).min(PAUSE_MAX);
+                let queued = Queued {
+                    handed: false,
+                    next_at: context.now().plus(pause),
+                    failures: queued.failures + 1,
+                    why: clipped(&why),
+                };
+                context.put_json(Table::MailQueue, queue_key(&context.core.id, id), &queued);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the conversation that a mail belongs to is still there.
+fn has_conversation(context: &Context<'_>, mail: &Record) -> Result<bool, Unavailable> {
+    let of = context.get(Table::Mails, &known_key(&context.core.id, &mail.message_id))?;
+    let of = of.and_then(|of| of.try_into().ok()).map(ConversationId::from_bytes);
+    of.map_or(Ok(false), |of| Ok(conversations::find(context, of)?.is_some()))
+}
+
+fn find(context: &Context<'_>, id: MessageId) -> Result<Option<(Record, Queued)>, Unavailable> {
+    let workspace = &context.core.id;
+    let record = context.get_json(Table::Mails, &mail_key(workspace, id))?;
+    Ok(record.zip(context.get_json(Table::MailQueue, &queue_key(workspace, id))?))
+}
+
+fn settle(
+    context: &mut Context<'_>,
+    id: MessageId,
+    record: Record,
+    status: MessageStatus,
+    error: Option<MessageError>,
+) {
+    let record = Record { status, error, ..record };
+    let workspace = context.core.id.clone();
+    context.delete(Table::MailQueue, queue_key(&workspace, id));
+    context.put_json(Table::Mails, mail_key(&workspace, id), &record);
+    tell(context, id, &record);
+}
+
+fn error(reason: &str, details: &str) -> MessageError {
+    MessageError { reason: reason.into(), code: None, details: clipped(details) }
+}
+
+/// Not more of what a server said than is kept.
+fn clipped(said: &str) -> Box<str> {
+    said.chars().take(500).collect::<String>().into()
+}
+
+/// Tells how far a mail has come; nothing of one that is unknown, as of other messages.
+fn tell(context: &mut Context<'_>, id: MessageId, record: &Record) {
+    let kind = match record.status {
+        MessageStatus::Queued => EventKind::MessageQueued,
+        MessageStatus::Sent => EventKind::MessageSent,
+        MessageStatus::Failed => EventKind::MessageFailed,
+        _ => return,
+    };
+    let mut data = json!({
+        "message_id": id.to_string(),
+        "to": record.to.as_str(),
+        "type": "email",
+        "status": record.status.as_str(),
+    });
+    if let Some(error) = &record.error {
+        data["error"] = json!(error);
+    }
+    let event = PublicEvent::Other { kind, data: data.to_string().into() };
+    context.effects.tell(context.now(), event);
+}

@@ -1,0 +1,218 @@
+//! Mails that come in.
+
+use serde_json::json;
+
+use crate::Workspace;
+use crate::command::{Command, Context};
+use crate::contacts::{Contact, ContactFilter, NewContact, create, find_contact, place_of};
+use crate::conversations::{
+    self, Conversation, ConversationStatus, Direction, MailKnownBy, MailThread, Written, by_mail,
+};
+use postrider_channel::email::inbound::InboundMail;
+use postrider_domain::fold::fold;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{
+    ContactId, ContactName, ConversationId, CustomFields, Email, EventKind, MessageId, PublicEvent,
+    Tags,
+};
+use postrider_store::Table;
+
+use super::{address_key, known_key};
+
+/// Seconds that a signature may be old, or ahead.
+const TOLERANCE: u64 = 300;
+/// Contacts with an address that are looked at, to find the oldest one.
+const LOOKED_AT: usize = 200;
+
+/// Why a mail was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiveMailError {
+    /// The workspace takes no mail.
+    #[error("there is no such e-mail channel")]
+    NotFound,
+    /// It is not signed with the workspace's secret, or was long ago.
+    #[error("the signature is missing, wrong or older than five minutes")]
+    BadSignature,
+    /// It cannot be taken now: it should be posted again.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Workspace {
+    /// Whether a mail's body is signed as Standard Webhooks says, with this workspace's secret:
+    /// `id`, `timestamp` and `signatures` are the values of its headers.
+    ///
+    /// # Errors
+    /// [`ReceiveMailError`]: it is not, the channel is not open, or not now.
+    pub async fn check_mail_signature(
+        &self,
+        id: &str,
+        timestamp: &str,
+        signatures: &str,
+        body: &[u8],
+    ) -> Result<(), ReceiveMailError> {
+        let secret = self.email_secret().await?.ok_or(ReceiveMailError::NotFound)?;
+        let at: u64 = timestamp.parse().map_err(|_| ReceiveMailError::BadSignature)?;
+        let is_fresh = at.abs_diff(self.shared.clock.real().as_secs()) <= TOLERANCE;
+        if is_fresh && secret.has_signed(id, at, body, signatures) {
+            Ok(())
+        } else {
+            Err(ReceiveMailError::BadSignature)
+        }
+    }
+
+    /// Takes a mail: opens the conversation with whoever wrote it, and makes the contact if nobody
+    /// has the address. One that comes again changes nothing.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: it should be posted again.
+    pub async fn receive_mail(&self, mail: InboundMail) -> Result<(), Unavailable> {
+        // The oldest contact with the address. One that is made meanwhile is not found; then there
+        // are two, which is allowed.
+        let filter = ContactFilter::search(Some(mail.from.as_str()));
+        let page = self.contacts(filter, 0, LOOKED_AT).await?;
+        let same = |contact: &&Contact| contact.email.as_ref().is_some_and(|it| is(it, &mail.from));
+        let contact = page.contacts.iter().rev().find(same).map(|contact| contact.id);
+        self.perform(TakeMail { mail, contact }).await
+    }
+}
+
+/// Whether two addresses are the same but for case.
+fn is(one: &Email, other: &Email) -> bool {
+    fold(one.as_str()) == fold(other.as_str())
+}
+
+struct TakeMail {
+    mail: InboundMail,
+    /// Who has the address, as far as is committed.
+    contact: Option<ContactId>,
+}
+
+impl Command for TakeMail {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let Self { mut mail, contact } = self;
+        let known = known_key(&context.core.id, &mail.message_id);
+        if context.get(Table::Mails, &known)?.is_some() {
+            return Ok(());
+        }
+        // The sender's clock may be ahead of ours.
+        mail.at = mail.at.min(context.now());
+        let id = mail.id();
+        let (old, contact) = match thread(context, &mail)? {
+            Some((conversation, contact)) => (Some(conversation), contact),
+            None => of_contact(context, &mail, contact, id)?,
+        };
+        let (conversation, opens) = written(context, old.as_ref(), &contact, &mail, id)?;
+        if opens {
+            conversations::tell(
+                context,
+                EventKind::ConversationOpened,
+                &conversation,
+                contact.phone,
+            );
+        }
+        let of = conversation.id.as_bytes().to_vec();
+        let address = address_key(&context.core.id, &mail.from);
+        context.put(Table::Mails, address, of.clone());
+        tell(context, id, &mail, &conversation);
+        context.put(Table::Mails, known, of);
+        Ok(())
+    }
+}
+
+/// The conversation that a mail belongs to: that of a mail which it answers, or of its address.
+fn thread(
+    context: &Context<'_>,
+    mail: &InboundMail,
+) -> Result<Option<(Conversation, Contact)>, Unavailable> {
+    let workspace = &context.core.id;
+    let answered = mail.references.iter().rev().map(|id| known_key(workspace, id));
+    for key in answered.chain([address_key(workspace, &mail.from)]) {
+        let Some(of) = context.get(Table::Mails, &key)? else { continue };
+        let Ok(of) = of.try_into().map(ConversationId::from_bytes) else { continue };
+        // Its contact may have been deleted.
+        let Some(conversation) = conversations::find(context, of)? else { continue };
+        if let Some(contact) = find_contact(context, conversation.contact_id)? {
+            return Ok(Some((conversation, contact)));
+        }
+    }
+    Ok(None)
+}
+
+/// The contact with the mail's address, who is made if there is none, and the conversation with it.
+fn of_contact(
+    context: &mut Context<'_>,
+    mail: &InboundMail,
+    contact: Option<ContactId>,
+    id: MessageId,
+) -> Result<(Option<Conversation>, Contact), Unavailable> {
+    let found = contact.map(|contact| find_contact(context, contact)).transpose()?.flatten();
+    let same = |contact: &Contact| contact.email.as_ref().is_some_and(|it| is(it, &mail.from));
+    if let Some(contact) = found.filter(same) {
+        return Ok((by_mail(context, place_of(contact.id))?, contact));
+    }
+    let name = mail.from_name.as_deref().unwrap_or_default();
+    let name: String = name.chars().take(postrider_domain::contact::NAME_CHARS_MAX).collect();
+    let new = NewContact {
+        name: ContactName::new(&name).unwrap_or_else(|_| ContactName::of_email(&mail.from)),
+        phone: None,
+        email: Some(mail.from.clone()),
+        tags: Tags::default(),
+        custom_fields: CustomFields::default(),
+    };
+    Ok((None, create(context, new, u128::from_be_bytes(*id.as_bytes()))?))
+}
+
+/// Adds the mail to its conversation; gives what it is then, and whether it was not open.
+fn written(
+    context: &mut Context<'_>,
+    old: Option<&Conversation>,
+    contact: &Contact,
+    mail: &InboundMail,
+    id: MessageId,
+) -> Result<(Conversation, bool), Unavailable> {
+    let mut references = mail.references.clone();
+    references.push(mail.message_id.clone());
+    let thread =
+        MailThread { address: mail.from.clone(), subject: mail.subject.clone(), references };
+    let unique = u128::from_be_bytes(*id.as_bytes());
+    let new = || Conversation::new(contact.id, context.now(), mail.at, unique);
+    let mut new = old.cloned().unwrap_or_else(new);
+    let opens = new.status != ConversationStatus::Open;
+    new.status = ConversationStatus::Open;
+    new.mail = Some(thread);
+    // A mail may say all in its subject.
+    let text = if mail.text.is_empty() { &mail.subject } else { &mail.text };
+    let written = Written {
+        direction: Direction::In,
+        kind: "email".to_owned(),
+        text: text.clone(),
+        at: mail.at,
+        mail: Some(MailKnownBy { message_id: mail.message_id.clone(), address: mail.from.clone() }),
+    };
+    let counted = conversations::moved(context, &Vec::from_iter(old), &[&new])?;
+    Ok((conversations::note(context, old, new, id, &written, counted), opens))
+}
+
+/// Tells that somebody wrote.
+fn tell(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conversation) {
+    let mut data = json!({
+        "message_id": id.to_string(),
+        "conversation_id": of.id.to_string(),
+        "contact_id": of.contact_id.to_string(),
+        "channel": "email",
+        "from": mail.from.as_str(),
+        "type": "email",
+        "subject": mail.subject,
+        "text": mail.text,
+        "at": mail.at.to_string(),
+    });
+    if let Some(name) = &mail.from_name {
+        data["name"] = json!(name);
+    }
+    let (kind, data) = (EventKind::MessageReceived, data.to_string().into());
+    context.effects.tell(context.now(), PublicEvent::Other { kind, data });
+}

@@ -1,0 +1,86 @@
+//! Replies by e-mail.
+
+use std::ops::ControlFlow;
+
+use crate::command::Context;
+use crate::conversations::{self, Conversation, ConversationStatus, MailThread, ReplyError, Wrote};
+use crate::message::{MessageContent, MessageSent, MessageStatus};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Email, EventKind, MessageId, Phone};
+use postrider_store::Table;
+
+use super::outgoing::{self, Record};
+use super::{known_key, queue_key};
+
+/// Mails of a workspace that may wait for the server; more are refused.
+const QUEUED_MAX: usize = 1000;
+/// Mails of a thread that a reply names.
+const REFERENCES_MAX: usize = 20;
+
+/// Outcomes the contact by e-mail, from an address.
+pub(crate) fn reply(
+    context: &mut Context<'_>,
+    (old, thread): (&Conversation, &MailThread),
+    phone: Option<Phone>,
+    content: &MessageContent,
+    unique: u128,
+    from: Option<&Email>,
+) -> Result<MessageSent, ReplyError> {
+    let from = from.ok_or(ReplyError::NoMailServer)?;
+    let MessageContent::Text(text) = content else { return Err(ReplyError::TextOnly) };
+    may_queue(context)?;
+    let counted = conversations::answered(context, old)?;
+    let now = context.now();
+    let id = MessageId::from_parts(now, unique);
+    let domain = from.as_str().rsplit_once('@').map_or("", |(_, domain)| domain);
+    let first = thread.references.len().saturating_sub(REFERENCES_MAX);
+    let record = Record {
+        to: thread.address.clone(),
+        subject: answer_to(&thread.subject),
+        text: text.as_str().to_string(),
+        message_id: format!("<{id}@{domain}>"),
+        in_reply_to: thread.references.last().cloned(),
+        references: thread.references[first..].to_vec(),
+        status: MessageStatus::Queued,
+        error: None,
+        give_up_at: now.plus(context.core.rules.messages.give_up),
+    };
+    outgoing::queue(context, id, &record);
+    // Whoever answers this mail is in this conversation.
+    let known = known_key(&context.core.id, &record.message_id);
+    context.put(Table::Mails, known, old.id.as_bytes().to_vec());
+    let wrote = Wrote { id, kind: "email", text: text.as_str() };
+    let noted = conversations::sent(context, old.clone(), &wrote);
+    let mut new = noted.clone();
+    if let Some(thread) = &mut new.mail {
+        thread.references.push(record.message_id);
+    }
+    if new.status == ConversationStatus::Open {
+        new.status = ConversationStatus::Pending;
+        conversations::tell(context, EventKind::ConversationUpdated, &new, phone);
+    }
+    conversations::put(context, Some(&noted), &new, counted);
+    Ok(MessageSent { message_id: id, status: MessageStatus::Queued })
+}
+
+/// Whether not too many wait already.
+fn may_queue(context: &Context<'_>) -> Result<(), Unavailable> {
+    let mut waiting = 0;
+    let prefix = queue_key(&context.core.id, MessageId::from_bytes([0; 16]));
+    let prefix = &prefix[..prefix.len() - 16];
+    context.scan(Table::MailQueue, prefix, &mut |_, _| {
+        waiting += 1;
+        if waiting < QUEUED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    if waiting < QUEUED_MAX {
+        Ok(())
+    } else {
+        Err(Unavailable::because(UnavailableReason::Overloaded))
+    }
+}
+
+/// The subject of an answer.
+fn answer_to(subject: &str) -> String {
+    let is_answer = subject.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case("re:"));
+    if is_answer { subject.to_owned() } else { format!("Re: {subject}") }
+}

@@ -1,0 +1,114 @@
+//! The secret that signs the mails that come in.
+
+use postrider_store::view::codec;
+use serde::{Deserialize, Serialize};
+
+use crate::Workspace;
+use crate::command::{Command, Context};
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use postrider_runtime::sealed::Sealed;
+use postrider_store::{Change, StoreError, Table, View};
+use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
+
+use super::key;
+
+/// The e-mail channel of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmailChannel {
+    /// Since when its secret is the one that it is.
+    pub created_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    secret: Sealed,
+    created_at: Timestamp,
+}
+
+fn secret_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, b's', &[])
+}
+
+fn place(workspace: &WorkspaceId) -> Vec<u8> {
+    [b"email/", workspace.as_str().as_bytes()].concat()
+}
+
+impl Workspace {
+    /// Opens the e-mail channel, or gives it another secret, which is told only here.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when it cannot be taken now.
+    pub async fn open_email(&self) -> Result<(EmailChannel, WebhookSecret), Unavailable> {
+        let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
+        let sealed = Sealed::seal(&self.shared.master_keys, &place(self.id()), secret.as_bytes());
+        let created_at = self.perform(SetSecret(Some(sealed))).await?;
+        Ok((EmailChannel { created_at }, secret))
+    }
+
+    /// Closes the e-mail channel: no mail comes in any more. What is there stays.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when it cannot be taken now.
+    pub async fn close_email(&self) -> Result<(), Unavailable> {
+        self.perform(SetSecret(None)).await.map(drop)
+    }
+
+    /// The e-mail channel, if it is open.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn email_channel(&self) -> Result<Option<EmailChannel>, Unavailable> {
+        let found = self.read(read).await?;
+        Ok(found.map(|Record { created_at, .. }| EmailChannel { created_at }))
+    }
+
+    /// The secret that mails are signed with, if the channel is open.
+    pub(super) async fn email_secret(&self) -> Result<Option<WebhookSecret>, Unavailable> {
+        let keys = self.shared.master_keys.clone();
+        self.read(move |store, workspace| {
+            let Some(record) = read(store, workspace)? else { return Ok(None) };
+            let opened = record.secret.open(&keys, &place(workspace));
+            let secret = opened.map_err(|error| StoreError::Damaged(error.to_string()))?;
+            Ok(Some(WebhookSecret::new(secret)))
+        })
+        .await
+    }
+}
+
+fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, StoreError> {
+    let found = store.get(Table::Mails, &secret_key(workspace))?;
+    found.map(|json| codec::decode(&json)).transpose()
+}
+
+/// The change that puts the secret under the current master key, if it is under an earlier one.
+pub fn resealed(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    keys: &MasterKeys,
+) -> Result<Option<Change>, StoreError> {
+    let Some(Record { secret, created_at }) = read(store, workspace)? else { return Ok(None) };
+    Ok(secret.resealed(keys, &place(workspace)).map(|secret| {
+        let record = Record { secret, created_at };
+        Change::put(Table::Mails, secret_key(workspace), codec::encode(&record))
+    }))
+}
+
+/// Sets the secret, or takes it away; answers when.
+struct SetSecret(Option<Sealed>);
+
+impl Command for SetSecret {
+    type Answer = Timestamp;
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Timestamp, Unavailable> {
+        let (key, created_at) = (secret_key(&context.core.id), context.now());
+        match self.0 {
+            Some(secret) => context.put_json(Table::Mails, key, &Record { secret, created_at }),
+            None => context.delete(Table::Mails, key),
+        }
+        Ok(created_at)
+    }
+}

@@ -1,0 +1,262 @@
+//! What callers hold of a workspace.
+
+use postrider_store::view::event_log::{self, EventEntry};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::services::Services;
+use postrider_domain::{EventId, RequestId, WorkspaceId};
+use postrider_runtime::random;
+use postrider_store::{Store, StoreError, View};
+
+use super::WorkspaceSettings;
+use super::actor::{Configure, WorkspaceMessage};
+use super::command::{Asked, Command, Context};
+use super::configure::ChangeError;
+use super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use super::otp::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    VerifyOtpError,
+};
+use super::slot::{ReplyTo, Slot, Undelivered};
+use super::view::unreadable;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+/// How often a command that found no actor has one started before it gives up.
+const STARTS_MAX: usize = 3;
+
+/// One workspace. Cheap to clone; every call may be made from anywhere, concurrently.
+///
+/// Each answer comes after everything it tells is durable. A call whose future is dropped may have
+/// been carried out.
+#[derive(Clone)]
+pub struct Workspace {
+    pub(super) shared: Arc<Services>,
+    pub(super) slot: Arc<Slot>,
+}
+
+/// Entries of a workspace's event log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventsPage {
+    /// In order, oldest first.
+    pub entries: Vec<EventEntry>,
+    /// The sequence to go on after: that of the last entry that was looked at.
+    pub next_after: u64,
+}
+
+impl std::fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Workspace").field(&self.slot.id).finish()
+    }
+}
+
+impl Workspace {
+    pub const fn new(shared: Arc<Services>, slot: Arc<Slot>) -> Self {
+        Self { shared, slot }
+    }
+
+    /// The workspace's id.
+    #[must_use]
+    pub fn id(&self) -> &WorkspaceId {
+        &self.slot.id
+    }
+
+    /// Makes a one-time password and sends it to a phone.
+    ///
+    /// # Errors
+    /// [`SendOtpError`]: a limit, no number, no credits, or not now.
+    pub async fn send_otp(&self, command: SendOtp) -> Result<OtpSent, SendOtpError> {
+        self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
+    }
+
+    /// The same under an idempotency key, if there is one: a second call with the key and the same
+    /// body answers what the first did, for a day.
+    ///
+    /// # Errors
+    /// [`IdempotentError`]: the key was used otherwise, or what
+    /// [`send_otp`](Self::send_otp) refuses.
+    pub async fn send_otp_once(
+        &self,
+        command: SendOtp,
+        key: IdempotencyKey,
+    ) -> Result<Replayable<OtpSent>, IdempotentError<SendOtpError>> {
+        let command = SendOtpCommand { command, unique: random::unique() };
+        self.perform(Idempotent { key: Some(key), command }).await
+    }
+
+    /// Compares what a user entered with the request's code. At most one call ever, whatever
+    /// races, is answered [`Verification::Verified`].
+    ///
+    /// # Errors
+    /// [`VerifyOtpError`]: the request is unknown or has ended, or not now.
+    pub async fn verify_otp(
+        &self,
+        request_id: RequestId,
+        code: &str,
+    ) -> Result<Verification, VerifyOtpError> {
+        self.call(|reply| WorkspaceMessage::VerifyOtp(request_id, code.into(), reply)).await
+    }
+
+    /// Sends a request's code once more: the same code, with the same expiry and attempts.
+    ///
+    /// # Errors
+    /// [`ResendOtpError`]: the request has ended, or what [`send_otp`](Self::send_otp) refuses.
+    pub async fn resend_otp(&self, request_id: RequestId) -> Result<OtpSent, ResendOtpError> {
+        self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
+    }
+
+    /// Where a request stands.
+    ///
+    /// # Errors
+    /// [`ReadOtpError`]: the request is unknown, or not now.
+    pub async fn otp(&self, request_id: RequestId) -> Result<OtpState, ReadOtpError> {
+        self.call(|reply| WorkspaceMessage::ReadOtp(request_id, reply)).await
+    }
+
+    /// The workspace's events after sequence `after` (0: from the beginning), at most `limit` of
+    /// them, of type `kind` if one is given. Looks at a bounded part of the log, so a page can be
+    /// empty before the end; `next_after` then still goes on.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn events(
+        &self,
+        after: u64,
+        limit: usize,
+        kind: Option<&str>,
+    ) -> Result<EventsPage, Unavailable> {
+        let kind = kind.map(str::to_owned);
+        self.read(move |store, id| read_events(store, id, after, limit, kind.as_deref())).await
+    }
+
+    /// The sequence of the newest event; 0 when there is none.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn last_event(&self) -> Result<u64, Unavailable> {
+        self.read(event_log::last_sequence).await
+    }
+
+    /// The sequence of the event of this id; of one that is kept no longer too, as far as can be
+    /// told. `None` when the workspace has had no such event.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn event_sequence(&self, id: EventId) -> Result<Option<u64>, Unavailable> {
+        self.read(move |store, of| event_log::sequence_of(store, of, id)).await
+    }
+
+    /// What changes each time the event log has grown, for a stream of events.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the workspace has as many streams as it may.
+    pub fn follow_events(&self) -> Result<tokio::sync::watch::Receiver<()>, Unavailable> {
+        let overloaded = || Unavailable::because(UnavailableReason::Overloaded);
+        self.slot.subscribers.stream().ok_or_else(overloaded)
+    }
+
+    /// Reads what is committed, without asking the actor.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        let permit = self.slot.admit(&self.shared.admission)?;
+        let (store, id) = (Arc::clone(&self.shared.store), self.slot.id.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let read = read(store.as_ref(), &id);
+            drop(permit);
+            read
+        });
+        match reading.await {
+            Ok(read) => read.map_err(unreadable),
+            Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
+        }
+    }
+
+    /// Asks for or changes what the workspace is set to.
+    pub async fn configure(&self, configure: Configure) -> Result<WorkspaceSettings, ChangeError> {
+        self.call(|reply| WorkspaceMessage::Configure(configure, reply)).await
+    }
+
+    /// Has a command beside the hot path carried out.
+    pub async fn perform<C: Command>(&self, command: C) -> Result<C::Answer, C::Error> {
+        self.call(|reply| WorkspaceMessage::Perform(Box::new(Asked { command, reply }))).await
+    }
+
+    /// Takes a permit, sends a command, waits for its answer.
+    async fn call<T, E: From<Unavailable>>(
+        &self,
+        message: impl FnOnce(ReplyTo<T, E>) -> WorkspaceMessage,
+    ) -> Result<T, E> {
+        let permit = self.slot.admit(&self.shared.admission)?;
+        let (sender, answer) = oneshot::channel();
+        let mut undelivered = self.slot.deliver(message(ReplyTo::new(sender, permit)));
+        for _ in 0..STARTS_MAX {
+            match undelivered {
+                Ok(()) => break,
+                Err(Undelivered::Down(why)) => return Err(why.into()),
+                Err(Undelivered::NotLive(message)) => {
+                    self.shared.workspaces.start(self.slot.id.clone()).await;
+                    undelivered = self.slot.deliver(*message);
+                }
+            }
+        }
+        match undelivered {
+            Err(Undelivered::Down(why)) => return Err(why.into()),
+            // Dropping the message drops its reply, which answers below.
+            Err(Undelivered::NotLive(message)) => drop(message),
+            Ok(()) => {}
+        }
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => Err(Unavailable::because(UnavailableReason::Restarting).into()),
+        }
+    }
+}
+
+/// Sending a one-time password, beside the hot path.
+struct SendOtpCommand {
+    command: SendOtp,
+    unique: u128,
+}
+
+impl Command for SendOtpCommand {
+    type Answer = OtpSent;
+    type Error = SendOtpError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
+        let now = context.now();
+        let down = context.core.number.and_then(|number| context.down_for(number));
+        let id = RequestId::from_parts(now, self.unique);
+        context.core.send_otp(self.command, id, down, context.effects)
+    }
+}
+
+impl From<Unavailable> for ResendOtpError {
+    fn from(why: Unavailable) -> Self {
+        Self::Refused(SendOtpError::Unavailable(why))
+    }
+}
+
+fn read_events(
+    store: &dyn View,
+    id: &WorkspaceId,
+    after: u64,
+    limit: usize,
+    kind: Option<&str>,
+) -> Result<EventsPage, StoreError> {
+    let mut page = EventsPage { entries: Vec::new(), next_after: after };
+    event_log::read(store, id, after, &mut |sequence, entry| {
+        page.next_after = sequence;
+        if kind.is_none_or(|kind| entry.event.kind() == kind) {
+            page.entries.push(EventEntry::of(id, sequence, entry));
+        }
+        page.entries.len() < limit && sequence - after < EVENTS_LOOKED_AT_MAX
+    })?;
+    Ok(page)
+}
+
+/// Most entries that one page looks at: with a filter that matches nothing a page would otherwise
+/// read the whole log.
+const EVENTS_LOOKED_AT_MAX: u64 = 50_000;

@@ -1,0 +1,329 @@
+//! Idempotency keys: a command that was carried out under a key answers the same again for a day.
+//!
+//! The answer is written in the commit of what it tells of, so that a crash keeps both or neither.
+//! Two records for each key, in [`Table::Idempotency`]: `workspace ‖ 0 ‖ k ‖ route ‖ hash` holds
+//! the answer, `workspace ‖ 0 ‖ t ‖ moment ‖ route ‖ hash` brings it to an end.
+
+use postrider_store::View;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_store::Table;
+
+use super::command::{Command, Context};
+use super::handle::Workspace;
+use super::view::unreadable;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+/// How long an answer is kept.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Most answers that one call of [`Sweep::run`] forgets, so that its changes fit in a commit.
+const SWEEP_MAX: usize = 500;
+
+/// What makes a command idempotent: the client's key and what it was used for.
+#[derive(Debug, Clone, Copy)]
+pub struct IdempotencyKey {
+    route: Route,
+    key: [u8; 32],
+    fingerprint: [u8; 32],
+}
+
+/// The operations that take a key, each with keys of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Sending a one-time password.
+    SendOtp,
+    /// Sending a message.
+    SendMessage,
+    /// Making a broadcast.
+    CreateBroadcast,
+    /// Making a contact.
+    CreateContact,
+    /// Making many contacts.
+    CreateContacts,
+    /// Replying in a conversation.
+    Reply,
+}
+
+impl IdempotencyKey {
+    /// The key `key` for a request with this body.
+    #[must_use]
+    pub fn new(route: Route, key: &str, body: &[u8]) -> Self {
+        Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
+    }
+
+    /// The key for a request about one thing: used for another, it is used with another body.
+    pub(super) fn about(self, id: &[u8]) -> Self {
+        let fingerprint = Sha256::new_with_prefix(self.fingerprint).chain_update(id).finalize();
+        Self { fingerprint: fingerprint.into(), ..self }
+    }
+
+    /// The key of one of several commands that a request consists of.
+    pub(super) fn part(&self, number: usize) -> Self {
+        let mut key = Sha256::new_with_prefix(self.key);
+        key.update((number as u64).to_be_bytes());
+        Self { key: key.finalize().into(), ..*self }
+    }
+
+    /// The key of the record that holds the answer.
+    pub(super) fn record_key(&self, workspace: &WorkspaceId) -> Vec<u8> {
+        record_key(workspace, b'k', &self.name())
+    }
+
+    fn name(&self) -> Vec<u8> {
+        let mut name = vec![self.route as u8];
+        name.extend_from_slice(&self.key);
+        name
+    }
+}
+
+/// An answer, and whether it is that of an earlier command under the same key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayable<T> {
+    /// The answer.
+    pub answer: T,
+    /// Whether nothing was done now.
+    pub replayed: bool,
+}
+
+/// Why a command under a key was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdempotentError<E> {
+    /// The key was used with another body.
+    #[error("this Idempotency-Key was used with another body")]
+    Mismatch,
+    /// A command under the same key is still under way.
+    #[error("a request with this Idempotency-Key is still under way")]
+    UnderWay,
+    /// The command was refused; the key may be used again.
+    #[error(transparent)]
+    Refused(E),
+}
+
+impl<E: From<Unavailable>> From<Unavailable> for IdempotentError<E> {
+    fn from(why: Unavailable) -> Self {
+        Self::Refused(why.into())
+    }
+}
+
+/// What is kept under a key.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    fingerprint: [u8; 32],
+    at: Timestamp,
+    /// The answer in postcard's format.
+    answer: Vec<u8>,
+}
+
+impl Record {
+    /// Whether the answer is still to be given to who comes with the key.
+    fn holds<E>(&self, key: &IdempotencyKey, now: Timestamp) -> Result<bool, IdempotentError<E>> {
+        match self.at.plus(KEPT) > now {
+            false => Ok(false),
+            true if self.fingerprint == key.fingerprint => Ok(true),
+            true => Err(IdempotentError::Mismatch),
+        }
+    }
+}
+
+impl Workspace {
+    /// The answer that is committed under the key, for a command that needs much before it can be
+    /// asked for; the command itself looks again.
+    pub(super) fn answered_before<T: DeserializeOwned, E: From<Unavailable>>(
+        &self,
+        key: &IdempotencyKey,
+    ) -> Result<Option<T>, IdempotentError<E>> {
+        let of_key = key.record_key(self.id());
+        let stored = self.shared.store.get(Table::Idempotency, &of_key).map_err(unreadable)?;
+        let Some(stored) = stored else { return Ok(None) };
+        let record: Record = decoded(&stored)?;
+        match record.holds(key, self.shared.clock.now())? {
+            true => Ok(Some(decoded(&record.answer)?)),
+            false => Ok(None),
+        }
+    }
+}
+
+/// A command under a key.
+pub struct Idempotent<C> {
+    pub key: Option<IdempotencyKey>,
+    pub command: C,
+}
+
+impl<C> Command for Idempotent<C>
+where
+    C: Command,
+    C::Answer: Serialize + DeserializeOwned,
+{
+    type Answer = Replayable<C::Answer>;
+    type Error = IdempotentError<C::Error>;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error> {
+        let Some(key) = self.key else {
+            let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
+            return Ok(Replayable { answer, replayed: false });
+        };
+        let name = key.name();
+        let of_key = key.record_key(&context.core.id);
+        if let Some(answer) = known(context, &key, &of_key)? {
+            return Ok(Replayable { answer, replayed: true });
+        }
+        let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
+        let at = context.now();
+        let record = Record { fingerprint: key.fingerprint, at, answer: encoded(&answer) };
+        context.put(Table::Idempotency, of_key, encoded(&record));
+        let by_time = [&at.as_millis().to_be_bytes(), name.as_slice()].concat();
+        let by_time = record_key(&context.core.id, b't', &by_time);
+        context.put(Table::Idempotency, by_time, Vec::new());
+        Ok(Replayable { answer, replayed: false })
+    }
+}
+
+/// The answer that is kept under the key, if one is.
+fn known<T: DeserializeOwned, E: From<Unavailable>>(
+    context: &Context<'_>,
+    key: &IdempotencyKey,
+    record_key: &[u8],
+) -> Result<Option<T>, IdempotentError<E>> {
+    let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(None) };
+    let record: Record = decoded(&record)?;
+    if !record.holds(key, context.now())? {
+        return Ok(None);
+    }
+    let is_waited_for = context.waiters.wait_for(record_key);
+    if is_waited_for || context.is_pending(Table::Idempotency, record_key) {
+        return Err(IdempotentError::UnderWay);
+    }
+    Ok(Some(decoded(&record.answer)?))
+}
+
+/// Keeps another answer in a record that holds one: that which is given in the end.
+pub(super) fn replace<T: Serialize>(
+    context: &mut Context<'_>,
+    record_key: &[u8],
+    answer: &T,
+) -> Result<(), Unavailable> {
+    let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(()) };
+    let record = Record { answer: encoded(answer), ..decoded(&record)? };
+    context.put(Table::Idempotency, record_key.to_vec(), encoded(&record));
+    Ok(())
+}
+
+fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    postrider_domain::event::encode(value, &mut bytes);
+    bytes
+}
+
+fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unavailable> {
+    postcard::from_bytes(bytes).map_err(|_| {
+        tracing::error!("the answer under an idempotency key cannot be read");
+        Unavailable::because(UnavailableReason::Storage)
+    })
+}
+
+fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0, kind], name].concat()
+}
+
+/// Forgets answers whose time is over.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// Nothing ends before this.
+    next: Timestamp,
+}
+
+impl Sweep {
+    /// Forgets some that have ended by `now`. Returns whether there may be more.
+    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+        let now = context.now();
+        if now < self.next {
+            return Ok(false);
+        }
+        // One that comes later ends later.
+        self.next = now.plus(KEPT);
+        let prefix = record_key(&context.core.id, b't', &[]);
+        let mut ended = Vec::new();
+        context.scan(Table::Idempotency, &prefix, &mut |key, _| {
+            let Some((at, name)) = key[prefix.len()..].split_first_chunk() else {
+                return ControlFlow::Continue(());
+            };
+            let ends = Timestamp::from_millis(u64::from_be_bytes(*at)).plus(KEPT);
+            if ends > now || ended.len() == SWEEP_MAX {
+                self.next = ends;
+                return ControlFlow::Break(());
+            }
+            ended.push((key.to_vec(), name.to_vec(), ends));
+            ControlFlow::Continue(())
+        })?;
+        for (by_time, name, ends) in &ended {
+            let of_key = record_key(&context.core.id, b'k', name);
+            // The key may have been used anew since, or be just now.
+            let record = context.get(Table::Idempotency, &of_key)?;
+            let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
+            if record.is_some_and(|record| record.at.plus(KEPT) <= *ends) {
+                context.delete(Table::Idempotency, of_key);
+            }
+            context.delete(Table::Idempotency, by_time.clone());
+        }
+        Ok(ended.len() == SWEEP_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Clock, CustomStore, Durability, Engine, EngineOptions, MasterKeys, SendOtp};
+    use postrider_store::{Direction, MemoryStore, Store};
+
+    fn answers(store: &dyn View) -> usize {
+        let mut count = 0;
+        let mut visit = |_: &[u8], _: &[u8]| {
+            count += 1;
+            ControlFlow::Continue(())
+        };
+        store.scan(Table::Idempotency, b"", None, Direction::Forward, &mut visit).unwrap();
+        count
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_are_forgotten_after_a_day() {
+        let store = Arc::new(MemoryStore::new());
+        let mut options = EngineOptions::in_memory(MasterKeys::single([7; 32]));
+        options.durability = Durability::Custom(CustomStore(store.clone()));
+        options.clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let engine = Engine::start(options).await.unwrap();
+        let id = "acme".parse().unwrap();
+        engine.admin().create_workspace("acme".parse().unwrap(), String::new()).await.unwrap();
+        engine.admin().set_credits(&id, 10_000).await.unwrap();
+        engine.admin().connect_sandbox_number(&id).await.unwrap();
+        let acme = engine.workspace(&id).unwrap();
+        let send = async |number: u32| {
+            let command = SendOtp::to(format!("+1555{number:07}").parse().unwrap());
+            let key = IdempotencyKey::new(Route::SendOtp, &number.to_string(), b"");
+            acme.send_otp_once(command, key).await.unwrap().replayed
+        };
+        for number in 0..SWEEP_MAX as u32 + 100 {
+            assert!(!send(number).await);
+        }
+        engine.advance_clock(Duration::from_secs(3600)).await.unwrap();
+        assert!(!send(1_000_000).await && send(1_000_000).await && send(5).await);
+        assert_eq!(answers(store.as_ref()), 2 * (SWEEP_MAX + 101));
+        engine.advance_clock(Duration::from_secs(23 * 3600)).await.unwrap();
+        assert_eq!(answers(store.as_ref()), 2, "one is an hour younger");
+        assert!(send(1_000_000).await);
+        // Used anew right before its old end is seen to.
+        engine.clock().advance(Duration::from_secs(3600));
+        assert!(!send(1_000_000).await);
+        engine.advance_clock(Duration::from_secs(1)).await.unwrap();
+        assert!(send(1_000_000).await, "its new answer stays");
+        engine.shutdown(Duration::from_secs(5)).await.unwrap();
+    }
+}

@@ -1,0 +1,96 @@
+//! A workspace: one actor with a pure core, and every command on it.
+//!
+//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! stability. A workspace holds one-time passwords, messages, limits, credits and numbers.
+//!
+//! [`Workspace`] is the handle that callers hold; the actor behind it comes when it is needed and
+//! goes when nothing is hot.
+
+pub mod actor;
+mod aliases;
+mod analytics;
+pub mod broadcasts;
+mod claims;
+pub mod command;
+pub mod configure;
+pub mod contacts;
+pub mod conversations;
+pub mod core;
+pub mod delivery_sink;
+pub mod directory;
+pub mod effects;
+pub mod email;
+mod gate;
+pub mod guard;
+mod handle;
+pub mod hot;
+pub mod idempotency;
+mod inbound;
+mod index;
+pub mod load;
+mod loaded;
+pub mod message;
+pub mod number_news;
+pub mod otp;
+mod otp_messages;
+mod otps;
+mod prefixes;
+mod receive;
+pub mod records;
+mod repeats;
+mod reported;
+pub mod retention;
+mod sends;
+pub mod services;
+pub mod slot;
+pub mod snapshots;
+pub mod suppressions;
+pub mod template_sync;
+pub mod templates;
+mod unannounced;
+mod unsent;
+pub mod view;
+mod webhooks;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
+#[cfg(any(test, feature = "testing"))]
+pub use contacts::whole as whole_contacts;
+pub use contacts::{
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
+    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, UpdateContactError,
+};
+pub use conversations::{
+    Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
+    ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
+    ReplyError, UpdateConversationError,
+};
+pub use email::{EmailChannel, ReceiveMailError};
+pub use handle::{EventsPage, Workspace};
+pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
+pub use retention::EventOptions;
+pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
+pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
+pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};
+
+use postrider_domain::{Destinations, Limits};
+use postrider_number::info::NumberInfo;
+
+/// What a workspace is set to, and how much it holds.
+#[derive(Debug, Clone)]
+pub struct WorkspaceSettings {
+    /// The balance.
+    pub credits: u64,
+    /// The limits in force.
+    pub limits: Limits,
+    /// Where one-time passwords may go.
+    pub destinations: Destinations,
+    /// The connected numbers, oldest first.
+    pub numbers: Vec<NumberInfo>,
+    /// Requests for one-time passwords in memory.
+    pub otps: usize,
+}

@@ -1,0 +1,171 @@
+//! Forgetting what is kept for a time only, of workspaces that rest too. The event logs are seen to
+//! without waking any; for all else, which a workspace's actor forgets, each is woken now and then.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::services::Services;
+use postrider_domain::{LogEntry, Timestamp, WorkspaceId};
+use postrider_runtime::supervise::Residence;
+use postrider_store::view::event_log;
+use postrider_store::view::log_chunk::{Head, event_log_prefix};
+use postrider_store::{Change, Direction, Store, StoreError, Table, View};
+
+use super::slot::Slot;
+
+/// How often the logs are looked at.
+const EVERY: Duration = Duration::from_secs(60);
+/// How long after a start those that rest are first woken, and how often then.
+const FIRST_WAKE: Duration = Duration::from_secs(600);
+const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
+/// How many are woken with one beat. Each is gone with the next one, if it has nothing to do.
+const WOKEN_MAX: usize = 20;
+/// Records that one commit deletes at the most.
+const DELETE_MAX: usize = 500;
+
+/// How much of an event log is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventOptions {
+    /// For how long.
+    pub kept_for: Duration,
+    /// Events of a workspace, at the most.
+    pub kept_max: u64,
+    /// Bytes of a workspace's events, at the most.
+    pub kept_bytes_max: u64,
+}
+
+impl Default for EventOptions {
+    /// Thirty days, four million events (about a gigabyte, as most are), and two gigabytes.
+    fn default() -> Self {
+        Self {
+            kept_for: Duration::from_secs(30 * 24 * 3600),
+            kept_max: 4_000_000,
+            kept_bytes_max: 2 << 30,
+        }
+    }
+}
+
+/// Deletes the oldest parts of all logs, and wakes those that rest, now and then.
+#[derive(Debug, Default)]
+pub struct Retention {
+    /// No log is looked at before this.
+    next: Timestamp,
+    sweep: Option<JoinHandle<()>>,
+    /// None is woken before this.
+    next_round: Option<Timestamp>,
+    /// Who has not had its turn since then.
+    left: Vec<Arc<Slot>>,
+    waking: Option<JoinHandle<()>>,
+}
+
+impl Retention {
+    /// Time has passed: begins to look at the logs if it is time and nobody does, and wakes some.
+    pub fn beat(&mut self, shared: &Arc<Services>) {
+        let now = shared.clock.now();
+        if now >= self.next && !runs(self.sweep.as_ref()) {
+            self.next = now.plus(EVERY);
+            self.sweep = Some(tokio::spawn(sweep(Arc::clone(shared), now)));
+        }
+        if now >= *self.next_round.get_or_insert(now.plus(FIRST_WAKE)) && self.left.is_empty() {
+            self.next_round = Some(now.plus(WAKE_EVERY));
+            self.left = shared.workspaces.all();
+        }
+        if !self.left.is_empty() && !runs(self.waking.as_ref()) && shared.writer.is_healthy() {
+            let rests = |slot: &Arc<Slot>| matches!(slot.residence(), Residence::Idle);
+            let resting = std::iter::from_fn(|| self.left.pop()).filter(rests);
+            let woken: Vec<_> = resting.take(WOKEN_MAX).collect();
+            self.waking = Some(tokio::spawn(wake(Arc::clone(shared), woken)));
+        }
+    }
+}
+
+fn runs(task: Option<&JoinHandle<()>>) -> bool {
+    task.is_some_and(|task| !task.is_finished())
+}
+
+/// Wakes them: with the next beat each forgets what is over, and rests again.
+async fn wake(shared: Arc<Services>, resting: Vec<Arc<Slot>>) {
+    for slot in resting {
+        shared.workspaces.start(slot.id.clone()).await;
+    }
+}
+
+/// Deletes everything that is too old or too much, in parts. After a failure the next one goes on.
+async fn sweep(shared: Arc<Services>, now: Timestamp) {
+    let mut left: Vec<_> = shared.workspaces.all().iter().map(|slot| slot.id.clone()).collect();
+    while !left.is_empty() {
+        let (store, options) = (Arc::clone(&shared.store), shared.events);
+        let scan = move || {
+            let changes = deletions(store.as_ref(), &mut left, options, now);
+            (changes, left)
+        };
+        let Ok((changes, rest)) = tokio::task::spawn_blocking(scan).await else { return };
+        left = rest;
+        if !changes.is_empty() && shared.writer.commit(changes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Some of the changes that delete what is too old or too much of these workspaces' logs. Takes out
+/// those that are done with.
+fn deletions(
+    store: &dyn View,
+    left: &mut Vec<WorkspaceId>,
+    options: EventOptions,
+    now: Timestamp,
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    while let Some(workspace) = left.last()
+        && changes.len() < DELETE_MAX
+    {
+        // One that is damaged is for whoever reads it to find.
+        let ended = ended(store, workspace, options, now, DELETE_MAX - changes.len());
+        let ended = ended.unwrap_or_default();
+        changes.extend(ended.into_iter().map(|key| Change::delete(Table::Events, key)));
+        if changes.len() < DELETE_MAX {
+            left.pop();
+        }
+    }
+    changes
+}
+
+/// The keys of the oldest records of a log, `max` at the most, that are too old, too many or too large. The
+/// newest stays: the next sequence is known by it.
+fn ended(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    options: EventOptions,
+    now: Timestamp,
+    max: usize,
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    let event_log::End { last, bytes } = event_log::end(store, workspace)?;
+    let prefix = event_log_prefix(workspace);
+    let mut ended = Vec::new();
+    store.scan(Table::Events, &prefix, None, Direction::Forward, &mut |key, value| {
+        let Some((first, head, at)) = measure(&key[prefix.len()..], value) else {
+            return ControlFlow::Break(());
+        };
+        let is_newest = first + u64::from(head.count) > last;
+        let too_old = at.plus(options.kept_for) < now;
+        let too_many = last + 1 - first > options.kept_max;
+        let too_large = bytes.saturating_sub(head.before) > options.kept_bytes_max;
+        if is_newest || !(too_old || too_many || too_large) || ended.len() == max {
+            return ControlFlow::Break(());
+        }
+        ended.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(ended)
+}
+
+/// The first sequence of a record of the log, its head, and when its first entry was made.
+fn measure(key: &[u8], value: &[u8]) -> Option<(u64, Head, Timestamp)> {
+    let first = u64::from_be_bytes(key.try_into().ok()?);
+    let (head, entries) = Head::decode(value)?;
+    let at = LogEntry::decode_all(entries).next()?.ok()?.at;
+    Some((first, head, at))
+}

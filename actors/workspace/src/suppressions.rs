@@ -1,0 +1,364 @@
+//! Phones that have opted out of messages.
+//!
+//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has opted
+//! out, `w ‖ phone` the moment of the last decision about it, and `n` how many have opted out.
+
+use postrider_store::view::codec;
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use postrider_domain::opt_out::OptOut;
+use postrider_domain::{EventKind, Phone, PublicEvent, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
+
+use super::Workspace;
+use super::command::{Command, Context};
+use super::contacts::holder;
+use super::view::unreadable;
+use postrider_domain::unavailable::Unavailable;
+
+const TABLE: Table = Table::Suppressions;
+
+/// Why a phone that opted out with a message is there.
+const BY_MESSAGE: &str = "opted out by message";
+
+/// Why a phone is there that the channel says has.
+const AT_CHANNEL: &str = "stopped marketing at the channel";
+
+/// A phone that has opted out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suppression {
+    /// The phone.
+    pub phone: Phone,
+    /// Why, if somebody said so.
+    pub reason: Option<String>,
+    /// Since when.
+    pub created_at: Timestamp,
+}
+
+/// What is kept of it.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    reason: Option<String>,
+    created_at: Timestamp,
+}
+
+/// A page of phones that have opted out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuppressionsPage {
+    /// Those of the page, by phone.
+    pub suppressions: Vec<Suppression>,
+    /// How many there are on all pages.
+    pub total: usize,
+}
+
+/// Why an opt-out was not taken back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnsuppressError {
+    /// The phone has not opted out.
+    #[error("the phone has not opted out")]
+    NotFound,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Workspace {
+    /// Notes that a phone has opted out. One that has already keeps its moment, and its reason if
+    /// none is given.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when it cannot be taken now.
+    pub async fn suppress(
+        &self,
+        phone: Phone,
+        reason: Option<String>,
+    ) -> Result<Suppression, Unavailable> {
+        self.perform(Suppress { phone, reason }).await
+    }
+
+    /// Takes an opt-out back.
+    ///
+    /// # Errors
+    /// [`UnsuppressError`]: there is none, or not now.
+    pub async fn unsuppress(&self, phone: Phone) -> Result<(), UnsuppressError> {
+        self.perform(Unsuppress { phone }).await
+    }
+
+    /// The phones that have opted out, by phone: `limit` of them after the first `skip`.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn suppressions(
+        &self,
+        skip: usize,
+        limit: usize,
+    ) -> Result<SuppressionsPage, Unavailable> {
+        self.read(move |store, workspace| {
+            let prefix = phones_prefix(workspace);
+            let total = count(store, workspace, store.get(TABLE, &count_key(workspace))?)?;
+            let (mut seen, mut found) = (0, Vec::new());
+            store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, value| {
+                if seen >= skip.saturating_add(limit) {
+                    return ControlFlow::Break(());
+                }
+                if seen >= skip {
+                    found.push(suppression(&key[prefix.len() - 1..], value));
+                }
+                seen += 1;
+                ControlFlow::Continue(())
+            })?;
+            let suppressions = found.into_iter().collect::<Result<_, _>>()?;
+            Ok(SuppressionsPage { suppressions, total })
+        })
+        .await
+    }
+}
+
+struct Suppress {
+    phone: Phone,
+    reason: Option<String>,
+}
+
+impl Command for Suppress {
+    type Answer = Suppression;
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Suppression, Unavailable> {
+        let now = context.now();
+        opt_out(context, self.phone, self.reason, now)
+    }
+}
+
+struct Unsuppress {
+    phone: Phone,
+}
+
+impl Command for Unsuppress {
+    type Answer = ();
+    type Error = UnsuppressError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), UnsuppressError> {
+        let now = context.now();
+        let was_out = opt_in(context, self.phone, now)?;
+        if was_out { Ok(()) } else { Err(UnsuppressError::NotFound) }
+    }
+}
+
+/// Whether a phone has opted out, as far as is committed.
+pub fn is_opted_out(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    phone: Phone,
+) -> Result<bool, StoreError> {
+    Ok(store.get(TABLE, &key(workspace, phone))?.is_some())
+}
+
+/// Whether any phone has opted out, as far as is committed.
+pub fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
+    let (mut any, prefix) = (false, phones_prefix(workspace));
+    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
+        any = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(any)
+}
+
+/// The phones that have opted out, as far as is committed.
+pub(super) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
+    let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
+    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {
+        phones.push(phone_of(&key[prefix.len() - 1..]));
+        ControlFlow::Continue(())
+    })?;
+    phones.into_iter().collect()
+}
+
+/// Whether a phone has opted out.
+pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
+    Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
+}
+
+/// The channel says that a phone wanted no marketing at that moment; what was decided about it later
+/// counts, whichever is known first.
+pub(super) fn stopped_marketing(
+    context: &mut Context<'_>,
+    phone: Phone,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    // The channel's clock may be ahead of ours.
+    let at = at.min(context.now());
+    if last_decision(context, phone)? > at.as_millis() {
+        return Ok(());
+    }
+    if has_opted_out(context, phone)? {
+        decide(context, phone, at);
+        return Ok(());
+    }
+    opt_out(context, phone, Some(AT_CHANNEL.to_owned()), at).map(drop)
+}
+
+/// A phone turns out to be of the same person as another: if the other has opted out, it has too,
+/// unless something later was decided about it.
+pub(super) fn follow(
+    context: &mut Context<'_>,
+    phone: Phone,
+    other: Phone,
+) -> Result<(), Unavailable> {
+    let other: Option<Record> = context.get_json(TABLE, &key(&context.core.id, other))?;
+    let Some(Record { reason, created_at: at }) = other else { return Ok(()) };
+    if last_decision(context, phone)? > at.as_millis() {
+        return Ok(());
+    }
+    opt_out(context, phone, reason, at).map(drop)
+}
+
+/// When the last decision about a phone was made, in milliseconds; 0 if there was none.
+fn last_decision(context: &Context<'_>, phone: Phone) -> Result<u64, Unavailable> {
+    let last = context.get(TABLE, &decision_key(&context.core.id, phone))?;
+    Ok(last.map(|last| number(&last)).transpose().map_err(unreadable)?.unwrap_or(0))
+}
+
+/// Sees to what a message of this text, written at `at`, means: out, in again, or neither. Messages
+/// may come in any order; the last decision counts, whichever came last.
+pub(super) fn apply_opt_out(
+    context: &mut Context<'_>,
+    phone: Phone,
+    text: &str,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let Some(word) = context.core.opt_out.read(text) else { return Ok(()) };
+    if last_decision(context, phone)? > at.as_millis() {
+        return Ok(());
+    }
+    match word {
+        OptOut::Out => opt_out(context, phone, Some(BY_MESSAGE.to_owned()), at).map(drop),
+        OptOut::Back => opt_in(context, phone, at).map(drop),
+    }
+}
+
+/// Opts a phone out. One that has already keeps its moment, and its reason if none is given.
+fn opt_out(
+    context: &mut Context<'_>,
+    phone: Phone,
+    reason: Option<String>,
+    at: Timestamp,
+) -> Result<Suppression, Unavailable> {
+    let key = key(&context.core.id, phone);
+    let old: Option<Record> = context.get_json(TABLE, &key)?;
+    let is_new = old.is_none();
+    let (created_at, old_reason) = match old {
+        Some(old) => (old.created_at, old.reason),
+        None => (at, None),
+    };
+    let suppression = Suppression { phone, reason: reason.or(old_reason), created_at };
+    if is_new {
+        change_count(context, 1, EventKind::ContactOptedOut, &suppression)?;
+    }
+    let reason = suppression.reason.clone();
+    context.put_json(TABLE, key, &Record { reason, created_at });
+    decide(context, phone, at);
+    Ok(suppression)
+}
+
+/// Opts a phone in again; says whether it was out.
+fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool, Unavailable> {
+    let key = key(&context.core.id, phone);
+    let old: Option<Record> = context.get_json(TABLE, &key)?;
+    let was_out = old.is_some();
+    if let Some(Record { reason, created_at }) = old {
+        let suppression = Suppression { phone, reason, created_at };
+        change_count(context, -1, EventKind::ContactOptedIn, &suppression)?;
+        context.delete(TABLE, key);
+    }
+    decide(context, phone, at);
+    Ok(was_out)
+}
+
+/// Notes when the last decision about a phone was made.
+fn decide(context: &mut Context<'_>, phone: Phone, at: Timestamp) {
+    let key = decision_key(&context.core.id, phone);
+    context.put(TABLE, key, at.as_millis().to_be_bytes().to_vec());
+}
+
+/// One more has opted out, or one less: counts and tells it. What can fail is read before anything is
+/// written.
+fn change_count(
+    context: &mut Context<'_>,
+    change: i64,
+    kind: EventKind,
+    suppression: &Suppression,
+) -> Result<(), Unavailable> {
+    let Suppression { phone, reason, .. } = suppression;
+    let contact = holder(context, *phone)?.map(|contact| contact.id.to_string());
+    let key = count_key(&context.core.id);
+    let kept = context.get(TABLE, &key)?;
+    let count = count(context.store(), &context.core.id, kept).map_err(unreadable)?;
+    let count = (count as u64).saturating_add_signed(change);
+    context.put(TABLE, key, count.to_be_bytes().to_vec());
+    let mut data = json!({ "phone": phone.to_string(), "contact_id": contact });
+    if kind == EventKind::ContactOptedOut {
+        data["reason"] = json!(reason);
+    }
+    let event = PublicEvent::Other { kind, data: data.to_string().into() };
+    context.effects.tell(context.now(), event);
+    Ok(())
+}
+
+/// How many have opted out: what is kept, or counted where nothing is kept yet.
+fn count(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    kept: Option<Vec<u8>>,
+) -> Result<usize, StoreError> {
+    if let Some(kept) = kept {
+        return Ok(number(&kept)? as usize);
+    }
+    let mut count = 0;
+    let prefix = phones_prefix(workspace);
+    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
+        count += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(count)
+}
+
+fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0]].concat()
+}
+
+/// What the keys of all that have opted out begin with.
+fn phones_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"+"].concat()
+}
+
+/// The key of a phone's record.
+fn key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+    [prefix(workspace).as_slice(), phone.to_string().as_bytes()].concat()
+}
+
+fn decision_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"w", &phone.as_u64().to_be_bytes()].concat()
+}
+
+fn count_key(workspace: &WorkspaceId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"n"].concat()
+}
+
+fn number(bytes: &[u8]) -> Result<u64, StoreError> {
+    let number = bytes.try_into().map(u64::from_be_bytes);
+    number.map_err(|_| StoreError::Damaged("a number beside the opt-outs".into()))
+}
+
+fn phone_of(key: &[u8]) -> Result<Phone, StoreError> {
+    let phone = std::str::from_utf8(key).ok().and_then(|phone| phone.parse().ok());
+    phone.ok_or_else(|| StoreError::Damaged("the key of an opt-out".into()))
+}
+
+fn suppression(phone: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
+    let phone = phone_of(phone)?;
+    let Record { reason, created_at } = codec::decode(value)?;
+    Ok(Suppression { phone, reason, created_at })
+}

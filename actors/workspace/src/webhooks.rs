@@ -1,0 +1,422 @@
+//! A workspace's webhook endpoints: made, changed and deleted by its actor, one after the other.
+
+use postrider_store::View;
+use std::sync::Arc;
+use std::sync::Weak;
+
+use crate::services::Services;
+use postrider_domain::{
+    EventId, EventKind, LogEntry, PublicEvent, Timestamp, WebhookId, WorkspaceId,
+};
+use postrider_runtime::random;
+use postrider_runtime::sealed::Sealed;
+use postrider_runtime::task::BoxFuture;
+use postrider_runtime::task::detached;
+use postrider_store::Table;
+use postrider_webhook::delivery::DisabledReason;
+use postrider_webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
+use postrider_webhook::guard::WebhookUrlError;
+use postrider_webhook::records::{self, Cursor, Delivery};
+use postrider_webhook::replay::{Replay, ReplayError};
+use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
+use postrider_webhook::{DisableError, EndpointControl};
+
+use super::command::{Command, Context};
+use super::handle::Workspace;
+use super::view::unreadable;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+/// Endpoints that a workspace may have.
+pub(crate) const WEBHOOKS_MAX: usize = 10;
+
+/// Why something was not done with a webhook.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WebhookError {
+    /// There is no such webhook.
+    #[error("no such webhook")]
+    NotFound,
+    /// The workspace has as many as it may.
+    #[error("a workspace may have at most {WEBHOOKS_MAX} webhooks")]
+    TooMany,
+    /// Deliveries cannot go there.
+    #[error(transparent)]
+    Url(#[from] WebhookUrlError),
+    /// It is disabled, so nothing would be delivered.
+    #[error("the webhook is disabled")]
+    Disabled,
+    /// Not now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Changes of a webhook; what is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WebhookChange {
+    /// Where deliveries go.
+    pub url: Option<String>,
+    /// Types of the events that are delivered.
+    pub events: Option<Vec<String>>,
+    /// What the owner says of it; `Some(None)` clears it.
+    pub description: Option<Option<String>>,
+    /// Whether anything is delivered.
+    pub enabled: Option<bool>,
+    /// Most deliveries in a second; `Some(None)` lifts the limit.
+    pub rate_limit_per_second: Option<Option<std::num::NonZeroU32>>,
+    /// Whether each delivery waits for those before it about the same contact to come to an end.
+    pub ordered: Option<bool>,
+    /// Whether events are delivered as an array.
+    pub batch: Option<bool>,
+    /// Whether an administrator asks: an owner whose endpoint is disabled is told.
+    pub by_administrator: bool,
+}
+
+impl Workspace {
+    /// Makes an endpoint that events are delivered to from now on; gives the secret that signs
+    /// them, which is told only here.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: its address is not allowed, there are too many, or not now.
+    pub async fn create_webhook(
+        &self,
+        settings: WebhookSettings,
+    ) -> Result<(WebhookInfo, WebhookSecret), WebhookError> {
+        self.shared.webhooks.options.addresses.check_url(&settings.url)?;
+        let id = random::webhook_id(self.shared.clock.now());
+        let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
+        let sealed = seal(&secret, &self.shared.webhooks.master_keys, id);
+        let info = self.change_webhooks(CreateWebhook { id, settings, secret: sealed }).await?;
+        Ok((info, secret))
+    }
+
+    /// The workspace's endpoints, oldest first.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn webhooks(&self) -> Result<Vec<WebhookInfo>, Unavailable> {
+        Ok(self.read(records::endpoints).await?.iter().map(Endpoint::info).collect())
+    }
+
+    /// One endpoint.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is none, or not now.
+    pub async fn webhook(&self, id: WebhookId) -> Result<WebhookInfo, WebhookError> {
+        let all = self.webhooks().await?;
+        all.into_iter().find(|info| info.id == id).ok_or(WebhookError::NotFound)
+    }
+
+    /// Changes an endpoint. Enabled again, it goes on where it stood; so it does at another
+    /// address, where earlier failures do not count.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is none, its address is not allowed, or not now.
+    pub async fn update_webhook(
+        &self,
+        id: WebhookId,
+        change: WebhookChange,
+    ) -> Result<WebhookInfo, WebhookError> {
+        if let Some(url) = &change.url {
+            self.shared.webhooks.options.addresses.check_url(url)?;
+        }
+        self.change_webhooks(UpdateWebhook { id, change }).await
+    }
+
+    /// Deletes an endpoint, and everything that is kept of its deliveries.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is none, or not now.
+    pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), WebhookError> {
+        self.change_webhooks(DeleteWebhook { id }).await
+    }
+
+    /// Gives an endpoint a new secret; for 24 hours the one before signs too.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is none, or not now.
+    pub async fn rotate_webhook_secret(
+        &self,
+        id: WebhookId,
+    ) -> Result<(WebhookInfo, WebhookSecret), WebhookError> {
+        let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
+        let sealed = seal(&secret, &self.shared.webhooks.master_keys, id);
+        let info = self.change_webhooks(RotateSecret { id, secret: sealed }).await?;
+        Ok((info, secret))
+    }
+
+    /// Has a `webhook.test` delivered to one endpoint, whatever types it takes; gives its id.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is none, it is disabled, or not now.
+    pub async fn test_webhook(&self, id: WebhookId) -> Result<EventId, WebhookError> {
+        self.perform(TestWebhook { id }).await
+    }
+
+    /// Delivers something again; says how many deliveries that makes.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: there is no such webhook or event, or not now.
+    pub async fn replay_webhook(&self, id: WebhookId, what: Replay) -> Result<u64, ReplayError> {
+        self.webhook(id).await.map_err(|error| match error {
+            WebhookError::Unavailable(why) => ReplayError::Unavailable(why),
+            _ => ReplayError::NotFound,
+        })?;
+        let shared = Arc::clone(&self.shared);
+        detached(async move { shared.webhooks.replay(id, what).await }).await
+    }
+
+    /// The tries of an endpoint that are remembered, newest first.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is none, or not now.
+    pub async fn webhook_deliveries(&self, id: WebhookId) -> Result<Vec<Delivery>, WebhookError> {
+        self.webhook(id).await?;
+        let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
+        let read =
+            move |store: &dyn View, of: &WorkspaceId| records::deliveries(store, of, id, kept, now);
+        Ok(self.read(read).await?)
+    }
+
+    /// Carries a change out and has the deliveries follow it, even if whoever asked goes away.
+    async fn change_webhooks<C>(&self, command: C) -> Result<C::Answer, WebhookError>
+    where
+        C: Command<Error = WebhookError>,
+    {
+        let workspace = self.clone();
+        detached(async move {
+            let answer = workspace.perform(command).await?;
+            {
+                let slot = &workspace.slot;
+                workspace.shared.webhooks.follow(&slot.id, &slot.subscribers)
+            }
+            .map_err(unreadable)?;
+            Ok(answer)
+        })
+        .await
+    }
+}
+
+/// Has endpoints that keep failing disabled by their workspaces. Weak: the webhooks are owned by
+/// what it leads to.
+pub struct DisableInWorkspace(pub Weak<Services>);
+
+impl EndpointControl for DisableInWorkspace {
+    fn disable<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        id: WebhookId,
+        reason: DisabledReason,
+        enabled_at: Timestamp,
+    ) -> BoxFuture<'a, Result<(), DisableError>> {
+        Box::pin(async move {
+            let draining = || Unavailable::because(UnavailableReason::Draining);
+            let shared = self.0.upgrade().ok_or_else(draining)?;
+            let slot = shared.workspaces.slot(workspace).ok_or(DisableError::NotFound)?;
+            let workspace = Workspace::new(shared, slot);
+            let disabled = workspace.change_webhooks(DisableWebhook { id, reason, enabled_at });
+            disabled.await.map_err(|error| match error {
+                WebhookError::Unavailable(why) => DisableError::Unavailable(why),
+                _ => DisableError::NotFound,
+            })
+        })
+    }
+}
+
+impl Context<'_> {
+    fn endpoints(&self) -> Result<Vec<Endpoint>, Unavailable> {
+        let key = records::endpoints_key(&self.core.id);
+        Ok(self.get_json(Table::Webhooks, &key)?.unwrap_or_default())
+    }
+
+    fn put_endpoints(&mut self, endpoints: &[Endpoint]) {
+        let key = records::endpoints_key(&self.core.id);
+        self.put_json(Table::Webhooks, key, &endpoints);
+    }
+
+    /// Changes one endpoint.
+    fn with_endpoint<T>(
+        &mut self,
+        id: WebhookId,
+        change: impl FnOnce(&mut Endpoint, Timestamp) -> T,
+    ) -> Result<T, WebhookError> {
+        let now = self.now();
+        let mut endpoints = self.endpoints()?;
+        let endpoint = endpoints.iter_mut().find(|it| it.id == id).ok_or(WebhookError::NotFound)?;
+        let changed = change(endpoint, now);
+        endpoint.updated_at = now;
+        self.put_endpoints(&endpoints);
+        Ok(changed)
+    }
+}
+
+struct CreateWebhook {
+    id: WebhookId,
+    settings: WebhookSettings,
+    secret: Sealed,
+}
+
+impl Command for CreateWebhook {
+    type Answer = WebhookInfo;
+    type Error = WebhookError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<WebhookInfo, WebhookError> {
+        let now = context.now();
+        let mut endpoints = context.endpoints()?;
+        if endpoints.len() >= WEBHOOKS_MAX {
+            return Err(WebhookError::TooMany);
+        }
+        let endpoint = Endpoint {
+            id: self.id,
+            settings: self.settings,
+            disabled_reason: None,
+            created_at: now,
+            updated_at: now,
+            enabled_at: now,
+            secret: self.secret,
+            previous_secrets: Vec::new(),
+        };
+        let info = endpoint.info();
+        endpoints.push(endpoint);
+        context.put_endpoints(&endpoints);
+        let cursor = Cursor { after: context.log_next - 1, ..Cursor::default() };
+        let key = records::cursor_key(&context.core.id, self.id);
+        context.put_json(Table::Webhooks, key, &cursor);
+        Ok(info)
+    }
+}
+
+struct UpdateWebhook {
+    id: WebhookId,
+    change: WebhookChange,
+}
+
+impl Command for UpdateWebhook {
+    type Answer = WebhookInfo;
+    type Error = WebhookError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<WebhookInfo, WebhookError> {
+        let change = self.change;
+        context.with_endpoint(self.id, |endpoint, now| {
+            let settings = &mut endpoint.settings;
+            match change.enabled {
+                Some(true) if !settings.enabled => {
+                    endpoint.enabled_at = now;
+                    endpoint.disabled_reason = None;
+                }
+                Some(false) if settings.enabled && change.by_administrator => {
+                    endpoint.disabled_reason = Some(DisabledReason::Administrator);
+                }
+                _ => {}
+            }
+            if change.url.as_ref().is_some_and(|url| *url != settings.url) {
+                // What the one before did is not held against it.
+                endpoint.enabled_at = now;
+            }
+            set(&mut settings.url, change.url);
+            set(&mut settings.events, change.events);
+            set(&mut settings.description, change.description);
+            set(&mut settings.enabled, change.enabled);
+            set(&mut settings.rate_limit_per_second, change.rate_limit_per_second);
+            set(&mut settings.ordered, change.ordered);
+            set(&mut settings.batch, change.batch);
+            WebhookInfo { updated_at: now, ..endpoint.info() }
+        })
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+struct DeleteWebhook {
+    id: WebhookId,
+}
+
+impl Command for DeleteWebhook {
+    type Answer = ();
+    type Error = WebhookError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), WebhookError> {
+        let mut endpoints = context.endpoints()?;
+        let before = endpoints.len();
+        endpoints.retain(|endpoint| endpoint.id != self.id);
+        if endpoints.len() == before {
+            return Err(WebhookError::NotFound);
+        }
+        context.put_endpoints(&endpoints);
+        // The rest of what follows its deliveries is deleted when its actor has ended.
+        let cursor = records::cursor_key(&context.core.id, self.id);
+        context.delete(Table::Webhooks, cursor);
+        Ok(())
+    }
+}
+
+struct RotateSecret {
+    id: WebhookId,
+    secret: Sealed,
+}
+
+impl Command for RotateSecret {
+    type Answer = WebhookInfo;
+    type Error = WebhookError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<WebhookInfo, WebhookError> {
+        context.with_endpoint(self.id, |endpoint, now| {
+            endpoint.rotate(self.secret, now);
+            WebhookInfo { updated_at: now, ..endpoint.info() }
+        })
+    }
+}
+
+struct DisableWebhook {
+    id: WebhookId,
+    reason: DisabledReason,
+    enabled_at: Timestamp,
+}
+
+impl Command for DisableWebhook {
+    type Answer = ();
+    type Error = WebhookError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), WebhookError> {
+        let Self { id, reason, enabled_at } = self;
+        let endpoints = context.endpoints()?;
+        let current = endpoints.iter().find(|it| it.id == id).ok_or(WebhookError::NotFound)?;
+        if !current.settings.enabled || current.enabled_at != enabled_at {
+            return Ok(());
+        }
+        context.with_endpoint(id, |endpoint, _| {
+            endpoint.settings.enabled = false;
+            endpoint.disabled_reason = Some(reason);
+        })?;
+        let data = records::disabled_data(id, reason).into();
+        let event = PublicEvent::Other { kind: EventKind::WebhookDisabled, data };
+        context.effects.tell(context.core.now(), event);
+        Ok(())
+    }
+}
+
+struct TestWebhook {
+    id: WebhookId,
+}
+
+impl Command for TestWebhook {
+    type Answer = EventId;
+    type Error = WebhookError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<EventId, WebhookError> {
+        let endpoints = context.endpoints()?;
+        let endpoint =
+            endpoints.iter().find(|it| it.id == self.id).ok_or(WebhookError::NotFound)?;
+        if !endpoint.settings.enabled {
+            return Err(WebhookError::Disabled);
+        }
+        let data = serde_json::json!({ "webhook_id": self.id.to_string() }).to_string().into();
+        let event = PublicEvent::Other { kind: EventKind::WebhookTest, data };
+        let entry = LogEntry { at: context.now(), event };
+        let id = entry.id(&context.core.id, context.log_next);
+        context.effects.tell(entry.at, entry.event);
+        Ok(id)
+    }
+}
