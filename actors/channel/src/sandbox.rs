@@ -119,7 +119,7 @@ impl Sandbox {
     }
 
     /// How many messages a workspace's shelf has.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn count(&self, workspace: &WorkspaceId) -> usize {
         self.shelves.get(workspace).map_or(0, |shelf| shelf.delivered.len())
     }

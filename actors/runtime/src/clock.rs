@@ -117,7 +117,7 @@ impl Clock {
     }
 
     /// Moves a manual clock's own time, as the system's goes on while nothing here runs.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn pass(&self, step: Duration) {
         if let Source::Manual(ms) = &self.inner.source {
             ms.fetch_add(u64::try_from(step.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);

@@ -68,12 +68,13 @@ fn read(bytes: &[u8]) -> Result<BTreeMap<u8, Fingerprint>, StoreError> {
 #[cfg(test)]
 mod tests {
     use postrider_store::MemoryStore;
+    use postrider_store::{Group, Store};
 
     use super::*;
 
     fn start(store: &MemoryStore, keys: &[(u8, u8)]) -> Result<(), StartError> {
         let keys = keys.iter().map(|(version, byte)| (*version, [*byte; 32]));
-        store.commit(None, &check(store, &MasterKeys::new(keys).unwrap())?)?;
+        store.commit(Group::new(None, &check(store, &MasterKeys::new(keys).unwrap())?))?;
         Ok(())
     }
 
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn damage_is_told() {
         let store = MemoryStore::new();
-        store.commit(None, &[Change::put(Table::Meta, KEY, [1; 20])]).unwrap();
+        store.commit(Group::new(None, &[Change::put(Table::Meta, KEY, [1; 20])])).unwrap();
         assert!(matches!(start(&store, &[(1, 7)]), Err(StartError::Store(_))));
     }
 }

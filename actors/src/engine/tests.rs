@@ -21,7 +21,7 @@ mod conversations;
 mod crashes;
 mod deleted_contacts;
 mod drain;
-mod gated;
+mod idempotency;
 mod message_commands;
 mod messages;
 mod model;

@@ -2,6 +2,9 @@
 //! fail.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::{
     Direction, Frame, Group, Log, MemoryStore, Position, Store, StoreError, Table, View, Visit,
@@ -73,5 +76,34 @@ impl<H: Hook> Log for Hooked<H> {
 
     fn bytes_after(&self, after: Position) -> Result<u64, StoreError> {
         self.inner.bytes_after(after)
+    }
+}
+
+/// A store whose commits wait while its gate is shut, so that a test decides what piles up.
+pub type Gated = Hooked<Gate>;
+
+/// The hook of [`Gated`].
+#[derive(Debug, Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gated {
+    /// Lets commits wait from now on.
+    pub fn shut(&self) {
+        *self.hook.0.0.lock() = true;
+    }
+
+    /// Lets commits through.
+    pub fn open(&self) {
+        *self.hook.0.0.lock() = false;
+        self.hook.0.1.notify_all();
+    }
+}
+
+impl Hook for Gate {
+    fn before_commit(&self) {
+        let mut shut = self.0.0.lock();
+        while *shut {
+            self.0.1.wait(&mut shut);
+        }
     }
 }

@@ -151,6 +151,11 @@ impl Recovered {
         }
     }
 
+    /// The log that a rebuild reads.
+    pub fn log(&self) -> &dyn Log {
+        self.log.as_ref()
+    }
+
     /// The workspaces that wait for their actors.
     pub fn ids(&self) -> Vec<WorkspaceId> {
         self.states.lock().keys().cloned().collect()

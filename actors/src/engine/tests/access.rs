@@ -1,5 +1,6 @@
 //! Keys and token buckets, over restarts.
 
+use postrider_store::View;
 use std::net::IpAddr;
 
 use crate::access::{Admission, BucketState};

@@ -3,8 +3,8 @@
 use crate::{NewKey, SendOtpError};
 use postrider_domain::{LimitsOverride, Scopes};
 
-use super::gated::Gated;
 use super::*;
+use postrider_store::hooked::Gated;
 
 fn new_key() -> NewKey {
     let limits = LimitsOverride::default();

@@ -2,7 +2,7 @@
 
 use crate::{Delivery, MessageStatus};
 use postrider_channel::{Failure, Outcome};
-use postrider_store::Outcome as CommitOutcome;
+use postrider_store::CrashOutcome as CommitOutcome;
 
 use super::scripted::Rig;
 use super::*;

@@ -223,8 +223,8 @@ async fn listed(acme: &Workspace) -> Vec<Broadcast> {
 
 #[tokio::test(start_paused = true)]
 async fn one_whose_making_was_not_answered_is_there_wholly_or_not_at_all() {
-    use postrider_store::Outcome;
-    for outcome in [Outcome::Lost, Outcome::Kept, Outcome::Unsynced] {
+    use postrider_store::CrashOutcome;
+    for outcome in [CrashOutcome::Lost, CrashOutcome::Kept, CrashOutcome::Unsynced] {
         let store = CrashingStore::new();
         let engine = engine(&store, START).await;
         let acme = with_template(&engine).await;

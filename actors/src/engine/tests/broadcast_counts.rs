@@ -1,5 +1,6 @@
 //! The counts of a broadcast that is over are kept, and stay right whatever is reported later.
 
+use postrider_store::View;
 use std::ops::ControlFlow;
 
 use crate::{BroadcastCounts, BroadcastStatus, NewBroadcast, RecipientStatus, ScriptedOutcome};

@@ -1,5 +1,6 @@
 //! What is kept of broadcasts, how long, and how a message of one is found.
 
+use postrider_store::View;
 use std::ops::ControlFlow;
 
 use crate::{

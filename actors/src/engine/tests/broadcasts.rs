@@ -1,5 +1,6 @@
 //! Broadcasts from their making to their end, on stores that fail and crash.
 
+use postrider_store::View;
 use serde_json::json;
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
 };
 use postrider_domain::BroadcastId;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
-use postrider_store::{Keep, Outcome};
+use postrider_store::{CrashOutcome, Keep};
 
 use super::*;
 
@@ -103,7 +104,7 @@ async fn failing_commits_delay_a_broadcast_and_double_nothing() {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let acme = with_template(&engine).await;
-    for outcome in [Outcome::Lost, Outcome::Kept, Outcome::Unsynced] {
+    for outcome in [CrashOutcome::Lost, CrashOutcome::Kept, CrashOutcome::Unsynced] {
         let sale = create(&acme, broadcast_to(4000)).await;
         store.fail_after(3, outcome);
         until("it is sent", async || {

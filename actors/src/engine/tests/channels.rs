@@ -306,7 +306,7 @@ async fn a_lost_answer_stops_nothing() {
 /// One group makes a message durable and takes its number away: the message must not be left.
 #[tokio::test(start_paused = true)]
 async fn what_becomes_durable_with_the_disconnection_fails() {
-    let store = super::gated::Gated::default();
+    let store = postrider_store::hooked::Gated::default();
     let rig = Rig::on(store.clone(), 0).await;
     let numbers = rig.engine.admin().numbers(&id("acme")).await.unwrap();
     let (engine, acme, number) = (rig.engine.clone(), rig.acme.clone(), numbers[0].id);

@@ -4,12 +4,12 @@
 use crate::MessageStatus;
 use postrider_channel::callback::Progress;
 use postrider_channel::{Failure, FailureClass, Outcome, Throttle};
-use postrider_store::Outcome as CommitOutcome;
+use postrider_store::CrashOutcome as CommitOutcome;
 
-use super::gated::Gated;
 use super::message_commands::send_message;
 use super::scripted::Rig;
 use super::*;
+use postrider_store::hooked::Gated;
 
 #[tokio::test(start_paused = true)]
 async fn what_was_handed_over_before_a_crash_is_unknown_and_a_report_settles_it() {

@@ -1,7 +1,7 @@
 //! Engine time that is moved, and kept.
 
 use crate::{EngineOptions, OtpStatus};
-use postrider_store::Outcome;
+use postrider_store::CrashOutcome;
 
 use super::*;
 
@@ -42,7 +42,7 @@ async fn it_survives_a_crash_and_is_not_taken_twice() {
 async fn one_that_cannot_be_kept_is_not_made() {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
-    store.fail_next_commits(1, Outcome::Lost);
+    store.fail_next_commits(1, CrashOutcome::Lost);
     engine.advance_clock(HOUR).await.unwrap_err();
     assert_eq!(engine.clock().now(), START);
 }

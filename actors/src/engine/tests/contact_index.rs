@@ -2,6 +2,7 @@
 
 use crate::{NewContact, StartError};
 use postrider_domain::{ContactName, CustomFields, Tags};
+use postrider_store::View;
 use postrider_store::{Change, Keep, Table};
 use postrider_workspace::whole_contacts;
 

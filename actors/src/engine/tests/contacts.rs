@@ -1,5 +1,6 @@
 //! Contacts and what they are found by, through failures and crashes.
 
+use postrider_store::Log;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use crate::{
     UpdateContactError,
 };
 use postrider_domain::{ContactId, ContactName, CustomFields, Email, Tags};
-use postrider_store::{Keep, Outcome};
+use postrider_store::{CrashOutcome, Keep};
 use postrider_workspace::whole_contacts;
 
 use super::*;
@@ -31,7 +32,7 @@ enum Step {
     /// All at once.
     Run(Vec<Command>),
     /// The next commit fails.
-    Fail(Outcome),
+    Fail(CrashOutcome),
     /// The power is cut while these are under way.
     Crash(Vec<Command>, usize, Keep),
 }
@@ -61,7 +62,11 @@ fn command() -> impl Strategy<Value = Command> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let some = || prop::collection::vec(command(), 1..8);
-    let outcome = prop_oneof![Just(Outcome::Lost), Just(Outcome::Kept), Just(Outcome::Unsynced)];
+    let outcome = prop_oneof![
+        Just(CrashOutcome::Lost),
+        Just(CrashOutcome::Kept),
+        Just(CrashOutcome::Unsynced)
+    ];
     let keep = prop_oneof![
         Just(Keep::Nothing),
         Just(Keep::Everything),

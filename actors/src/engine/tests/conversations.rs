@@ -1,5 +1,6 @@
 //! Conversations: the order of what was written, and how many there are.
 
+use postrider_store::View;
 use std::ops::ControlFlow;
 
 use crate::{ConversationFilter, ConversationStatus, MessageContent};

@@ -1,11 +1,12 @@
 //! Random sequences of commands, failures, crashes and restarts, against the model.
 
+use postrider_store::Log;
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 
 use crate::{MessageStatus, ScriptedOutcome, VerifyOtpError};
 use postrider_domain::LimitsOverride;
-use postrider_store::{Keep, Outcome};
+use postrider_store::{CrashOutcome, Keep};
 
 use super::message_commands::{Reported, report, reported, send_message, welcome};
 use super::model::{Answer, Model};
@@ -33,7 +34,7 @@ enum Step {
     /// What the channel does from now on.
     Script(ScriptedOutcome),
     /// The next commit fails.
-    Fail(Outcome),
+    Fail(CrashOutcome),
     Heal,
     /// The power is cut while these are under way.
     Crash(Vec<Command>, usize, Keep),
@@ -56,7 +57,13 @@ fn command() -> impl Strategy<Value = Command> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let twice = any::<usize>().prop_map(|at| vec![Command::Verify(at, true); 2]);
-    let outcome = || prop_oneof![Just(Outcome::Lost), Just(Outcome::Kept), Just(Outcome::Unsynced)];
+    let outcome = || {
+        prop_oneof![
+            Just(CrashOutcome::Lost),
+            Just(CrashOutcome::Kept),
+            Just(CrashOutcome::Unsynced)
+        ]
+    };
     let keep = prop_oneof![
         Just(Keep::Nothing),
         Just(Keep::Everything),

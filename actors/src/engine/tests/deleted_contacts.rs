@@ -1,5 +1,7 @@
 //! What is left of a contact that was deleted: nothing, through crashes too.
 
+use postrider_channel::Origin;
+use postrider_store::View;
 use std::ops::ControlFlow;
 
 use parking_lot::Mutex;
@@ -54,7 +56,7 @@ async fn begin(store: &CrashingStore) -> (Engine, Workspace, NumberId) {
 /// A report of a message to the first phone, which the provider calls the second.
 fn known_as(message: MessageId, status: Progress) -> Callback {
     let report = StatusUpdate {
-        origin: message.into(),
+        origin: Origin::Message(message),
         provider_id: "wamid".into(),
         status,
         at: START,

@@ -8,8 +8,8 @@ use crate::{
 };
 use postrider_domain::Limits;
 
-use super::gated::Gated;
 use super::*;
+use postrider_store::hooked::Gated;
 
 fn refused(reason: UnavailableReason) -> Result<OtpSent, SendOtpError> {
     Err(Unavailable::because(reason).into())

@@ -1,5 +1,6 @@
 //! Single messages, and what a provider calls back about them.
 
+use postrider_store::View;
 use std::collections::BTreeMap;
 
 use crate::{
@@ -34,11 +35,8 @@ pub(super) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
     Callback { inbound: vec![inbound], ..Callback::default() }
 }
 
-pub(super) fn reports(
-    of: impl Into<Origin>,
-    statuses: impl IntoIterator<Item = Progress>,
-) -> Callback {
-    let origin = of.into();
+pub(super) fn reports(of: impl Reported, statuses: impl IntoIterator<Item = Progress>) -> Callback {
+    let origin = of.origin();
     let report = |status| StatusUpdate {
         origin,
         provider_id: "wamid".into(),
@@ -50,15 +48,26 @@ pub(super) fn reports(
     Callback { statuses: statuses.into_iter().map(report).collect(), ..Callback::default() }
 }
 
-impl From<MessageId> for Origin {
-    fn from(id: MessageId) -> Self {
-        Self::Message(id)
+/// What a provider's report can be about.
+pub(super) trait Reported {
+    fn origin(self) -> Origin;
+}
+
+impl Reported for MessageId {
+    fn origin(self) -> Origin {
+        Origin::Message(self)
     }
 }
 
-impl From<RequestId> for Origin {
-    fn from(id: RequestId) -> Self {
-        Self::Otp { request_id: id, number: 1 }
+impl Reported for RequestId {
+    fn origin(self) -> Origin {
+        Origin::Otp { request_id: self, number: 1 }
+    }
+}
+
+impl Reported for Origin {
+    fn origin(self) -> Origin {
+        self
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{ReadOtpError, ResendOtpError, ScriptedOutcome, SendOtpError, Unavailable};
 use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
 use postrider_domain::{PublicEvent, RequestId};
-use postrider_store::Outcome;
+use postrider_store::CrashOutcome;
 use postrider_workspace::actor::WorkspaceMessage;
 
 use super::*;
@@ -274,7 +274,7 @@ async fn a_workspace_that_is_rebuilt_does_not_send_twice() {
             rig.script(if slow { ScriptedOutcome::Slow } else { UNAVAILABLE }, None);
             let (one, two) = (rig.send(1).await, rig.send(2).await);
             rig.settle().await;
-            rig.store.fail_next_commits(1, Outcome::Lost);
+            rig.store.fail_next_commits(1, CrashOutcome::Lost);
             rig.acme.send_otp(SendOtp::to(phone(3))).await.unwrap_err();
             healed(&rig.acme).await;
             rig.script(outcome, None);
@@ -330,7 +330,7 @@ async fn a_disconnected_number_sends_no_more() {
 /// A number that has lost its queue is given what is durable, not what is about to be.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_durable_is_not_handed_over_again() {
-    let store = super::gated::Gated::default();
+    let store = postrider_store::hooked::Gated::default();
     let engine = Engine::start(options(store.clone(), START)).await.unwrap();
     let acme = workspace(&engine, "acme", 10).await;
     store.shut();
@@ -361,7 +361,7 @@ async fn a_number_that_dies_while_storage_fails_sends_what_it_had() {
     let request = rig.send(1).await;
     rig.settle().await;
     rig.store.fail_next_reopens(3);
-    rig.store.fail_next_commits(1, Outcome::Lost);
+    rig.store.fail_next_commits(1, CrashOutcome::Lost);
     rig.engine.admin().add_credits(&id("b"), 1).await.unwrap_err();
     let live = rig.engine.shared().numbers.live();
     live[0].kill();

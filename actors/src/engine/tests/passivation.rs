@@ -2,6 +2,7 @@
 
 use crate::admin::WorkspaceState;
 use postrider_domain::LimitsOverride;
+use postrider_store::View;
 use postrider_workspace::actor::WorkspaceMessage;
 
 use super::*;

@@ -3,12 +3,12 @@
 
 use crate::MessageStatus;
 use postrider_channel::{Outcome, Throttle};
-use postrider_store::Outcome as CommitOutcome;
+use postrider_store::CrashOutcome as CommitOutcome;
 
-use super::gated::Gated;
 use super::message_commands::send_message;
 use super::scripted::Rig;
 use super::*;
+use postrider_store::hooked::Gated;
 
 async fn number(rig: &Rig) -> postrider_domain::NumberId {
     rig.engine.admin().numbers(&id("acme")).await.unwrap()[0].id

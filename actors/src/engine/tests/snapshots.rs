@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{OtpState, StartError};
 use postrider_domain::Limits;
-use postrider_store::{FjallStore, Frame, Position, Section};
+use postrider_store::{FjallStore, Frame, Group, Position, Section};
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn first_frame(engine: &Engine) -> u64 {
         first = frame.number.0;
         ControlFlow::Break(())
     };
-    engine.shared().store.journal(Position::START, visit).unwrap();
+    engine.shared().recovered.log().read(Position::START, visit).unwrap();
     first
 }
 

@@ -6,7 +6,8 @@ use crate::{
     Unavailable, VerifyOtpError,
 };
 use postrider_domain::LimitsOverride;
-use postrider_store::{Change, Frame, MemoryStore, Outcome, Position, Section, Table};
+use postrider_store::Log;
+use postrider_store::{Change, CrashOutcome, Frame, Group, MemoryStore, Position, Section, Table};
 use postrider_workspace::actor::WorkspaceMessage;
 
 use super::*;
@@ -29,7 +30,7 @@ async fn a_failed_commit_is_told_to_everyone_and_undone() {
     .await;
     let right = code(acme.id(), request, phone(1));
     let actor = engine.actor("acme");
-    store.fail_next_commits(1, Outcome::Lost);
+    store.fail_next_commits(1, CrashOutcome::Lost);
     let id = id("acme");
     let change = engine.admin().add_credits(&id, 5);
     let (send, resend, verify, read, change) = tokio::join!(
@@ -74,7 +75,7 @@ async fn a_commit_that_failed_but_is_durable_holds() {
         acme.otp(request).await.is_ok_and(|otp| otp.delivery == crate::Delivery::Sent)
     })
     .await;
-    store.fail_next_commits(1, Outcome::Kept);
+    store.fail_next_commits(1, CrashOutcome::Kept);
     let verify = acme.verify_otp(request, &right).await;
     assert_eq!(verify, Err(VerifyOtpError::Unavailable(storage())));
     healed(&acme).await;
@@ -94,7 +95,7 @@ async fn another_workspace_keeps_its_actor_and_its_state() {
     })
     .await;
     let (failing, healthy) = (engine.actor("acme"), engine.actor("b"));
-    store.fail_next_commits(1, Outcome::Lost);
+    store.fail_next_commits(1, CrashOutcome::Lost);
     acme.send_otp(SendOtp::to(phone(2))).await.unwrap_err();
     healed(&acme).await;
     assert_ne!(engine.actor("acme"), failing);
@@ -110,7 +111,7 @@ async fn a_store_that_stays_shut_is_waited_for() {
     let engine = engine(&store, START).await;
     let acme = workspace(&engine, "acme", 10).await;
     store.fail_next_reopens(4);
-    store.fail_next_commits(1, Outcome::Lost);
+    store.fail_next_commits(1, CrashOutcome::Lost);
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap_err();
     assert!(!engine.health().ready);
     let again = acme.send_otp(SendOtp::to(phone(1))).await;
@@ -126,7 +127,7 @@ async fn workspaces_are_listed_while_one_restarts() {
     let engine = engine(&store, START).await;
     let acme = workspace(&engine, "acme", 10).await;
     workspace(&engine, "b", 10).await;
-    store.fail_next_commits(1, Outcome::Lost);
+    store.fail_next_commits(1, CrashOutcome::Lost);
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap_err();
     until("the store is open again", async || engine.health().ready).await;
     assert_eq!(engine.admin().workspaces(0, 9).await.unwrap().1, 2);
@@ -235,7 +236,7 @@ async fn a_dropped_engine_lets_go_of_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_waits_for_what_it_tells_of() {
-    let store = super::gated::Gated::default();
+    let store = postrider_store::hooked::Gated::default();
     let engine = Engine::start(options(store.clone(), START)).await.unwrap();
     let acme = workspace(&engine, "acme", 1).await;
     let number = engine.admin().numbers(acme.id()).await.unwrap()[0].id;

@@ -8,7 +8,7 @@ use reqwest::header::HeaderMap;
 
 use super::*;
 use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
-use postrider_store::{Change, Table};
+use postrider_store::{Change, Group, Table};
 use postrider_webhook::client::{Answer, Post, Posting};
 use postrider_webhook::records;
 

@@ -20,7 +20,7 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Email, MessageId, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::outgoing::{Claim, OutcomeSink, Queued};
+use super::outgoing::{Claim, Queued, SettleMail};
 
 /// Mails that are handed over at a time.
 const AT_ONCE: usize = 8;
@@ -145,7 +145,7 @@ async fn deliver(
     let mut tries = 0;
     loop {
         let Some(handle) = find() else { return Ok(()) };
-        let noted = handle.perform(OutcomeSink(*id, mailed.clone())).await;
+        let noted = handle.perform(SettleMail(*id, mailed.clone())).await;
         drop(handle);
         tries += 1;
         match noted {

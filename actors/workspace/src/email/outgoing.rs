@@ -1,13 +1,13 @@
 //! A mail that goes out: its record, and what is learnt of it.
 
+use crate::Workspace;
 use postrider_store::view::codec;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-#[cfg(test)]
-use crate::Workspace;
+#[cfg(any(test, feature = "testing"))]
 use crate::command::{Command, Context};
 use crate::conversations;
 use crate::message::{MessageError, MessageStatus};
@@ -106,15 +106,15 @@ impl Command for Claim {
 }
 
 /// Whether a mail is to be handed over, asked as the mailer does.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub async fn claim(workspace: &Workspace, id: MessageId) -> Result<bool, Unavailable> {
     workspace.perform(Claim(id)).await.map(|mail| mail.is_some())
 }
 
 /// Notes what became of a mail that was handed over.
-pub(super) struct OutcomeSink(pub(super) MessageId, pub(super) Mailed);
+pub(super) struct SettleMail(pub(super) MessageId, pub(super) Mailed);
 
-impl Command for OutcomeSink {
+impl Command for SettleMail {
     type Answer = ();
     type Error = Unavailable;
 
