@@ -21,7 +21,8 @@ use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table};
 use postrider_workspace::actor::{Configure, WorkspaceMessage};
 use postrider_workspace::core::CreditsChange;
-use postrider_workspace::records::{self, Profile};
+use postrider_workspace::core::records;
+use postrider_workspace::core::records::Profile;
 use postrider_workspace::services::Services;
 use postrider_workspace::{Workspace, WorkspaceSettings};
 

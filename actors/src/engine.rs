@@ -21,8 +21,8 @@ use postrider_runtime::clock::Clock;
 pub(crate) use postrider_runtime::task::detached;
 use postrider_store::{Store, View};
 use postrider_webhook::WebhookOptions;
-use postrider_workspace::guard::GuardOptions;
-use postrider_workspace::message::MessageOptions;
+use postrider_workspace::core::otp::pumping_guard::GuardOptions;
+use postrider_workspace::messages::MessageOptions;
 pub use postrider_workspace::services::Services;
 use postrider_workspace::{EventOptions, Workspace};
 

@@ -110,19 +110,19 @@ pub use postrider_webhook::records::Delivery as WebhookDelivery;
 pub use postrider_webhook::replay::{Replay, ReplayError};
 pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
+pub use postrider_workspace::actor::configure::ChangeError;
 pub use postrider_workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
 };
-pub use postrider_workspace::configure::ChangeError;
-pub use postrider_workspace::guard::{GuardMode, GuardOptions};
-pub use postrider_workspace::message::{
-    MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
-    MessageStatus, SendMessage, SendMessageError, TemplateMessage,
-};
-pub use postrider_workspace::otp::{
+pub use postrider_workspace::core::otp::pumping_guard::{GuardMode, GuardOptions};
+pub use postrider_workspace::core::otp::types::{
     Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
+};
+pub use postrider_workspace::messages::{
+    MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
+    MessageStatus, SendMessage, SendMessageError, TemplateMessage,
 };
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,

@@ -222,7 +222,7 @@ impl Access {
         let shared = &self.inner.shared;
         let (store, id) = (Arc::clone(&shared.store), workspace.clone());
         let read = tokio::task::spawn_blocking(move || {
-            postrider_workspace::records::load(store.as_ref(), &id)
+            postrider_workspace::core::records::load(store.as_ref(), &id)
         });
         let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
         let own = match read {

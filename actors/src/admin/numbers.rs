@@ -14,8 +14,8 @@ use postrider_runtime::task::detached;
 use postrider_store::Table;
 use postrider_workspace::Workspace;
 use postrider_workspace::actor::Configure;
-use postrider_workspace::configure::ChangeError;
-use postrider_workspace::records;
+use postrider_workspace::actor::configure::ChangeError;
+use postrider_workspace::core::records;
 
 use super::{Admin, AdminError};
 

@@ -6,7 +6,8 @@ use postrider_number::info::Stored;
 use postrider_store::view::codec;
 use postrider_store::{Change, StoreError, Table, View};
 use postrider_webhook::records::{endpoints, endpoints_key};
-use postrider_workspace::{email, records};
+use postrider_workspace::core::records;
+use postrider_workspace::email;
 
 /// The changes of records that have secrets under earlier master keys. A secret that cannot be read
 /// stays as it is: whoever needs it says so.

@@ -24,14 +24,18 @@ use postrider_store::{
     Change, Log, Position, Store, StoreError, Table, View, Writer, WriterOptions,
 };
 use postrider_webhook::Webhooks;
-use postrider_workspace::snapshots::{self, Replay, Snapshots};
+use postrider_workspace::snapshots;
+use postrider_workspace::snapshots::{Replay, Snapshots};
 
+use postrider_workspace::actor::recovery::Recovered;
+use postrider_workspace::contacts;
+use postrider_workspace::core::hot::HotState;
+use postrider_workspace::core::otp::pumping_guard::Guard;
+use postrider_workspace::core::records;
 use postrider_workspace::email::Mailer;
-use postrider_workspace::guard::Guard;
-use postrider_workspace::hot::HotState;
-use postrider_workspace::load::Recovered;
-use postrider_workspace::slot::Admission;
-use postrider_workspace::{contacts, conversations, records, template_sync};
+use postrider_workspace::inbox::deletion;
+use postrider_workspace::mailbox::slot::Admission;
+use postrider_workspace::templates::sync as template_sync;
 
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, StartError};
@@ -237,7 +241,7 @@ fn open(
     let numbers = records::all_numbers(store.as_ref())?;
     let mut deleting = workspaces.clone();
     // One whose records cannot be read is for whoever needs it to find.
-    deleting.retain(|id| conversations::any_gone(store.as_ref(), id).unwrap_or_default());
+    deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
     let broadcasts = recover::find(store.as_ref())?;
     let resealed = reseal::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());

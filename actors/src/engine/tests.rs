@@ -50,7 +50,7 @@ use postrider_domain::unavailable::UnavailableReason;
 use postrider_domain::{Phone, RequestId, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_store::CrashingStore;
-use postrider_workspace::otp::SendOtp;
+use postrider_workspace::core::otp::types::SendOtp;
 
 use super::Services;
 use postrider_domain::WorkspaceId;

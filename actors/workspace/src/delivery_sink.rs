@@ -9,7 +9,7 @@ use postrider_number::{Claims, OutcomeSink, Outcomes};
 
 use crate::Workspace;
 use crate::actor::WorkspaceMessage;
-use crate::number_news::TellNews;
+use crate::numbers::notices::TellNews;
 use crate::services::Services;
 
 /// How often a notice of a number is tried to be recorded, while a workspace cannot take it.

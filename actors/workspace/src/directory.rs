@@ -9,7 +9,7 @@ use crate::actor::WorkspaceActor;
 use crate::services::Services;
 
 use crate::actor::WorkspaceMessage;
-use crate::slot::Slot;
+use crate::mailbox::slot::Slot;
 use postrider_domain::WorkspaceId;
 use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
 

@@ -10,17 +10,17 @@ use postrider_domain::{EventId, RequestId, WorkspaceId};
 use postrider_runtime::random;
 use postrider_store::{Store, StoreError, View};
 
-use super::WorkspaceSettings;
-use super::actor::{Configure, WorkspaceMessage};
-use super::command::{Asked, Command, Context};
-use super::configure::ChangeError;
-use super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use super::otp::{
+use crate::WorkspaceSettings;
+use crate::actor::configure::ChangeError;
+use crate::actor::{Configure, WorkspaceMessage};
+use crate::core::command::{Asked, Command, Context};
+use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use super::slot::{ReplyTo, Slot, Undelivered};
-use super::view::unreadable;
+use crate::core::view::unreadable;
+use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::mailbox::slot::{ReplyTo, Slot, Undelivered};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How often a command that found no actor has one started before it gives up.
@@ -32,8 +32,8 @@ const STARTS_MAX: usize = 3;
 /// been carried out.
 #[derive(Clone)]
 pub struct Workspace {
-    pub(super) shared: Arc<Services>,
-    pub(super) slot: Arc<Slot>,
+    pub(crate) shared: Arc<Services>,
+    pub(crate) slot: Arc<Slot>,
 }
 
 /// Entries of a workspace's event log.

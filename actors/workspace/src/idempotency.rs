@@ -15,9 +15,9 @@ use sha2::{Digest, Sha256};
 use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_store::Table;
 
-use super::command::{Command, Context};
-use super::handle::Workspace;
-use super::view::unreadable;
+use crate::core::command::{Command, Context};
+use crate::core::view::unreadable;
+use crate::handle::Workspace;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How long an answer is kept.
@@ -58,20 +58,20 @@ impl IdempotencyKey {
     }
 
     /// The key for a request about one thing: used for another, it is used with another body.
-    pub(super) fn about(self, id: &[u8]) -> Self {
+    pub(crate) fn about(self, id: &[u8]) -> Self {
         let fingerprint = Sha256::new_with_prefix(self.fingerprint).chain_update(id).finalize();
         Self { fingerprint: fingerprint.into(), ..self }
     }
 
     /// The key of one of several commands that a request consists of.
-    pub(super) fn part(&self, number: usize) -> Self {
+    pub(crate) fn part(&self, number: usize) -> Self {
         let mut key = Sha256::new_with_prefix(self.key);
         key.update((number as u64).to_be_bytes());
         Self { key: key.finalize().into(), ..*self }
     }
 
     /// The key of the record that holds the answer.
-    pub(super) fn record_key(&self, workspace: &WorkspaceId) -> Vec<u8> {
+    pub(crate) fn record_key(&self, workspace: &WorkspaceId) -> Vec<u8> {
         record_key(workspace, b'k', &self.name())
     }
 
@@ -134,7 +134,7 @@ impl Record {
 impl Workspace {
     /// The answer that is committed under the key, for a command that needs much before it can be
     /// asked for; the command itself looks again.
-    pub(super) fn answered_before<T: DeserializeOwned, E: From<Unavailable>>(
+    pub(crate) fn answered_before<T: DeserializeOwned, E: From<Unavailable>>(
         &self,
         key: &IdempotencyKey,
     ) -> Result<Option<T>, IdempotentError<E>> {
@@ -203,7 +203,7 @@ fn known<T: DeserializeOwned, E: From<Unavailable>>(
 }
 
 /// Keeps another answer in a record that holds one: that which is given in the end.
-pub(super) fn replace<T: Serialize>(
+pub(crate) fn replace<T: Serialize>(
     context: &mut Context<'_>,
     record_key: &[u8],
     answer: &T,
@@ -233,14 +233,14 @@ fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {
 
 /// Forgets answers whose time is over.
 #[derive(Debug, Default)]
-pub(super) struct Sweep {
+pub(crate) struct Sweep {
     /// Nothing ends before this.
     next: Timestamp,
 }
 
 impl Sweep {
     /// Forgets some that have ended by `now`. Returns whether there may be more.
-    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+    pub(crate) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
         let now = context.now();
         if now < self.next {
             return Ok(false);

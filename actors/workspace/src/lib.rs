@@ -7,54 +7,26 @@
 //! goes when nothing is hot.
 
 pub mod actor;
-mod aliases;
 mod analytics;
 pub mod broadcasts;
-mod claims;
-pub mod command;
-pub mod configure;
 pub mod contacts;
-pub mod conversations;
+mod conversations;
 pub mod core;
 pub mod delivery_sink;
 pub mod directory;
-pub mod effects;
 pub mod email;
-mod gate;
-pub mod guard;
 mod handle;
-pub mod hot;
 pub mod idempotency;
-mod inbound;
-mod index;
-pub mod load;
-mod loaded;
-pub mod message;
-pub mod number_news;
-pub mod otp;
-mod otp_messages;
-mod otps;
-mod prefixes;
-mod receive;
-pub mod records;
-mod repeats;
-mod reported;
+pub mod inbox;
+pub mod mailbox;
+pub mod messages;
+pub mod numbers;
 pub mod retention;
-mod sends;
 pub mod services;
-pub mod slot;
 pub mod snapshots;
 pub mod suppressions;
-pub mod template_sync;
 pub mod templates;
-mod unannounced;
-mod unsent;
-pub mod view;
 mod webhooks;
-mod window;
-
-#[cfg(test)]
-mod tests;
 
 pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange};
 #[cfg(any(test, feature = "testing"))]

@@ -14,7 +14,7 @@ use postrider_store::view::event_log;
 use postrider_store::view::log_chunk::{Head, event_log_prefix};
 use postrider_store::{Change, Direction, Store, StoreError, Table, View};
 
-use super::slot::Slot;
+use crate::mailbox::slot::Slot;
 
 /// How often the logs are looked at.
 const EVERY: Duration = Duration::from_secs(60);

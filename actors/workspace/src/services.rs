@@ -11,14 +11,14 @@ use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
 use crate::EventOptions;
+use crate::actor::recovery::Recovered;
 use crate::contacts::creation_limit::Creations;
+use crate::core::otp::pumping_guard::Guard;
 use crate::directory::Workspaces;
 use crate::email::Mailer;
-use crate::guard::Guard;
-use crate::load::Recovered;
-use crate::message::MessageOptions;
-use crate::slot::Admission;
-use crate::template_sync::TemplateSyncs;
+use crate::mailbox::slot::Admission;
+use crate::messages::MessageOptions;
+use crate::templates::sync::TemplateSyncs;
 
 /// What all parts of one engine share.
 pub struct Services {

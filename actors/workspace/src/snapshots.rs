@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::hot::HotState;
+use crate::core::hot::HotState;
 use postrider_domain::WorkspaceId;
 use postrider_domain::event::EventDecodeError;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};

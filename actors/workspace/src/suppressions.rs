@@ -13,10 +13,10 @@ use postrider_domain::opt_out::OptOut;
 use postrider_domain::{EventKind, Phone, PublicEvent, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::Workspace;
-use super::command::{Command, Context};
-use super::contacts::holder;
-use super::view::unreadable;
+use crate::Workspace;
+use crate::contacts::holder;
+use crate::core::command::{Command, Context};
+use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
 const TABLE: Table = Table::Suppressions;
@@ -167,7 +167,7 @@ pub fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError
 }
 
 /// The phones that have opted out, as far as is committed.
-pub(super) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
+pub(crate) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
     let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
     store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {
         phones.push(phone_of(&key[prefix.len() - 1..]));
@@ -177,13 +177,13 @@ pub(super) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone
 }
 
 /// Whether a phone has opted out.
-pub(super) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
+pub(crate) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
     Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
 }
 
 /// The channel says that a phone wanted no marketing at that moment; what was decided about it later
 /// counts, whichever is known first.
-pub(super) fn stopped_marketing(
+pub(crate) fn stopped_marketing(
     context: &mut Context<'_>,
     phone: Phone,
     at: Timestamp,
@@ -202,7 +202,7 @@ pub(super) fn stopped_marketing(
 
 /// A phone turns out to be of the same person as another: if the other has opted out, it has too,
 /// unless something later was decided about it.
-pub(super) fn follow(
+pub(crate) fn follow(
     context: &mut Context<'_>,
     phone: Phone,
     other: Phone,
@@ -223,7 +223,7 @@ fn last_decision(context: &Context<'_>, phone: Phone) -> Result<u64, Unavailable
 
 /// Sees to what a message of this text, written at `at`, means: out, in again, or neither. Messages
 /// may come in any order; the last decision counts, whichever came last.
-pub(super) fn apply_opt_out(
+pub(crate) fn apply_opt_out(
     context: &mut Context<'_>,
     phone: Phone,
     text: &str,

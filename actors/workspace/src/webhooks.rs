@@ -21,9 +21,9 @@ use postrider_webhook::replay::{Replay, ReplayError};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 use postrider_webhook::{DisableError, EndpointControl};
 
-use super::command::{Command, Context};
-use super::handle::Workspace;
-use super::view::unreadable;
+use crate::core::command::{Command, Context};
+use crate::core::view::unreadable;
+use crate::handle::Workspace;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// Endpoints that a workspace may have.

@@ -5,7 +5,7 @@ use postrider_channel::callback::{Callback, Progress, Referral, StatusUpdate};
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{EventKind, MessageId, PublicEvent};
-use postrider_workspace::command::{Command, Context};
+use postrider_workspace::core::command::{Command, Context};
 
 use super::messages::{await_status, begin, read, send, told, wrote};
 use super::*;

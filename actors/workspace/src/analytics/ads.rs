@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Workspace;
-use crate::command::Context;
-use crate::view::unreadable;
+use crate::core::command::Context;
+use crate::core::view::unreadable;
 use postrider_channel::callback::{Inbound, Referral};
 use postrider_domain::WorkspaceId;
 use postrider_domain::day::Day;
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::{Direction, StoreError, Table};
 
-use super::DayRange;
+use crate::analytics::DayRange;
 
 /// Most characters that are kept of what a provider tells of a source.
 const CHARS_MAX: usize = 200;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::Workspace;
-use crate::command::Context;
-use crate::view::unreadable;
+use crate::core::command::Context;
+use crate::core::view::unreadable;
 use postrider_broadcast::days::{self, Counter, DayCounts};
 use postrider_broadcast::record::Record;
 use postrider_domain::BroadcastId;
@@ -13,7 +13,7 @@ use postrider_domain::day::Day;
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::DayRange;
+use crate::analytics::DayRange;
 
 /// What happened to messages of broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

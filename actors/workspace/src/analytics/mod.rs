@@ -3,21 +3,19 @@
 
 mod ads;
 mod campaigns;
-mod replies;
 
 pub use ads::AdDay;
 pub use campaigns::{CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow};
 
 pub(crate) use ads::note_referral;
 pub(crate) use campaigns::note;
-pub(crate) use replies::{ends, note_reply, opens};
 
 use std::ops::ControlFlow;
 
 use postrider_domain::day::Day;
 use postrider_store::Table;
 
-use super::command::Context;
+use crate::core::command::Context;
 use postrider_domain::unavailable::Unavailable;
 
 /// Days that are counted are kept for so many more.

@@ -12,23 +12,23 @@ use postrider_broadcast::reports::{Report, Reports};
 use postrider_domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::counts;
-use super::read::{
+use crate::broadcasts::counts;
+use crate::broadcasts::read::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
 };
 
 /// Called with a recipient's place, phone and variables.
-pub(super) type VisitRecipient<'a> = &'a mut dyn FnMut(u32, Phone, &[Box<str>]);
+pub(crate) type VisitRecipient<'a> = &'a mut dyn FnMut(u32, Phone, &[Box<str>]);
 
 /// A broadcast's record and outcomes, as they are committed.
-pub(super) struct Committed<'a> {
+pub(crate) struct Committed<'a> {
     store: &'a dyn View,
     workspace: &'a WorkspaceId,
-    pub(super) record: Record,
+    pub(crate) record: Record,
 }
 
 /// What is said of a recipient that is not sent to yet.
-pub(super) const fn unsent(record: &Record) -> RecipientStatus {
+pub(crate) const fn unsent(record: &Record) -> RecipientStatus {
     match record.status.is_over() {
         true => RecipientStatus::Cancelled,
         false => RecipientStatus::Pending,
@@ -36,7 +36,7 @@ pub(super) const fn unsent(record: &Record) -> RecipientStatus {
 }
 
 /// What became of a recipient, by its outcome and what was reported later.
-pub(super) const fn status_of(
+pub(crate) const fn status_of(
     record: &Record,
     mark: Mark,
     report: Option<Report>,
@@ -57,7 +57,7 @@ pub(super) const fn status_of(
 }
 
 impl<'a> Committed<'a> {
-    pub(super) const fn of(
+    pub(crate) const fn of(
         store: &'a dyn View,
         workspace: &'a WorkspaceId,
         record: Record,
@@ -65,7 +65,7 @@ impl<'a> Committed<'a> {
         Self { store, workspace, record }
     }
 
-    pub(super) fn read(
+    pub(crate) fn read(
         store: &'a dyn View,
         workspace: &'a WorkspaceId,
         id: BroadcastId,
@@ -76,7 +76,7 @@ impl<'a> Committed<'a> {
     }
 
     /// Visits every recipient's place and status, in order.
-    pub(super) fn visit(
+    pub(crate) fn visit(
         &self,
         visit: &mut dyn FnMut(u32, RecipientStatus, Option<&Failed>),
     ) -> Result<(), StoreError> {
@@ -116,7 +116,7 @@ impl<'a> Committed<'a> {
     }
 
     /// One recipient that is or was to be sent to.
-    pub(super) fn recipient(
+    pub(crate) fn recipient(
         &self,
         index: u32,
     ) -> Result<Option<(Phone, RecipientStatus, Option<Failed>)>, StoreError> {
@@ -171,7 +171,7 @@ impl<'a> Committed<'a> {
         Ok(counts)
     }
 
-    pub(super) fn broadcast(self, now: Timestamp) -> Result<Broadcast, StoreError> {
+    pub(crate) fn broadcast(self, now: Timestamp) -> Result<Broadcast, StoreError> {
         let counts = self.counts()?;
         let record = self.record;
         let rate_per_second = record.started_at.map(|started| {
@@ -199,7 +199,7 @@ impl<'a> Committed<'a> {
     }
 
     /// The recipients at these places, in rising order, with their variables.
-    pub(super) fn recipients(
+    pub(crate) fn recipients(
         &self,
         places: impl Iterator<Item = u32>,
         visit: VisitRecipient<'_>,
@@ -222,7 +222,7 @@ impl<'a> Committed<'a> {
         Ok(())
     }
 
-    pub(super) fn page(
+    pub(crate) fn page(
         &self,
         wanted: Option<RecipientStatus>,
         skip: usize,

@@ -1,5 +1,6 @@
 //! A broadcast's course: begun, held, gone on with, stopped, finished.
 
+use crate::broadcasts::reply_attribution;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,11 +13,11 @@ use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventKind};
 use postrider_store::CommitError;
 
-use super::super::analytics;
-use super::super::command::{Command, Context};
-use super::super::handle::Workspace;
-use super::super::templates::{UseTemplateError, approved_template, find_template};
-use super::{counts, find, save, tell, tell_with};
+use crate::analytics;
+use crate::broadcasts::{counts, find, save, tell, tell_with};
+use crate::core::command::{Command, Context};
+use crate::handle::Workspace;
+use crate::templates::{UseTemplateError, approved_template, find_template};
 use postrider_domain::unavailable::Unavailable;
 
 /// Why a broadcast was not controlled.
@@ -68,7 +69,7 @@ impl From<UseTemplateError> for BroadcastError {
 const SETTLED_TRIES: u32 = 600;
 const SETTLED_WAIT: Duration = Duration::from_secs(1);
 
-pub(super) struct ControlBroadcast {
+pub(crate) struct ControlBroadcast {
     pub id: BroadcastId,
     pub control: Control,
     pub max_lateness: Duration,
@@ -147,7 +148,7 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
     };
     let started_at = Some(context.now());
     let record = Record { status: BroadcastStatus::Sending, number, started_at, ..record };
-    analytics::opens(context, &record);
+    reply_attribution::opens(context, &record);
     Ok(changed(context, EventKind::BroadcastStarted, record))
 }
 
@@ -204,7 +205,7 @@ fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
     let credits = context.core.credits.saturating_add(refund);
     context.core.set_credits(credits, context.effects);
     let record = Record { settled: true, ..record };
-    analytics::ends(context, &record);
+    reply_attribution::ends(context, &record);
     save(context, &record);
     counts::keep(context, &record);
     record
@@ -276,7 +277,7 @@ impl Workspace {
 
     /// The broadcast's record, if there is one, when everything that was under way is committed or
     /// has failed; nothing when storage does not come back.
-    pub(super) async fn settled_record(&self, id: BroadcastId) -> Option<Option<Record>> {
+    pub(crate) async fn settled_record(&self, id: BroadcastId) -> Option<Option<Record>> {
         for _ in 0..SETTLED_TRIES {
             match self.shared.writer.barrier().await {
                 Ok(()) => return self.broadcast_record(id).ok(),
@@ -290,6 +291,6 @@ impl Workspace {
     /// The broadcast's record as it is committed.
     pub fn broadcast_record(&self, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
         record::read(self.shared.store.as_ref(), self.id(), id)
-            .map_err(super::super::view::unreadable)
+            .map_err(crate::core::view::unreadable)
     }
 }

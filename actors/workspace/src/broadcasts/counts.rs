@@ -7,16 +7,16 @@ use postrider_broadcast::reports::{Report, Reports};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
 
-use super::super::command::Context;
-use super::super::view::unreadable;
-use super::committed::{status_of, unsent};
-use super::read::{BroadcastCounts, RecipientStatus};
+use crate::broadcasts::committed::{status_of, unsent};
+use crate::broadcasts::read::{BroadcastCounts, RecipientStatus};
+use crate::core::command::Context;
+use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::Unavailable;
 
 /// What is kept of a broadcast's counts; nothing of one that is not settled, or was by an earlier
 /// version.
-pub(super) fn read(
+pub(crate) fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
     record: &Record,
@@ -29,7 +29,7 @@ pub(super) fn read(
 }
 
 /// Counts a broadcast that has just been settled. Where that cannot be read now, its readers count.
-pub(super) fn keep(context: &mut Context<'_>, record: &Record) {
+pub(crate) fn keep(context: &mut Context<'_>, record: &Record) {
     if let Ok(counts) = count(context, record) {
         put(context, record, &counts);
     }
@@ -57,7 +57,7 @@ fn count(context: &Context<'_>, record: &Record) -> Result<BroadcastCounts, Unav
 }
 
 /// The counts of a settled broadcast with what is reported of a message with this outcome.
-pub(super) fn after_report(
+pub(crate) fn after_report(
     context: &Context<'_>,
     record: &Record,
     mark: Option<Mark>,
@@ -75,7 +75,7 @@ pub(super) fn after_report(
 }
 
 /// Writes the counts of a settled broadcast.
-pub(super) fn put(context: &mut Context<'_>, record: &Record, counts: &BroadcastCounts) {
+pub(crate) fn put(context: &mut Context<'_>, record: &Record, counts: &BroadcastCounts) {
     let key = counts_key(&context.core.id, record.id);
     context.put_json(Table::Broadcasts, key, counts);
 }

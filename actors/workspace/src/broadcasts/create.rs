@@ -17,12 +17,13 @@ use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, Store, StoreError, Table, View};
 
-use super::super::command::{Command, Context};
-use super::super::handle::Workspace;
-use super::super::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use super::super::suppressions;
-use super::super::templates::{self, UseTemplateError, approved_template};
-use super::{find, save, tell};
+use crate::broadcasts::{find, save, tell};
+use crate::core::command::{Command, Context};
+use crate::handle::Workspace;
+use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::suppressions;
+use crate::templates;
+use crate::templates::{UseTemplateError, approved_template};
 use postrider_domain::unavailable::Unavailable;
 
 /// Most recipients that a refusal names.
@@ -216,7 +217,7 @@ impl Workspace {
         self.answered_before(key)
     }
 
-    pub(super) async fn create_broadcast_attached(
+    pub(crate) async fn create_broadcast_attached(
         &self,
         mut new: NewBroadcast,
         key: Option<IdempotencyKey>,

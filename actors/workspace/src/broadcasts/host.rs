@@ -10,9 +10,10 @@ use postrider_domain::{BroadcastId, NumberId, Phone, Unavailable, UnavailableRea
 use postrider_runtime::task::BoxFuture;
 use postrider_store::{StoreError, Table, View};
 
-use super::super::{records, suppressions, templates};
 use crate::Workspace;
+use crate::core::records;
 use crate::services::Services;
+use crate::{suppressions, templates};
 
 /// What fan-outs ask of their workspaces. Weak: the broadcasts are owned by what it leads to.
 pub struct Host(pub Weak<Services>);

@@ -8,9 +8,9 @@ use postrider_broadcast::record::{Record, of_message};
 use postrider_domain::{MessageId, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::super::message::{MessageError, MessageKind, MessageState, MessageStatus};
-use super::committed::Committed;
-use super::read::{RecipientError, RecipientStatus};
+use crate::broadcasts::committed::Committed;
+use crate::broadcasts::read::{RecipientError, RecipientStatus};
+use crate::messages::{MessageError, MessageKind, MessageState, MessageStatus};
 
 /// Where a broadcast's message stands; nothing for one that is not sent to, and when no broadcast
 /// has a message of that id.

@@ -7,6 +7,7 @@ mod create;
 mod host;
 mod message;
 mod read;
+pub mod reply_attribution;
 mod report;
 mod retry;
 mod sweep;
@@ -17,12 +18,12 @@ use postrider_broadcast::record::{Record, record_key};
 use postrider_domain::{BroadcastId, EventKind, PublicEvent};
 use postrider_store::Table;
 
-use super::command::Context;
+use crate::core::command::Context;
 use postrider_domain::unavailable::Unavailable;
 
-pub(super) use message::message;
-pub(super) use report::report;
-pub(super) use sweep::Sweep;
+pub(crate) use message::message;
+pub(crate) use report::report;
+pub(crate) use sweep::Sweep;
 
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
@@ -33,7 +34,7 @@ pub use read::{
 pub use retry::RetryBroadcastError;
 
 /// The broadcast's record.
-pub(super) fn find(context: &Context<'_>, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
+pub(crate) fn find(context: &Context<'_>, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
     context.get_json(Table::Broadcasts, &record_key(&context.core.id, id))
 }
 

@@ -11,9 +11,9 @@ use postrider_channel::TemplateName;
 use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp};
 use postrider_store::{Direction, StoreError, Table};
 
-use super::super::handle::Workspace;
-use super::committed::Committed;
-use super::control::BroadcastError;
+use crate::broadcasts::committed::Committed;
+use crate::broadcasts::control::BroadcastError;
+use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
 
 /// A broadcast.
@@ -71,7 +71,7 @@ macro_rules! statuses {
         }
 
         impl BroadcastCounts {
-            pub(super) const fn of(&mut self, status: RecipientStatus) -> &mut u32 {
+            pub(crate) const fn of(&mut self, status: RecipientStatus) -> &mut u32 {
                 match status { $(RecipientStatus::$variant => &mut self.$field,)* }
             }
         }
@@ -139,7 +139,7 @@ pub struct RecipientsPage {
 
 impl BroadcastCounts {
     /// Recipients that the channel has answered for, or will not.
-    pub(super) fn concluded(&self) -> u32 {
+    pub(crate) fn concluded(&self) -> u32 {
         self.sent + self.delivered + self.read + self.failed + self.unknown
     }
 }

@@ -12,11 +12,11 @@ use postrider_channel::callback::{Progress, StatusUpdate};
 use postrider_domain::{BroadcastId, EventKind, Phone, PublicEvent};
 use postrider_store::Table;
 
-use super::super::analytics;
-use super::super::command::Context;
-use super::super::suppressions::stopped_marketing;
-use super::super::view::unreadable;
-use super::{counts, find, save};
+use crate::analytics;
+use crate::broadcasts::{counts, find, save};
+use crate::core::command::Context;
+use crate::core::view::unreadable;
+use crate::suppressions::stopped_marketing;
 use postrider_domain::unavailable::Unavailable;
 
 /// Takes a report on the message to one recipient, whose phone is told where the channel knows it;

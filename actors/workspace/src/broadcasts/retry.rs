@@ -3,12 +3,12 @@
 use postrider_broadcast::Audience;
 use postrider_domain::BroadcastId;
 
-use super::super::handle::Workspace;
-use super::super::idempotency::IdempotentError;
-use super::committed::Committed;
-use super::control::BroadcastError;
-use super::create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
-use super::read::RecipientStatus;
+use crate::broadcasts::committed::Committed;
+use crate::broadcasts::control::BroadcastError;
+use crate::broadcasts::create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
+use crate::broadcasts::read::RecipientStatus;
+use crate::handle::Workspace;
+use crate::idempotency::IdempotentError;
 
 /// Why a broadcast was not sent again to those that it has failed for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

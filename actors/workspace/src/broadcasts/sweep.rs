@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::analytics;
-use crate::command::Context;
+use crate::core::command::Context;
 use postrider_broadcast::record::{self, Record};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, Timestamp};

@@ -1,16 +1,18 @@
 //! Changing and deleting contacts.
 
 use crate::Workspace;
-use crate::aliases;
-use crate::command::{Command, Context};
-use crate::conversations::{by_mail, forget, moved, of_place};
+use crate::contacts::phone_aliases as aliases;
+use crate::conversations::{by_mail, moved, of_place};
+use crate::core::command::{Command, Context};
+use crate::inbox::deletion::forget;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, EventKind};
 use postrider_store::Table;
 
-use super::create::phone_holder;
-use super::record::{self, Contact, ContactChange};
-use super::{index, tell};
+use crate::contacts::create::phone_holder;
+use crate::contacts::record;
+use crate::contacts::record::{Contact, ContactChange};
+use crate::contacts::{index, tell};
 
 /// Why a contact was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

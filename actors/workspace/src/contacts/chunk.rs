@@ -2,23 +2,23 @@
 //! something is true of is one word.
 
 /// Places of a chunk.
-pub(super) const CHUNK: u64 = 64;
+pub(crate) const CHUNK: u64 = 64;
 
 /// Which of a chunk's places: the lowest bit is the first.
-pub(super) type Mask = u64;
+pub(crate) type Mask = u64;
 
 /// The chunk that a place is in.
-pub(super) const fn chunk_of(place: u64) -> u64 {
+pub(crate) const fn chunk_of(place: u64) -> u64 {
     place / CHUNK
 }
 
 /// Where a place is in its chunk.
-pub(super) const fn slot_of(place: u64) -> u8 {
+pub(crate) const fn slot_of(place: u64) -> u8 {
     (place % CHUNK) as u8
 }
 
 /// The places of a chunk that a mask tells, the last one first.
-pub(super) fn places(chunk: u64, mut mask: Mask) -> impl Iterator<Item = u64> {
+pub(crate) fn places(chunk: u64, mut mask: Mask) -> impl Iterator<Item = u64> {
     std::iter::from_fn(move || {
         let highest = mask.checked_ilog2()?;
         mask &= !(1 << highest);

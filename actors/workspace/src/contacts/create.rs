@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::creation_limit::Creations;
 use crate::Workspace;
-use crate::command::{Command, Context};
+use crate::contacts::creation_limit::Creations;
+use crate::core::command::{Command, Context};
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{EventKind, Phone};
@@ -13,8 +13,9 @@ use postrider_runtime::clock::Clock;
 use postrider_runtime::random;
 use postrider_store::Table;
 
-use super::record::{self, Contact, NewContact};
-use super::{index, tell};
+use crate::contacts::record;
+use crate::contacts::record::{Contact, NewContact};
+use crate::contacts::{index, tell};
 
 /// Most contacts that one commit makes.
 const COMMIT_CONTACTS_MAX: usize = 64;
@@ -181,7 +182,7 @@ impl Command for CreateContacts {
 }
 
 /// The place of the contact that has a phone.
-pub(super) fn phone_holder(
+pub(crate) fn phone_holder(
     context: &Context<'_>,
     phone: Option<Phone>,
 ) -> Result<Option<u64>, Unavailable> {

@@ -10,10 +10,10 @@ use postrider_domain::WorkspaceId;
 use postrider_domain::fold::fold;
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::chunk::Mask;
-use super::facets::{Facet, Hash, field_hash, name_hash, tag_hash};
-use super::record;
-use super::{live, texts};
+use crate::contacts::chunk::Mask;
+use crate::contacts::record;
+use crate::contacts::segment_index::{Facet, Hash, field_hash, name_hash, tag_hash};
+use crate::contacts::{occupancy as live, search_index as texts};
 
 /// What a contact must be like; the default is every contact.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct ContactFilter {
 }
 
 /// A filter made ready for use.
-pub(super) struct Matcher {
+pub(crate) struct Matcher {
     needle: Option<Finder<'static>>,
     tags_any: Vec<Hash>,
     tags_all: Vec<Hash>,
@@ -44,10 +44,10 @@ pub(super) struct Matcher {
 }
 
 /// Told a chunk's number and which of its contacts match; never told none.
-pub(super) type VisitMatches<'a> = &'a mut dyn FnMut(u64, Mask) -> ControlFlow<()>;
+pub(crate) type VisitMatches<'a> = &'a mut dyn FnMut(u64, Mask) -> ControlFlow<()>;
 
 impl Matcher {
-    pub(super) fn new(filter: &ContactFilter) -> Self {
+    pub(crate) fn new(filter: &ContactFilter) -> Self {
         let hashes = |tags: &[String]| tags.iter().map(|tag| tag_hash(tag)).collect();
         let search = filter.search.as_deref().map(fold);
         let search = search.filter(|search| !search.is_empty());
@@ -62,7 +62,7 @@ impl Matcher {
     }
 
     /// Visits what matches, newest chunks first.
-    pub(super) fn scan(
+    pub(crate) fn scan(
         &self,
         store: &dyn View,
         workspace: &WorkspaceId,

@@ -3,19 +3,20 @@
 //! All is in [`Table::ContactIndex`]: `workspace ‖ 0 ‖ l ‖ number` are bitmaps of the places that
 //! have a contact, `t ‖ chunk` what they are searched by, `f ‖ chunk` what segments ask for.
 
-use crate::command::Context;
+use crate::core::command::Context;
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::Table;
 
-use super::chunk::{chunk_of, slot_of};
-use super::record::{self, Contact};
-use super::{facets, live, texts};
+use crate::contacts::chunk::{chunk_of, slot_of};
+use crate::contacts::record;
+use crate::contacts::record::Contact;
+use crate::contacts::{occupancy as live, search_index as texts, segment_index as facets};
 
 const INDEX: Table = Table::ContactIndex;
 
 /// Makes the index tell of the contact at `place` what it is now: `None` when it is gone. Changes
 /// nothing if it fails.
-pub(super) fn update(
+pub(crate) fn update(
     context: &mut Context<'_>,
     place: u64,
     contact: Option<&Contact>,

@@ -7,10 +7,11 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, Phone, WorkspaceId};
 use postrider_store::{StoreError, Table, View};
 
-use super::chunk::{CHUNK, places};
-use super::filter::{ContactFilter, Matcher};
-use super::record::{self, Contact};
-use super::texts;
+use crate::contacts::chunk::{CHUNK, places};
+use crate::contacts::filter::{ContactFilter, Matcher};
+use crate::contacts::record;
+use crate::contacts::record::Contact;
+use crate::contacts::search_index as texts;
 
 /// A page of contacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl Workspace {
 }
 
 /// Finds a page. What is changed meanwhile may be on it or not.
-pub(super) fn page(
+pub(crate) fn page(
     store: &dyn View,
     workspace: &WorkspaceId,
     filter: &ContactFilter,
@@ -81,7 +82,7 @@ pub(super) fn page(
 }
 
 /// Visits the phones of the contacts that match, those of the newest first, until `visit` says no.
-pub(super) fn phones(
+pub(crate) fn phones(
     store: &dyn View,
     workspace: &WorkspaceId,
     filter: &ContactFilter,

@@ -7,38 +7,39 @@ mod change;
 mod chunk;
 mod create;
 pub mod creation_limit;
-mod facets;
+mod export;
 mod filter;
 mod index;
+#[cfg(any(test, feature = "testing"))]
+mod index_check;
 mod list;
-mod live;
+mod occupancy;
+pub mod phone_aliases;
 mod rebuild;
 mod record;
+mod search_index;
+mod segment_index;
 mod segments;
-mod texts;
-mod walk;
-#[cfg(any(test, feature = "testing"))]
-mod whole;
 
 pub use change::{DeleteContactError, UpdateContactError};
 pub use create::{ContactMade, CreateContactError};
+pub use export::ContactsWalk;
 pub use filter::ContactFilter;
 pub use list::{ContactsPage, ReadContactError};
 pub use rebuild::{RebuildError, see_to_index};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
-pub use walk::ContactsWalk;
 
-pub(super) use change::find as find_contact;
-pub(super) use create::{create, holder};
-pub(super) use record::{place_of, read as read_contact};
+pub(crate) use change::find as find_contact;
+pub(crate) use create::{create, holder};
+pub(crate) use record::{place_of, read as read_contact};
 
 #[cfg(any(test, feature = "testing"))]
-pub use whole::whole;
+pub use index_check::whole;
 
 use postrider_domain::{EventKind, PublicEvent};
 
-use super::command::Context;
+use crate::core::command::Context;
 
 /// Tells what happened to a contact.
 fn tell(context: &mut Context<'_>, kind: EventKind, contact: &Contact) {

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use postrider_domain::WorkspaceId;
 use postrider_store::{Change, Direction, Store, StoreError, Table, View, Writer};
 
-use super::chunk::{chunk_of, slot_of};
-use super::record::{self, Contact};
-use super::{facets, live, texts};
+use crate::contacts::chunk::{chunk_of, slot_of};
+use crate::contacts::record;
+use crate::contacts::record::Contact;
+use crate::contacts::{occupancy as live, search_index as texts, segment_index as facets};
 
 /// The number of what `index`, `live`, `texts` and `facets` write; another one with each change of
 /// it. Up to 1 no number was kept.

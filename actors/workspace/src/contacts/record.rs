@@ -69,7 +69,7 @@ pub struct ContactChange {
 
 impl NewContact {
     /// Most bytes that an event takes to tell of the contact: JSON may need six for one.
-    pub(super) fn told_bytes_max(&self) -> usize {
+    pub(crate) fn told_bytes_max(&self) -> usize {
         const FRAME: usize = 400;
         let tags = self.tags.iter().map(|tag| tag.len() * 6 + 3).sum::<usize>();
         let email = self.email.as_ref().map_or(0, |email| email.as_str().len());
@@ -79,7 +79,7 @@ impl NewContact {
 
 impl Contact {
     /// The contact as an event tells of it.
-    pub(super) fn told(&self) -> Value {
+    pub(crate) fn told(&self) -> Value {
         json!({
             "contact_id": self.id.to_string(),
             "name": self.name.as_str(),
@@ -92,13 +92,13 @@ impl Contact {
         })
     }
 
-    pub(super) fn place(&self) -> u64 {
+    pub(crate) fn place(&self) -> u64 {
         place_of(self.id)
     }
 }
 
 /// The identifier of the contact at `place`. Those of one millisecond sort by their places.
-pub(super) fn contact_id(at: Timestamp, place: u64, unique: u128) -> ContactId {
+pub(crate) fn contact_id(at: Timestamp, place: u64, unique: u128) -> ContactId {
     let place = u128::from(place) << PLACE_BITS;
     ContactId::from_parts(at, place | unique & ((1 << PLACE_BITS) - 1))
 }
@@ -110,35 +110,35 @@ pub(crate) fn place_of(id: ContactId) -> u64 {
 }
 
 /// `workspace ‖ 0 ‖ kind`, and a number behind it.
-pub(super) fn key(workspace: &WorkspaceId, kind: u8, number: u64) -> Vec<u8> {
+pub(crate) fn key(workspace: &WorkspaceId, kind: u8, number: u64) -> Vec<u8> {
     [prefix(workspace, kind).as_slice(), &number.to_be_bytes()].concat()
 }
 
 /// What the keys of a kind start with.
-pub(super) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
+pub(crate) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind]].concat()
 }
 
 /// The number at the end of a key.
-pub(super) fn number_of(key: &[u8]) -> Result<u64, StoreError> {
+pub(crate) fn number_of(key: &[u8]) -> Result<u64, StoreError> {
     let number = key.last_chunk().map(|number| u64::from_be_bytes(*number));
     number.ok_or_else(|| StoreError::Damaged("a contact's key has no number".into()))
 }
 
-pub(super) fn contact_key(workspace: &WorkspaceId, place: u64) -> Vec<u8> {
+pub(crate) fn contact_key(workspace: &WorkspaceId, place: u64) -> Vec<u8> {
     key(workspace, b'c', place)
 }
 
-pub(super) fn phone_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+pub(crate) fn phone_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
     key(workspace, b'p', phone.as_u64())
 }
 
-pub(super) fn next_key(workspace: &WorkspaceId) -> Vec<u8> {
+pub(crate) fn next_key(workspace: &WorkspaceId) -> Vec<u8> {
     prefix(workspace, b'n')
 }
 
 /// The contact at a place, if one is there.
-pub(super) fn read_at(
+pub(crate) fn read_at(
     store: &dyn View,
     workspace: &WorkspaceId,
     place: u64,

@@ -6,14 +6,15 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::command::{Command, Context};
+use crate::core::command::{Command, Context};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Phone, SegmentId, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::filter::ContactFilter;
-use super::list::{self, ContactsPage};
+use crate::contacts::filter::ContactFilter;
+use crate::contacts::list;
+use crate::contacts::list::ContactsPage;
 
 /// A saved filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

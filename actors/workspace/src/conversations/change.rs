@@ -1,17 +1,17 @@
 //! Changing conversations, and replying in them.
 
 use crate::Workspace;
-use crate::command::{Command, Context};
 use crate::contacts::{Contact, find_contact};
+use crate::core::command::{Command, Context};
 use crate::email;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::message::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
+use crate::messages::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ConversationId, Email, EventKind};
 use postrider_runtime::random;
 
-use super::counts::{Counted, moved};
-use super::record::{Conversation, ConversationStatus, find, put, tell};
+use crate::conversations::counts::{Counted, moved};
+use crate::conversations::record::{Conversation, ConversationStatus, find, put, tell};
 
 /// A change of a conversation; `None` leaves a field as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::command::Context;
-use crate::view::unreadable;
+use crate::core::command::Context;
+use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::list::ConversationFilter;
-use super::record::{Conversation, ConversationStatus, prefix};
+use crate::conversations::list::ConversationFilter;
+use crate::conversations::record::{Conversation, ConversationStatus, prefix};
 
 const TABLE: Table = Table::Conversations;
 
@@ -94,7 +94,7 @@ fn count_all(
 }
 
 /// How many conversations a filter finds; `None` where that is not kept yet.
-pub(super) fn total(
+pub(crate) fn total(
     store: &dyn View,
     workspace: &WorkspaceId,
     filter: &ConversationFilter,

@@ -6,13 +6,13 @@ use std::ops::ControlFlow;
 use crate::Workspace;
 use crate::contacts::{Contact, read_contact};
 use crate::email;
-use crate::message::{MessageState, MessageStatus};
+use crate::messages::{MessageState, MessageStatus};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ConversationId, MessageId, Timestamp, WorkspaceId};
 use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 
-use super::counts;
-use super::record::{
+use crate::conversations::counts;
+use crate::conversations::record::{
     Conversation, ConversationStatus, Direction, Written, conversation_key, messages_prefix, prefix,
 };
 

@@ -6,23 +6,20 @@
 //! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds and,
 //! within one, of their coming.
 
+mod append;
 mod change;
 mod counts;
-mod gone;
 mod list;
-mod note;
-mod record;
+pub(crate) mod record;
 
 pub use change::{ConversationChange, ReplyError, UpdateConversationError};
-pub use gone::any_gone;
 pub use list::{
     ConversationFilter, ConversationMessage, ConversationView, ConversationsPage, MessagesPage,
     ReadConversationError,
 };
 pub use record::{Conversation, ConversationStatus, Direction};
 
-pub(super) use change::answered;
-pub(super) use counts::moved;
-pub(super) use gone::{Gone, forget, sweep};
-pub(super) use note::{Wrote, note, of_phone, received, sent};
-pub(super) use record::{MailKnownBy, MailThread, Written, by_mail, find, of_place, put, tell};
+pub(crate) use append::{Wrote, note, of_phone, received, sent};
+pub(crate) use change::answered;
+pub(crate) use counts::moved;
+pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, find, of_place, put, tell};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::command::Context;
 use crate::contacts::place_of;
+use crate::core::command::Context;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     ContactId, ConversationId, Email, EventKind, MessageId, NumberId, Phone, PublicEvent,
@@ -12,7 +12,7 @@ use postrider_domain::{
 };
 use postrider_store::Table;
 
-use super::counts::Counted;
+use crate::conversations::counts::Counted;
 
 /// Where a conversation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl ConversationStatus {
         }
     }
 
-    pub(super) const fn as_byte(self) -> u8 {
+    pub(crate) const fn as_byte(self) -> u8 {
         self as u8
     }
 }
@@ -155,11 +155,11 @@ pub(crate) struct Written {
 }
 
 /// What the keys of a kind start with.
-pub(super) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
+pub(crate) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind]].concat()
 }
 
-pub(super) fn conversation_key(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
+pub(crate) fn conversation_key(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
     [prefix(workspace, b'c').as_slice(), id.as_bytes()].concat()
 }
 
@@ -176,13 +176,13 @@ const fn kind_of(conversation: &Conversation) -> u8 {
 const BY_MESSAGE: u8 = b'o';
 const BY_MAIL: u8 = b'e';
 
-pub(super) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
+pub(crate) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
     [prefix(workspace, b'm').as_slice(), id.as_bytes()].concat()
 }
 
 /// The key of the message that was added last, and written at `at`. Providers and mails tell whole
 /// seconds, so those of one second are in the order in which they came.
-pub(super) fn message_key(
+pub(crate) fn message_key(
     workspace: &WorkspaceId,
     conversation: &Conversation,
     message: MessageId,
@@ -261,7 +261,7 @@ pub(crate) fn put(
 }
 
 /// Deletes a conversation, but for what was written in it.
-pub(super) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
+pub(crate) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
     let workspace = context.core.id.clone();
     for key in [
         contact_key(&workspace, kind_of(conversation), place_of(conversation.contact_id)),

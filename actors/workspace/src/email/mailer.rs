@@ -20,7 +20,7 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Email, MessageId, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use super::outgoing::{Claim, Queued, SettleMail};
+use crate::email::outgoing::{Claim, Queued, SettleMail};
 
 /// Mails that are handed over at a time.
 const AT_ONCE: usize = 8;

@@ -6,7 +6,7 @@
 //! [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each that
 //! has not left.
 
-mod gone;
+mod deletion;
 mod mailer;
 mod outgoing;
 mod receive;
@@ -21,9 +21,9 @@ pub use secret::resealed;
 #[cfg(any(test, feature = "testing"))]
 pub use outgoing::claim;
 
-pub(super) use gone::{forget, forget_address};
-pub(super) use outgoing::status_of;
-pub(super) use reply::reply;
+pub(crate) use deletion::{forget, forget_address};
+pub(crate) use outgoing::status_of;
+pub(crate) use reply::reply;
 
 use sha2::{Digest, Sha256};
 

@@ -1,5 +1,6 @@
 //! A mail that goes out: its record, and what is learnt of it.
 
+#[cfg(any(test, feature = "testing"))]
 use crate::Workspace;
 use postrider_store::view::codec;
 use std::time::Duration;
@@ -7,10 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-#[cfg(any(test, feature = "testing"))]
-use crate::command::{Command, Context};
 use crate::conversations;
-use crate::message::{MessageError, MessageStatus};
+use crate::core::command::{Command, Context};
+use crate::messages::{MessageError, MessageStatus};
 use postrider_channel::email::{Mailed, OutgoingMail};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
@@ -18,7 +18,7 @@ use postrider_domain::{
 };
 use postrider_store::{StoreError, Table, View};
 
-use super::{known_key, mail_key, queue_key};
+use crate::email::{known_key, mail_key, queue_key};
 
 /// The wait before the second try; each next one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_secs(30);
@@ -26,34 +26,34 @@ const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// A mail that goes out.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Record {
-    pub(super) to: Email,
-    pub(super) subject: String,
-    pub(super) text: String,
-    pub(super) message_id: String,
-    pub(super) in_reply_to: Option<String>,
-    pub(super) references: Vec<String>,
-    pub(super) status: MessageStatus,
-    pub(super) error: Option<MessageError>,
-    pub(super) give_up_at: Timestamp,
+pub(crate) struct Record {
+    pub(crate) to: Email,
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    pub(crate) message_id: String,
+    pub(crate) in_reply_to: Option<String>,
+    pub(crate) references: Vec<String>,
+    pub(crate) status: MessageStatus,
+    pub(crate) error: Option<MessageError>,
+    pub(crate) give_up_at: Timestamp,
 }
 
 /// One that has not left.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Queued {
+pub(crate) struct Queued {
     /// It may be with the server: nobody knows unless whoever handed it over is there to say.
-    pub(super) handed: bool,
+    pub(crate) handed: bool,
     /// Not before this.
-    pub(super) next_at: Timestamp,
+    pub(crate) next_at: Timestamp,
     /// How often the server did not take it.
-    pub(super) failures: u32,
+    pub(crate) failures: u32,
     /// Why, the last time.
     #[serde(default)]
-    pub(super) why: Box<str>,
+    pub(crate) why: Box<str>,
 }
 
 /// Writes a new mail, to go out as soon as it is durable.
-pub(super) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
+pub(crate) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
     let workspace = context.core.id.clone();
     context.put_json(Table::Mails, mail_key(&workspace, id), record);
     context.put_json(Table::MailQueue, queue_key(&workspace, id), &Queued::default());
@@ -73,7 +73,7 @@ pub(crate) fn status_of(
 
 /// Takes a mail to be handed over; nothing if it is not to be. Once this is durable it may have been
 /// handed over, so one that was taken before is not handed over again.
-pub(super) struct Claim(pub(super) MessageId);
+pub(crate) struct Claim(pub(crate) MessageId);
 
 impl Command for Claim {
     type Answer = Option<OutgoingMail>;
@@ -112,7 +112,7 @@ pub async fn claim(workspace: &Workspace, id: MessageId) -> Result<bool, Unavail
 }
 
 /// Notes what became of a mail that was handed over.
-pub(super) struct SettleMail(pub(super) MessageId, pub(super) Mailed);
+pub(crate) struct SettleMail(pub(crate) MessageId, pub(crate) Mailed);
 
 impl Command for SettleMail {
     type Answer = ();

@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use crate::Workspace;
-use crate::command::{Command, Context};
 use crate::contacts::{Contact, ContactFilter, NewContact, create, find_contact, place_of};
+use crate::conversations;
 use crate::conversations::{
-    self, Conversation, ConversationStatus, Direction, MailKnownBy, MailThread, Written, by_mail,
+    Conversation, ConversationStatus, Direction, MailKnownBy, MailThread, Written, by_mail,
 };
+use crate::core::command::{Command, Context};
 use postrider_channel::email::inbound::InboundMail;
 use postrider_domain::fold::fold;
 use postrider_domain::unavailable::Unavailable;
@@ -17,7 +18,7 @@ use postrider_domain::{
 };
 use postrider_store::Table;
 
-use super::{address_key, known_key};
+use crate::email::{address_key, known_key};
 
 /// Seconds that a signature may be old, or ahead.
 const TOLERANCE: u64 = 300;

@@ -2,15 +2,17 @@
 
 use std::ops::ControlFlow;
 
-use crate::command::Context;
-use crate::conversations::{self, Conversation, ConversationStatus, MailThread, ReplyError, Wrote};
-use crate::message::{MessageContent, MessageSent, MessageStatus};
+use crate::conversations;
+use crate::conversations::{Conversation, ConversationStatus, MailThread, ReplyError, Wrote};
+use crate::core::command::Context;
+use crate::messages::{MessageContent, MessageSent, MessageStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Email, EventKind, MessageId, Phone};
 use postrider_store::Table;
 
-use super::outgoing::{self, Record};
-use super::{known_key, queue_key};
+use crate::email::outgoing;
+use crate::email::outgoing::Record;
+use crate::email::{known_key, queue_key};
 
 /// Mails of a workspace that may wait for the server; more are refused.
 const QUEUED_MAX: usize = 1000;

@@ -4,7 +4,7 @@ use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::command::{Command, Context};
+use crate::core::command::{Command, Context};
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Timestamp, WorkspaceId};
@@ -13,7 +13,7 @@ use postrider_runtime::sealed::Sealed;
 use postrider_store::{Change, StoreError, Table, View};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 
-use super::key;
+use crate::email::key;
 
 /// The e-mail channel of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Workspace {
     }
 
     /// The secret that mails are signed with, if the channel is open.
-    pub(super) async fn email_secret(&self) -> Result<Option<WebhookSecret>, Unavailable> {
+    pub(crate) async fn email_secret(&self) -> Result<Option<WebhookSecret>, Unavailable> {
         let keys = self.shared.master_keys.clone();
         self.read(move |store, workspace| {
             let Some(record) = read(store, workspace)? else { return Ok(None) };

@@ -1,0 +1,137 @@
+//! Changing what a workspace is set to.
+
+use postrider_store::view::codec;
+use std::sync::Arc;
+
+use postrider_number::info::{NumberInfo, NumberKind};
+use postrider_store::Table;
+
+use crate::WorkspaceSettings;
+use crate::actor::output_gate::Held;
+use crate::actor::state::{Loaded, StateLost};
+use crate::actor::{Configure, WorkspaceActor};
+use crate::core::records;
+use crate::mailbox::slot::ReplyTo;
+use crate::templates::find_template;
+use crate::templates::sync as template_sync;
+use postrider_domain::unavailable::Unavailable;
+
+/// Why a setting, a number or a balance of a workspace was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The balance would pass the largest number that can be held.
+    #[error("the balance would be too large")]
+    TooManyCredits,
+    /// It has no such number.
+    #[error("no such number")]
+    NoSuchNumber,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// A record to be written, or deleted without a value.
+type RecordChange = (Vec<u8>, Option<Vec<u8>>);
+
+impl WorkspaceActor {
+    /// Changes what the workspace is set to, in its records and in the rules.
+    pub(crate) fn configure(
+        &self,
+        configure: Configure,
+        reply: ReplyTo<WorkspaceSettings, ChangeError>,
+        state: &mut Loaded,
+    ) -> Result<(), StateLost> {
+        let disconnected = match configure {
+            Configure::Disconnect(number) => Some(number),
+            _ => None,
+        };
+        let change = match self.apply(configure, state) {
+            Ok(change) => change,
+            Err(refusal) => return state.finish(Some(Held::Change(reply, Err(refusal)))),
+        };
+        state.connect(&self.shared.numbers);
+        let held = Held::Change(reply, Ok(Box::new(state.settings())));
+        if let Some((key, value)) = change {
+            state.effects.changes.set(Table::Workspaces, key, value);
+        }
+        let Some(number) = disconnected else { return state.finish(Some(held)) };
+        let numbers = Arc::clone(&self.shared.numbers);
+        state.finish(Some(Held::Disconnect(numbers, number)))?;
+        state.pass(held);
+        Ok(())
+    }
+
+    /// Changes the state; what record has to change with it, or why nothing did.
+    fn apply(
+        &self,
+        configure: Configure,
+        state: &mut Loaded,
+    ) -> Result<Option<RecordChange>, ChangeError> {
+        let id = &self.slot.id;
+        Ok(match configure {
+            Configure::Read => None,
+            Configure::Limits(limits) => {
+                state.profile.limits = state.profile.limits.with(limits);
+                state.core.rules.limits = self.shared.limits.with(state.profile.limits);
+                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
+            }
+            Configure::OtpTemplate(template) => {
+                let context = state.context(self.shared.store.as_ref());
+                let known = find_template(&context, &template.name, &template.language)?;
+                state.core.otp_template_status = known.map(|known| known.status);
+                state.core.otp_template = Arc::new(template.clone());
+                state.profile.otp_template = Some(template);
+                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
+            }
+            Configure::Destinations(destinations) => {
+                state.core.destinations.clone_from(&destinations);
+                state.profile.destinations = destinations;
+                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
+            }
+            Configure::Credits(change) => {
+                state.core.change_credits(change, &mut state.effects)?;
+                None
+            }
+            Configure::Connect(number) => {
+                self.want_templates(&number.info, state)?;
+                let record = codec::encode(&number);
+                let key = records::number_key(id, number.info.id);
+                state.numbers.push(number.info);
+                Some((key, Some(record)))
+            }
+            Configure::Replace(number) => {
+                self.want_templates(&number.info, state)?;
+                let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
+                let record = codec::encode(&number);
+                let key = records::number_key(id, number.info.id);
+                *known.ok_or(ChangeError::NoSuchNumber)? = number.info;
+                Some((key, Some(record)))
+            }
+            Configure::Disconnect(number) => {
+                let place = state.numbers.iter().position(|known| known.id == number);
+                state.numbers.remove(place.ok_or(ChangeError::NoSuchNumber)?);
+                Some((records::number_key(id, number), None))
+            }
+        })
+    }
+
+    /// The templates of a number that has a provider are brought up to date once it is durable.
+    fn want_templates(&self, number: &NumberInfo, state: &mut Loaded) -> Result<(), ChangeError> {
+        if number.kind == NumberKind::CloudApi {
+            template_sync::want(&mut state.context(self.shared.store.as_ref()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Loaded {
+    fn settings(&self) -> WorkspaceSettings {
+        WorkspaceSettings {
+            credits: self.core.credits,
+            limits: self.core.rules.limits,
+            destinations: self.core.destinations.clone(),
+            numbers: self.numbers.clone(),
+            otps: self.core.hot.otps.len(),
+        }
+    }
+}

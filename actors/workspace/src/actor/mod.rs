@@ -1,0 +1,373 @@
+//! The actor around the core: it turns messages into commands, has their effects made durable, and
+//! lets answers and messages out when they are.
+
+pub mod configure;
+mod output_gate;
+pub mod recovery;
+mod state;
+mod unannounced;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+
+use crate::services::Services;
+use postrider_channel::{Failure, Outbound, TemplateName};
+use postrider_domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
+use postrider_number::info::NumberRecord;
+use postrider_number::{Claims, Granted, Outcomes};
+use postrider_runtime::random;
+use postrider_store::{CommitError, GroupNumber};
+
+use crate::actor::configure::ChangeError;
+use crate::actor::output_gate::{Held, refuse};
+use crate::actor::recovery as load;
+use crate::actor::state::{Loaded, StateLost};
+use crate::core::CreditsChange;
+use crate::core::command::Errand;
+use crate::core::otp::types::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    VerifyOtpError,
+};
+use crate::mailbox::slot::{ReplyTo, Slot};
+use crate::{WorkspaceSettings, messages as message};
+use postrider_channel::outcome::Settled;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+/// How long it waits to read unsent messages again when the store could not be read.
+const REDISPATCH_WAIT: Duration = Duration::from_secs(1);
+
+/// What a workspace's actor is told. Each command is answered exactly once, after everything that
+/// the answer depends on is durable; a dropped reply means that the outcome is unknown.
+#[derive(Debug)]
+pub enum WorkspaceMessage {
+    SendOtp(SendOtp, ReplyTo<OtpSent, SendOtpError>),
+    VerifyOtp(RequestId, Box<str>, ReplyTo<Verification, VerifyOtpError>),
+    ResendOtp(RequestId, ReplyTo<OtpSent, ResendOtpError>),
+    ReadOtp(RequestId, ReplyTo<OtpState, ReadOtpError>),
+    Configure(Configure, ReplyTo<WorkspaceSettings, ChangeError>),
+    /// Carry out a command beside the hot path.
+    Perform(Box<dyn Errand>),
+    /// The number has final answers for messages.
+    Settled(Outcomes),
+    /// The number is about to hand messages over, or has put some back.
+    Claims(Claims),
+    /// The writer has settled a group that this workspace had something in.
+    Committed(GroupNumber, Result<(), CommitError>),
+    /// Time has passed.
+    Tick,
+    /// Answered when time's work and all that came before is durable.
+    Barrier(oneshot::Sender<()>),
+    /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
+    /// answered for.
+    Redispatch,
+    /// Unsent messages were read from their records for that.
+    Recovered(Vec<Outbound>),
+}
+
+/// Asks for, or changes, what a workspace is set to.
+#[derive(Debug)]
+pub enum Configure {
+    /// Nothing: only tells.
+    Read,
+    /// Lays these limits over the workspace's own.
+    Limits(LimitsOverride),
+    /// Sets the template that carries one-time passwords.
+    OtpTemplate(TemplateName),
+    /// Sets where one-time passwords may go.
+    Destinations(Destinations),
+    /// Changes the balance.
+    Credits(CreditsChange),
+    /// Connects a number.
+    Connect(Box<NumberRecord>),
+    /// Puts a changed number in the place of the one of its id.
+    Replace(Box<NumberRecord>),
+    /// Disconnects a number.
+    Disconnect(NumberId),
+}
+
+/// The actor's immutable half.
+pub struct WorkspaceActor {
+    pub shared: Arc<Services>,
+    pub slot: Arc<Slot>,
+}
+
+impl Actor for WorkspaceActor {
+    type Msg = WorkspaceMessage;
+    type State = Option<Box<Loaded>>;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        // What can fail happens after the supervisor is linked.
+        Ok(None)
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let loaded = load::load(&self.shared, &self.slot).await?;
+        let actor = myself.clone();
+        let notify = move |group, result| {
+            // An actor that is gone has nobody left to answer.
+            drop(actor.cast(WorkspaceMessage::Committed(group, result)));
+        };
+        let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
+        let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
+        loaded.connect(&self.shared.numbers);
+        // Of what a predecessor had written, nobody may have been told.
+        self.slot.subscribers.log_has_grown(&self.shared.webhooks);
+        // Behind the answers of a number that have come already.
+        drop(myself.cast(WorkspaceMessage::Redispatch));
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(state) = state.as_mut() else {
+            refuse(message, Unavailable::because(UnavailableReason::Restarting));
+            return Ok(());
+        };
+        state.core.observe(self.shared.clock.now());
+        if !self.shared.writer.is_healthy() {
+            // Nothing could be made durable, so nothing is begun; what is durable stays known.
+            match message {
+                // What it hands over is durable, and nobody would ask for it a second time.
+                WorkspaceMessage::Committed(..)
+                | WorkspaceMessage::Redispatch
+                | WorkspaceMessage::Recovered(_) => {}
+                WorkspaceMessage::Settled(answers) => {
+                    state.unnoted.push(answers);
+                    return Ok(());
+                }
+                WorkspaceMessage::Claims(claims) => {
+                    // What it claims it asks for again.
+                    state.unreleased.extend(claims.released);
+                    return Ok(());
+                }
+                message => {
+                    refuse(message, Unavailable::because(UnavailableReason::Storage));
+                    return Ok(());
+                }
+            }
+        }
+        if let Err(lost) = self.act(&myself, message, state) {
+            state.gate.fail();
+            return Err(Box::new(lost));
+        }
+        Ok(())
+    }
+}
+
+impl WorkspaceActor {
+    fn act(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        message: WorkspaceMessage,
+        state: &mut Loaded,
+    ) -> Result<(), StateLost> {
+        let down = state.down_for();
+        let (core, effects) = (&mut state.core, &mut state.effects);
+        let held = match message {
+            WorkspaceMessage::SendOtp(command, reply) => {
+                let id = random::request_id(core.hot.now());
+                Held::Send(reply, core.send_otp(command, id, down, effects))
+            }
+            WorkspaceMessage::VerifyOtp(id, code, reply) => {
+                Held::Verify(reply, core.verify_otp(id, &code, effects))
+            }
+            WorkspaceMessage::ResendOtp(id, reply) => {
+                let message = MessageId::from_parts(core.hot.now(), random::unique());
+                Held::Resend(reply, core.resend_otp(id, message, down, effects))
+            }
+            WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),
+            WorkspaceMessage::Configure(configure, reply) => {
+                return self.configure(configure, reply, state);
+            }
+            WorkspaceMessage::Perform(errand) => {
+                Held::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))
+            }
+            WorkspaceMessage::Settled(answers) => {
+                return self.settle(answers, state);
+            }
+            WorkspaceMessage::Claims(claims) => return self.claim(claims, state),
+            WorkspaceMessage::Committed(group, result) => {
+                result?;
+                self.committed(group, state);
+                return if state.behind { self.beat(myself, state) } else { Ok(()) };
+            }
+            WorkspaceMessage::Tick => {
+                for answers in std::mem::take(&mut state.unnoted) {
+                    self.settle(answers, state)?;
+                }
+                state.release_late()?;
+                self.beat(myself, state)?;
+                self.passivate(myself, state);
+                return Ok(());
+            }
+            WorkspaceMessage::Barrier(done) => {
+                state.barriers.push(done);
+                return self.beat(myself, state);
+            }
+            WorkspaceMessage::Redispatch => {
+                self.redispatch(myself, state);
+                return Ok(());
+            }
+            WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
+        };
+        self.note_figures(state);
+        state.finish(Some(held))
+    }
+
+    /// Lets out what waited for `group` to be durable.
+    fn committed(&self, group: GroupNumber, state: &mut Loaded) {
+        state.pending.committed(group);
+        if state.untold.committed(group) {
+            self.slot.subscribers.log_has_grown(&self.shared.webhooks);
+        }
+        self.shared.numbers.dispatch(state.gate.due(group));
+        state.gate.open(group);
+    }
+
+    /// Sees to what time has brought, a slice for each commit, so that commands get their turn and
+    /// the writer's queue does not overflow.
+    fn beat(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        state: &mut Loaded,
+    ) -> Result<(), StateLost> {
+        state.behind = state.core.tick(&mut state.effects);
+        if !state.behind {
+            state.behind = state.give_up_overdue(self.shared.store.as_ref());
+        }
+        if !state.behind {
+            let kept_for = self.shared.broadcasts.options.kept_for;
+            state.behind = state.sweep(self.shared.store.as_ref(), kept_for);
+        }
+        state.finish(None)?;
+        if !state.behind {
+            for done in std::mem::take(&mut state.barriers) {
+                state.pass(Held::Barrier(done));
+            }
+        } else if state.gate.is_clear() {
+            // Nothing to commit, so no commit brings the next slice.
+            drop(myself.cast(WorkspaceMessage::Tick));
+        } else {
+            state.subscriber.hurry();
+        }
+        Ok(())
+    }
+
+    /// Hands over again what is not answered for.
+    fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+        let mut unsent = state.core.unsent();
+        // Those at the gate are not durable yet, and go out when they are.
+        state.gate.retain_absent(&mut unsent);
+        self.shared.numbers.recover(unsent);
+        self.read_unsent_messages(myself, state);
+    }
+
+    /// Counts one-time passwords, and tells the operator of many to one country that nobody submits.
+    fn note_figures(&self, state: &Loaded) {
+        for (all, new) in self.shared.otps.iter().zip(state.effects.otps) {
+            if new > 0 {
+                all.fetch_add(u64::from(new), Ordering::Relaxed);
+            }
+        }
+        if let Some(calling_code) = state.effects.suspected {
+            self.shared.guard.suspicions.fetch_add(1, Ordering::Relaxed);
+            let workspace = &self.slot.id;
+            tracing::warn!(%workspace, calling_code, "suspiciously many codes are not submitted");
+        }
+    }
+
+    /// Has the unsent messages read from their records, on a thread that may block; what was read
+    /// comes back as [`WorkspaceMessage::Recovered`].
+    fn read_unsent_messages(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+        let unsent = state.core.hot.messages.iter().map(|(id, _)| id);
+        // Those at the gate are not durable yet, and go out when they are.
+        let ids = state.gate.absent(unsent);
+        if ids.is_empty() {
+            return;
+        }
+        let (store, slot) = (Arc::clone(&self.shared.store), Arc::clone(&self.slot));
+        let myself = myself.clone();
+        drop(tokio::task::spawn_blocking(move || match message::unsent(&*store, &slot.id, &ids) {
+            // An actor that is gone has them read again by its successor.
+            Ok(messages) => drop(myself.cast(WorkspaceMessage::Recovered(messages))),
+            Err(error) => {
+                tracing::error!(workspace = %slot.id, %error, "unsent messages cannot be read");
+                drop(myself.send_after(REDISPATCH_WAIT, || WorkspaceMessage::Redispatch));
+            }
+        }));
+    }
+
+    /// Notes answers, and tells the number when that is durable.
+    fn settle(&self, answers: Outcomes, state: &mut Loaded) -> Result<(), StateLost> {
+        let Outcomes { settled, noted_to } = answers;
+        let numbers = &self.shared.numbers;
+        let held =
+            noted_to.map(|(number, ticket)| Held::Noted(Arc::clone(numbers), number, ticket));
+        state.settle(self.shared.store.as_ref(), settled, held)
+    }
+
+    /// Lets a number hand over what it claims, once that is durable.
+    fn claim(&self, claims: Claims, state: &mut Loaded) -> Result<(), StateLost> {
+        // What it claims now it may have given up before.
+        state.release_late()?;
+        let Claims { number, released, asked } = claims;
+        let (ticket, asked) = asked.unzip();
+        let messages = state.core.claim(&released, asked.unwrap_or_default(), &mut state.effects);
+        let Some(ticket) = ticket else {
+            // At once: a crash before it is durable makes unknown what was surely not taken.
+            return state.finish(None);
+        };
+        let numbers = Arc::clone(&self.shared.numbers);
+        state.finish(Some(Held::Claimed(numbers, number, Granted { ticket, messages })))
+    }
+
+    /// Hands messages over again that are still not answered for. What becomes of those that are
+    /// claimed only their number can know. Those whose number was disconnected fail, as it fails
+    /// what it has not handed over.
+    fn recover(&self, messages: Vec<Outbound>, state: &mut Loaded) -> Result<(), StateLost> {
+        let waiting = |message: &Outbound| state.core.hot.messages.contains(message.message_id);
+        let messages = messages.into_iter().filter(waiting);
+        let (messages, lost): (Vec<_>, Vec<_>) = messages
+            .partition(|message| state.numbers.iter().any(|number| number.id == message.number));
+        let is_claimed =
+            |message: &Outbound| state.core.hot.messages.is_claimed(message.message_id);
+        let over = |message: Outbound| match is_claimed(&message) {
+            true => (message.origin, Settled::Unknown),
+            false => (message.origin, Settled::Failed(Failure::permanent(None))),
+        };
+        let lost = lost.into_iter().map(over).collect();
+        let (claimed, waiting) = messages.into_iter().partition(is_claimed);
+        self.shared.numbers.recover(waiting);
+        self.shared.numbers.doubt(claimed);
+        self.settle(Outcomes { settled: lost, noted_to: None }, state)
+    }
+
+    /// Stops the actor when it holds nothing that a new one would not read from the store.
+    fn passivate(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+        if !state.behind
+            && state.core.hot.is_empty()
+            && state.gate.is_clear()
+            && !state.conversations_gone.any()
+            && self.slot.passivate()
+        {
+            myself.stop(None);
+        }
+    }
+}

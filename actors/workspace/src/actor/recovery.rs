@@ -1,0 +1,176 @@
+//! Rebuilding a workspace from what is durable.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::services::Services;
+use crate::snapshots::BaseError;
+use postrider_domain::WorkspaceId;
+use postrider_runtime::supervise::Damaged;
+use postrider_store::snapshot::SnapshotDir;
+use postrider_store::{Log, Position, StoreError};
+
+use crate::core::hot::HotState;
+use crate::core::records;
+use crate::core::records::WorkspaceRecords;
+use crate::core::{Core, Rules};
+use crate::mailbox::slot::Slot;
+use crate::templates;
+use postrider_store::view::event_log::{self, End};
+
+/// Why a workspace could not be rebuilt.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The store does not answer; it may later.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What the store keeps cannot be read: trying again does not help. Not transparent, since the
+    /// supervisor looks for [`Damaged`] among the sources.
+    #[error("{0}")]
+    Damaged(#[from] Damaged),
+    /// Reading it panicked.
+    #[error("reading the workspace stopped half-way")]
+    Interrupted,
+}
+
+/// Rebuilds a workspace: its core, its records and the sequence of its next log entry.
+pub async fn load(
+    shared: &Arc<Services>,
+    slot: &Arc<Slot>,
+) -> Result<(Core, WorkspaceRecords, End), LoadError> {
+    // What a predecessor has put into the writer's queue must be settled before it is read.
+    shared.writer.barrier().await.map_err(|error| {
+        StoreError::Failed(format!("the writer did not settle what was queued: {error}"))
+    })?;
+    let (shared, slot) = (Arc::clone(shared), Arc::clone(slot));
+    let read = tokio::task::spawn_blocking(move || read(&shared, &slot.id, slot.enter()));
+    read.await.map_err(|_| LoadError::Interrupted)?
+}
+
+fn read(
+    shared: &Services,
+    id: &WorkspaceId,
+    in_journal: bool,
+) -> Result<(Core, WorkspaceRecords, End), LoadError> {
+    let store = shared.store.as_ref();
+    let records = records::load(store, id)
+        .and_then(|found| {
+            found.ok_or_else(|| StoreError::Damaged(format!("workspace {id} has no profile")))
+        })
+        .map_err(park_if_damaged)?;
+    let hot = match shared.recovered.take(id) {
+        Some(hot) => hot,
+        None if in_journal => replay_one(shared, id)?,
+        None => HotState::default(),
+    };
+    let rules = Rules {
+        limits: shared.limits.with(records.profile.limits),
+        prices: shared.prices,
+        otps_max: shared.otps_per_workspace_max,
+        messages: shared.messages,
+        guard: shared.guard.options,
+    };
+    let otp_template = records.profile.otp_template();
+    let core = Core {
+        id: id.clone(),
+        hot,
+        credits: records.credits,
+        rules,
+        number: records.numbers.first().map(|number| number.id),
+        destinations: records.profile.destinations.clone(),
+        keys: shared.master_keys.code_keys(id),
+        otp_template_status: templates::status(store, id, &otp_template)
+            .map_err(park_if_damaged)?,
+        otp_template: Arc::new(otp_template),
+        needs_template: records::need_template(&records.numbers),
+        opt_out: Arc::clone(&shared.opt_out),
+    };
+    let log_end = event_log::end(store, id).map_err(park_if_damaged)?;
+    Ok((core, records, log_end))
+}
+
+impl From<BaseError> for LoadError {
+    fn from(error: BaseError) -> Self {
+        match error {
+            BaseError::Snapshot(error) => Self::Store(StoreError::Failed(error.to_string())),
+            error @ BaseError::Damaged(_) => Self::Damaged(Damaged(error.to_string())),
+        }
+    }
+}
+
+fn park_if_damaged(error: StoreError) -> LoadError {
+    match error {
+        StoreError::Damaged(what) => LoadError::Damaged(Damaged(what)),
+        error => LoadError::Store(error),
+    }
+}
+
+/// Replays the journal, from the newest snapshot on, for one workspace.
+fn replay_one(shared: &Services, id: &WorkspaceId) -> Result<HotState, LoadError> {
+    // One at a time: each holds a whole snapshot in memory for a moment.
+    let _one_at_a_time = shared.recovered.rebuilding.lock();
+    let (position, mut hot) = shared.recovered.base(id)?;
+    let mut damage = None;
+    let replayed =
+        postrider_store::log::replay(shared.recovered.log.as_ref(), position, &mut |frame| {
+            let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
+            if let Err(error) = own.try_for_each(|section| hot.replay(&section.events)) {
+                damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
+            }
+            if damage.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    replayed.map_err(park_if_damaged)?;
+    match damage {
+        Some(damaged) => Err(damaged.into()),
+        None => Ok(hot),
+    }
+}
+
+/// The hot states that the start of the engine read from the journal, until their actors take
+/// them, and what a later rebuild starts from.
+pub struct Recovered {
+    states: parking_lot::Mutex<hashbrown::HashMap<WorkspaceId, HotState>>,
+    /// The log that follows them.
+    log: Arc<dyn Log>,
+    /// Where the newest snapshots are, for rebuilding one workspace.
+    snapshots: Option<Arc<SnapshotDir>>,
+    /// Held while one workspace is rebuilt.
+    rebuilding: parking_lot::Mutex<()>,
+}
+
+impl Recovered {
+    pub fn new(
+        states: hashbrown::HashMap<WorkspaceId, HotState>,
+        log: Arc<dyn Log>,
+        snapshots: Option<Arc<SnapshotDir>>,
+    ) -> Self {
+        Self {
+            states: parking_lot::Mutex::new(states),
+            log,
+            snapshots,
+            rebuilding: parking_lot::Mutex::default(),
+        }
+    }
+
+    /// The log that a rebuild reads.
+    pub fn log(&self) -> &dyn Log {
+        self.log.as_ref()
+    }
+
+    /// The workspaces that wait for their actors.
+    pub fn ids(&self) -> Vec<WorkspaceId> {
+        self.states.lock().keys().cloned().collect()
+    }
+
+    fn take(&self, id: &WorkspaceId) -> Option<HotState> {
+        self.states.lock().remove(id)
+    }
+
+    /// The workspace's state in the newest good snapshot, and the position it stands at.
+    fn base(&self, id: &WorkspaceId) -> Result<(Position, HotState), BaseError> {
+        match &self.snapshots {
+            None => Ok((Position::START, HotState::default())),
+            Some(snapshots) => crate::snapshots::base_of(snapshots, id),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
+
+use crate::inbox::deletion;
+use postrider_store::view::event_log;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use postrider_channel::Origin;
+use postrider_domain::{MessageId, NumberId};
+use postrider_number::info::NumberInfo;
+use postrider_number::{NumberSlot, Numbers, Outcomes};
+use postrider_store::{Batch, Subscriber, Table, View};
+use postrider_store::{ChangeRef, CommitError, GroupNumber};
+
+use crate::actor::output_gate::{Gate, Held};
+use crate::actor::unannounced::Untold;
+use crate::core::Core;
+use crate::core::command::Context;
+use crate::core::effects::Effects;
+use crate::core::records;
+use crate::core::records::Profile;
+use crate::core::view::{Pending, Records};
+use crate::inbox::inbound_messages as inbound;
+use crate::messages::waiters::Waiters;
+use crate::{broadcasts, conversations, idempotency, messages as message};
+use postrider_channel::outcome::Settled;
+
+/// Most answers that are noted in one commit.
+const SETTLED_MAX: usize = 1000;
+/// Most bytes of the event log in one commit of answers.
+const LOG_BYTES_MAX: usize = 128 * 1024;
+/// Most messages that are given up in one commit.
+const OVERDUE_MAX: usize = 250;
+
+/// The actor's mutable half; nothing until it is loaded.
+pub struct Loaded {
+    pub(crate) core: Core,
+    /// The workspace's own record, for changes of it.
+    pub(crate) profile: Profile,
+    /// Connected numbers, oldest first; messages leave through the first, unless they answer what
+    /// was written to another one.
+    pub(crate) numbers: Vec<NumberInfo>,
+    /// The entries of the same numbers: they know which are down.
+    slots: Vec<(NumberId, Arc<NumberSlot>)>,
+    /// Where the event log ends, with what is not durable yet.
+    log_end: event_log::End,
+    /// Entries of the log that nobody was told of.
+    pub(crate) untold: Untold,
+    pub(crate) subscriber: Subscriber,
+    pub(crate) gate: Gate,
+    /// Emptied after each command; kept for its memory.
+    pub(crate) effects: Effects,
+    /// Changes of records that are not known to be durable.
+    pub(crate) pending: Pending,
+    answers_sweep: idempotency::Sweep,
+    received_sweep: inbound::Sweep,
+    broadcasts_sweep: broadcasts::Sweep,
+    /// How far conversations whose contact was deleted are deleted.
+    pub(crate) conversations_gone: deletion::Gone,
+    /// Who waits for what becomes of messages.
+    waiters: Waiters,
+    /// The number's answers that came while storage failed.
+    pub(crate) unnoted: Vec<Outcomes>,
+    /// Claims that the number gave up while storage failed.
+    pub(crate) unreleased: Vec<MessageId>,
+    /// The key of the balance's record.
+    credits_key: Vec<u8>,
+    /// Time has brought more than was seen to.
+    pub(crate) behind: bool,
+    /// Who waits for time's work to be done.
+    pub(crate) barriers: Vec<oneshot::Sender<()>>,
+}
+
+/// The commit of something that is already part of the state failed, so the state must go.
+#[derive(Debug, thiserror::Error)]
+#[error("the workspace's state is ahead of what is durable: {0}")]
+pub(crate) struct StateLost(#[from] CommitError);
+
+impl Loaded {
+    pub(crate) fn new(
+        (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
+        subscriber: Subscriber,
+        id: &postrider_domain::WorkspaceId,
+    ) -> Self {
+        Self {
+            core,
+            profile: records.profile,
+            numbers: records.numbers,
+            slots: Vec::new(),
+            log_end,
+            untold: Untold::default(),
+            subscriber,
+            gate: Gate::default(),
+            effects: Effects::default(),
+            pending: Pending::default(),
+            answers_sweep: idempotency::Sweep::default(),
+            received_sweep: inbound::Sweep::default(),
+            broadcasts_sweep: broadcasts::Sweep::default(),
+            conversations_gone: deletion::Gone::default(),
+            waiters: Waiters::default(),
+            unnoted: Vec::new(),
+            unreleased: Vec::new(),
+            credits_key: records::credits_key(id),
+            behind: false,
+            barriers: Vec::new(),
+        }
+    }
+
+    /// Has the effects made durable, then lets `held` and the messages out.
+    pub(crate) fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
+        if self.effects.can_be_refused() && !self.waiters.has_answers() {
+            tracing::error!(workspace = %self.core.id, "a command tells more than fits in a commit");
+            self.effects.clear();
+            held.into_iter().for_each(Held::fail);
+            return Ok(());
+        }
+        if self.effects.is_empty() {
+            self.effects.clear();
+            if let Some(held) = held {
+                self.pass(held);
+            }
+            return Ok(());
+        }
+        let group = match (self.submit(), held) {
+            (Ok(group), Some(held)) => {
+                self.gate.hold(group, held);
+                group
+            }
+            (Ok(group), None) => {
+                self.gate.expect(group);
+                group
+            }
+            (Err(lost), held) => {
+                held.into_iter().for_each(Held::fail);
+                return Err(lost);
+            }
+        };
+        self.gate.hold_outbound(group, self.effects.outbound.drain(..));
+        self.hold_answers(group);
+        self.pending.submitted(group, &mut self.effects.changes);
+        self.effects.clear();
+        Ok(())
+    }
+
+    /// Has those who wait for what became of messages told when `group` is durable.
+    fn hold_answers(&mut self, group: GroupNumber) {
+        if !self.waiters.has_answers() {
+            return;
+        }
+        for (waiter, status) in self.waiters.take_answered() {
+            self.gate.hold(group, Held::Settled(waiter, status));
+        }
+        self.subscriber.hurry();
+    }
+
+    /// Gives an answer that changed nothing, once all that it may tell of is durable.
+    pub(crate) fn pass(&mut self, held: Held) {
+        if !self.gate.is_clear() {
+            self.subscriber.hurry();
+        }
+        self.gate.pass(held);
+    }
+
+    /// Puts the effects into the open group.
+    fn submit(&mut self) -> Result<GroupNumber, StateLost> {
+        let balance = self.effects.credits.map(u64::to_be_bytes);
+        let balance = balance.as_ref().map(|balance| ChangeRef {
+            table: Table::Workspaces,
+            key: &self.credits_key,
+            value: Some(balance),
+        });
+        // At most one change on the hot path: no allocation for it.
+        let (one, many): (_, Vec<_>);
+        let changes: &[ChangeRef<'_>] = match balance {
+            None if self.effects.changes.is_empty() => &[],
+            Some(balance) if self.effects.changes.is_empty() => {
+                one = [balance];
+                &one
+            }
+            balance => {
+                let changes = self.effects.changes.iter();
+                let changes = changes.map(|(table, key, value)| ChangeRef { table, key, value });
+                many = balance.into_iter().chain(changes).collect();
+                &many
+            }
+        };
+        let batch = Batch {
+            events: &self.effects.events,
+            log: &self.effects.log,
+            log_first: self.log_end.last + 1,
+            log_before: self.log_end.bytes,
+            log_count: self.effects.log_count,
+            changes,
+            patient: self.effects.patient,
+        };
+        let group = self.subscriber.submit(batch)?;
+        if self.effects.log_count > 0 {
+            self.log_end.last += u64::from(self.effects.log_count);
+            self.log_end.bytes += self.effects.log.len() as u64;
+            self.untold.submitted(group);
+        }
+        Ok(group)
+    }
+
+    /// Notes the number's answers, in parts, because a commit is bounded, and then lets `held` out. Those that the records
+    /// cannot be read for now are noted later.
+    pub(crate) fn settle(
+        &mut self,
+        store: &dyn View,
+        answers: Vec<(Origin, Settled)>,
+        held: Option<Held>,
+    ) -> Result<(), StateLost> {
+        for (count, (origin, settled)) in answers.into_iter().enumerate() {
+            if count % SETTLED_MAX == SETTLED_MAX - 1 || self.effects.log.len() > LOG_BYTES_MAX {
+                self.finish(None)?;
+            }
+            // Nobody waits for it; a crash before it is durable hands the message over again.
+            self.effects.patient = true;
+            match origin {
+                Origin::Otp { request_id, number } => {
+                    self.core.settle(request_id, number, &settled, &mut self.effects);
+                }
+                Origin::Message(id) => {
+                    let mut context = self.context(store);
+                    if message::settle(&mut context, id, &settled).is_err() {
+                        let settled = vec![(origin, settled)];
+                        self.unnoted.push(Outcomes { settled, noted_to: None });
+                    }
+                }
+                // The broadcast takes it.
+                Origin::Broadcast { .. } => {}
+            }
+        }
+        self.finish(held)
+    }
+
+    /// Gives up the claims that could not be given up while storage failed.
+    pub(crate) fn release_late(&mut self) -> Result<(), StateLost> {
+        for released in std::mem::take(&mut self.unreleased).chunks(SETTLED_MAX) {
+            self.core.claim(released, Vec::new(), &mut self.effects);
+            self.finish(None)?;
+        }
+        Ok(())
+    }
+
+    /// Ends messages whose life is long over and that no number has. Returns whether there may be
+    /// more.
+    pub(crate) fn give_up_overdue(&mut self, store: &dyn View) -> bool {
+        let overdue = self.core.hot.messages.overdue(self.core.now(), OVERDUE_MAX);
+        let more = overdue.len() == OVERDUE_MAX;
+        let mut context = self.context(store);
+        for id in overdue {
+            let claimed = context.core.hot.messages.is_claimed(id);
+            let settled = if claimed { Settled::Unknown } else { Settled::NotSentInTime };
+            if message::settle(&mut context, id, &settled).is_err() {
+                // A later tick finds it again.
+                return false;
+            }
+        }
+        more
+    }
+
+    /// Forgets records whose time is over. Returns whether there may be more.
+    pub(crate) fn sweep(&mut self, store: &dyn View, broadcasts_kept_for: Duration) -> bool {
+        let mut answers = std::mem::take(&mut self.answers_sweep);
+        let mut received = std::mem::take(&mut self.received_sweep);
+        let mut broadcasts = std::mem::take(&mut self.broadcasts_sweep);
+        let mut context = self.context(store);
+        // What cannot be read now is forgotten later.
+        let more = answers.run(&mut context).unwrap_or(false)
+            || received.run(&mut context).unwrap_or(false)
+            || deletion::sweep(&mut context).unwrap_or(false)
+            || broadcasts.run(broadcasts_kept_for, &mut context).unwrap_or(false);
+        self.broadcasts_sweep = broadcasts;
+        (self.answers_sweep, self.received_sweep) = (answers, received);
+        more
+    }
+
+    /// Takes up which numbers are connected.
+    pub(crate) fn connect(&mut self, all: &Numbers) {
+        self.core.number = self.numbers.first().map(|number| number.id);
+        self.core.needs_template = records::need_template(&self.numbers);
+        self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
+    }
+
+    /// How long the number that messages leave through is still left alone.
+    pub(crate) fn down_for(&self) -> Option<Duration> {
+        self.slots.first().and_then(|(_, slot)| slot.down_for(self.core.now()))
+    }
+
+    /// What a command sees and changes.
+    pub(crate) fn context<'a>(&'a mut self, store: &'a dyn View) -> Context<'a> {
+        Context {
+            core: &mut self.core,
+            records: Records { store, pending: &self.pending },
+            effects: &mut self.effects,
+            numbers: &self.slots,
+            conversations_gone: &mut self.conversations_gone,
+            waiters: &mut self.waiters,
+            connected: &self.numbers,
+            log_next: self.log_end.last + 1,
+        }
+    }
+}

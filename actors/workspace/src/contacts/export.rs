@@ -1,0 +1,71 @@
+//! Reading every contact, a part at a time.
+
+use postrider_store::view::codec;
+use std::ops::ControlFlow;
+
+use crate::Workspace;
+use postrider_domain::ContactId;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::{Direction, Table};
+
+use crate::contacts::record;
+use crate::contacts::record::Contact;
+
+/// How far a walk through a workspace's contacts has come, oldest first. Those that are made
+/// meanwhile are not on its way, so it ends, and it meets each of the others once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContactsWalk {
+    /// The place to go on at.
+    next: u64,
+    /// The place that was free when it began.
+    end: u64,
+}
+
+impl Workspace {
+    /// Begins to walk through the contacts after this one, or through all.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn walk_contacts(
+        &self,
+        after: Option<ContactId>,
+    ) -> Result<ContactsWalk, Unavailable> {
+        self.read(move |store, workspace| {
+            let end = store.get(Table::Contacts, &record::next_key(workspace))?;
+            let end = end.map_or(Ok(0), |end| record::number_of(&end))?;
+            let next = after.map_or(0, |after| record::place_of(after) + 1);
+            Ok(ContactsWalk { next, end })
+        })
+        .await
+    }
+
+    /// The next contacts, at most `limit` of them, which is more than none; none at the end.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn next_contacts(
+        &self,
+        walk: &mut ContactsWalk,
+        limit: usize,
+    ) -> Result<Vec<Contact>, Unavailable> {
+        let ContactsWalk { next, end } = *walk;
+        let found: Vec<Contact> = self
+            .read(move |store, workspace| {
+                let mut found = Vec::new();
+                let prefix = record::prefix(workspace, b'c');
+                let from = record::contact_key(workspace, next);
+                let (table, way) = (Table::Contacts, Direction::Forward);
+                store.scan(table, &prefix, Some(&from), way, &mut |key, json| {
+                    if found.len() == limit || record::number_of(key).is_ok_and(|at| at >= end) {
+                        return ControlFlow::Break(());
+                    }
+                    found.push(codec::decode(json));
+                    ControlFlow::Continue(())
+                })?;
+                found.into_iter().collect()
+            })
+            .await?;
+        walk.next = found.last().map_or(end, |last| last.place() + 1);
+        Ok(found)
+    }
+}

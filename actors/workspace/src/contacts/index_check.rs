@@ -1,0 +1,59 @@
+//! For tests: whether contacts and what they are found by belong together.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use postrider_domain::WorkspaceId;
+use postrider_store::{Direction, Store, Table, View};
+
+use crate::contacts::record;
+use crate::contacts::record::{Contact, contact_key, next_key, phone_key, prefix};
+use crate::contacts::{occupancy as live, search_index as texts, segment_index as facets};
+
+/// Every record below a prefix.
+fn all(store: &dyn View, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    store
+        .scan(table, prefix, None, Direction::Forward, &mut |key, value| {
+            found.insert(key.to_vec(), value.to_vec());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    found
+}
+
+/// The contacts of a workspace, once it is seen that what they are found by tells of them, of all of
+/// them, and of nothing else.
+pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
+    let stored = all(store, Table::Contacts, &prefix(workspace, b'c'));
+    let contacts: Vec<Contact> =
+        stored.values().map(|json| serde_json::from_slice(json).unwrap()).collect();
+    let (mut of_places, mut index) = (BTreeMap::new(), BTreeMap::new());
+    for contact in &contacts {
+        let place = contact.place();
+        let (chunk, slot) = (place / 64, (place % 64) as u8);
+        of_places.insert(contact_key(workspace, place), serde_json::to_vec(contact).unwrap());
+        if let Some(phone) = contact.phone {
+            let key = phone_key(workspace, phone);
+            assert!(of_places.insert(key, place.to_be_bytes().into()).is_none(), "a phone twice");
+        }
+        let keys = [(b'l', chunk / 64), (b't', chunk), (b'f', chunk)];
+        let [of_live, of_texts, of_facets] =
+            keys.map(|(kind, number)| record::key(workspace, kind, number));
+        let bitmap = live::with(index.remove(&of_live), place, true);
+        let (text, entry) = (texts::text_of(contact), facets::entry_of(contact));
+        let texts = texts::with(index.remove(&of_texts).as_deref(), slot, Some(&text));
+        let facets = facets::with(index.remove(&of_facets).as_deref(), slot, Some(&entry));
+        let changed = [(of_live, bitmap), (of_texts, texts), (of_facets, facets)];
+        index.extend(changed.map(|(key, value)| (key, value.unwrap())));
+    }
+    let mut kept =
+        all(store, Table::Contacts, &prefix(workspace, b'c')[..workspace.as_str().len() + 1]);
+    if let Some(next) = kept.remove(&next_key(workspace)) {
+        let next = u64::from_be_bytes(next.try_into().unwrap());
+        assert!(contacts.iter().all(|contact| contact.place() < next));
+    }
+    assert_eq!(kept, of_places);
+    assert_eq!(all(store, Table::ContactIndex, workspace.as_str().as_bytes()), index);
+    contacts
+}

@@ -1,0 +1,155 @@
+//! Other names of phones: what the provider calls somebody can differ from the phone that was
+//! written to, as with the digits that Brazil and Mexico have added to their numbers. What such a
+//! person writes comes from the provider's name for them.
+//!
+//! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's name`, and
+//! nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of a phone. Of a
+//! phone whose contact was deleted it has the moment, under `workspace ‖ 0 ‖ d ‖ hash of the phone`:
+//! what is reported of earlier messages teaches nothing.
+
+use std::ops::ControlFlow;
+
+use sha2::{Digest, Sha256};
+
+use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_store::{StoreError, Table};
+
+use crate::core::command::Context;
+use crate::core::view::unreadable;
+use crate::messages::service_window as window;
+use crate::{contacts, suppressions};
+use postrider_domain::unavailable::Unavailable;
+
+/// Names of a phone that are looked for: it has one or two.
+const NAMES_MAX: usize = 16;
+
+fn key(workspace: &WorkspaceId, known_as: Phone) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0], &known_as.as_u64().to_be_bytes()].concat()
+}
+
+/// The key of a name by its phone, or what the keys of all its names begin with. No phone is as long
+/// as to begin with this letter.
+fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> Vec<u8> {
+    let known_as = known_as.map(|known_as| known_as.as_u64().to_be_bytes());
+    let phone = phone.as_u64().to_be_bytes();
+    [workspace.as_str().as_bytes(), b"\0r", &phone, known_as.as_ref().map_or(&[], |it| it)].concat()
+}
+
+/// The key of the moment when a phone's contact was deleted.
+fn deleted_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
+    let hash = Sha256::digest(phone.as_u64().to_be_bytes());
+    [workspace.as_str().as_bytes(), b"\0d", &hash[..16]].concat()
+}
+
+/// When a phone's contact was deleted; the start of time if that was not.
+fn deleted_at(context: &Context<'_>, phone: Phone) -> Result<Timestamp, Unavailable> {
+    let at = context.get(Table::Aliases, &deleted_key(&context.core.id, phone))?;
+    let at = at.map(|at| at.try_into().map(u64::from_be_bytes)).transpose();
+    let damaged = |_| unreadable(StoreError::Damaged("when a contact was deleted".into()));
+    Ok(Timestamp::from_millis(at.map_err(damaged)?.unwrap_or_default()))
+}
+
+/// The phone that was written to, where the provider's name for it is another.
+fn written_to(context: &Context<'_>, known_as: Phone) -> Result<Option<Phone>, Unavailable> {
+    let Some(bytes) = context.get(Table::Aliases, &key(&context.core.id, known_as))? else {
+        return Ok(None);
+    };
+    let phone = bytes.try_into().ok().map(u64::from_be_bytes);
+    let phone = phone.and_then(|digits| Phone::from_digits(digits).ok());
+    let damaged = || unreadable(StoreError::Damaged("another name of a phone".into()));
+    phone.map(Some).ok_or_else(damaged)
+}
+
+/// What was written to `phone` through `number` at `at` went to somebody whom the provider calls
+/// `known_as`. If they have written already, what that meant holds for the phone too.
+pub(crate) fn learn(
+    context: &mut Context<'_>,
+    number: NumberId,
+    phone: Phone,
+    known_as: Phone,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let name = name_key(&context.core.id, phone, Some(known_as));
+    let before = written_to(context, known_as)?;
+    let is_known = before == Some(phone) && context.get(Table::Aliases, &name)?.is_some();
+    if phone == known_as || is_known {
+        return Ok(());
+    }
+    if deleted_at(context, phone)?.max(deleted_at(context, known_as)?) >= at {
+        return Ok(());
+    }
+    suppressions::follow(context, phone, known_as)?;
+    if let Some(at) = window::last(context, number, known_as)? {
+        window::open(context, number, phone, at)?;
+    }
+    let key = key(&context.core.id, known_as);
+    context.put(Table::Aliases, key, phone.as_u64().to_be_bytes().to_vec());
+    if let Some(before) = before {
+        let name = name_key(&context.core.id, before, Some(known_as));
+        context.delete(Table::Aliases, name);
+    }
+    context.put(Table::Aliases, name, Vec::new());
+    Ok(())
+}
+
+/// The names of a phone.
+pub(crate) struct Names {
+    phone: Phone,
+    /// What the provider knows it by.
+    known_as: Vec<Phone>,
+    /// The phone that was written to, where this is a name itself.
+    written_to: Option<Phone>,
+}
+
+/// The names of a phone, as far as is committed.
+pub(crate) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailable> {
+    let written_to = written_to(context, phone)?;
+    let mut known_as = Vec::new();
+    let prefix = name_key(&context.core.id, phone, None);
+    context.scan(Table::Aliases, &prefix, &mut |key, _| {
+        let name = key.last_chunk().map(|name| u64::from_be_bytes(*name));
+        known_as.extend(name.and_then(|name| Phone::from_digits(name).ok()));
+        if known_as.len() < NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(Names { phone, known_as, written_to })
+}
+
+/// Forgets the names of a phone, and the windows of whoever has it: its contact is deleted.
+pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
+    let Names { phone, known_as, written_to } = names;
+    let workspace = context.core.id.clone();
+    let now = context.now().as_millis().to_be_bytes();
+    context.put(Table::Aliases, deleted_key(&workspace, *phone), now.to_vec());
+    window::forget_all(context, *phone);
+    for name in known_as {
+        window::forget_all(context, *name);
+        context.delete(Table::Aliases, key(&workspace, *name));
+        context.delete(Table::Aliases, name_key(&workspace, *phone, Some(*name)));
+    }
+    if let Some(written_to) = written_to {
+        context.delete(Table::Aliases, key(&workspace, *phone));
+        context.delete(Table::Aliases, name_key(&workspace, *written_to, Some(*phone)));
+    }
+}
+
+/// Somebody who writes.
+pub(crate) struct Writer {
+    /// The phone that the workspace knows them by.
+    pub(crate) phone: Phone,
+    /// The other phone that is theirs, if there is one.
+    pub(crate) other: Option<Phone>,
+}
+
+/// Who it is whom the provider calls `from`: the phone that was written to, unless only `from` is
+/// in a contact.
+pub(crate) fn writer(context: &Context<'_>, from: Phone) -> Result<Writer, Unavailable> {
+    let Some(phone) = written_to(context, from)? else {
+        return Ok(Writer { phone: from, other: None });
+    };
+    let has_contact = |phone| contacts::holder(context, phone).map(|holder| holder.is_some());
+    Ok(if has_contact(from)? && !has_contact(phone)? {
+        Writer { phone: from, other: Some(phone) }
+    } else {
+        Writer { phone, other: Some(from) }
+    })
+}

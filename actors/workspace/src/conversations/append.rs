@@ -1,0 +1,122 @@
+//! Keeping conversations current: what contacts write, and what is written to them.
+
+use crate::contacts::{NewContact, create, holder, place_of};
+use crate::core::command::Context;
+use crate::inbox::inbound_messages::Received;
+use postrider_channel::callback::Inbound;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{ContactName, CustomFields, EventKind, MessageId, Phone, Tags};
+use postrider_store::Table;
+
+use crate::conversations::counts::{Counted, moved};
+use crate::conversations::record::{
+    Conversation, ConversationStatus, Direction, Written, message_key, of_place, put, tell,
+};
+
+/// A message of the workspace's.
+pub(crate) struct Wrote<'a> {
+    /// The message.
+    pub id: MessageId,
+    /// Its kind as a body spells it.
+    pub kind: &'static str,
+    /// What the recipient reads.
+    pub text: &'a str,
+}
+
+/// Most characters of a message that its conversation shows; the message has all of them.
+const PREVIEW_CHARS_MAX: usize = 200;
+
+/// Takes what a contact wrote: makes the contact if the phone is nobody's, and opens the
+/// conversation, which it gives.
+pub(crate) fn received(
+    context: &mut Context<'_>,
+    received: &Received<'_>,
+) -> Result<Conversation, Unavailable> {
+    let Received { id, number, at, inbound } = *received;
+    let unique = u128::from_be_bytes(*id.as_bytes());
+    let contact = match holder(context, inbound.from)? {
+        Some(contact) => contact,
+        None => create(context, stranger(inbound), unique)?,
+    };
+    let old = of_place(context, place_of(contact.id))?;
+    let mut new =
+        old.clone().unwrap_or_else(|| Conversation::new(contact.id, context.now(), at, unique));
+    let opens = new.status != ConversationStatus::Open;
+    new.status = ConversationStatus::Open;
+    // As with the last message, the latest second counts.
+    if new.number_at.is_none_or(|last| last.as_secs() <= at.as_secs()) {
+        (new.number, new.number_at) = (Some(number), Some(at));
+    }
+    let (kind, text) = (inbound.kind.to_string(), inbound.text.to_string());
+    let written = Written { direction: Direction::In, kind, text, at, mail: None };
+    let counted = moved(context, &Vec::from_iter(&old), &[&new])?;
+    let new = note(context, old.as_ref(), new, id, &written, counted);
+    if opens {
+        tell(context, EventKind::ConversationOpened, &new, contact.phone);
+    }
+    Ok(new)
+}
+
+/// What is known of somebody who writes for the first time.
+fn stranger(inbound: &Inbound) -> NewContact {
+    let name = inbound.name.as_deref().unwrap_or_default();
+    let name: String = name.chars().take(postrider_domain::contact::NAME_CHARS_MAX).collect();
+    NewContact {
+        name: ContactName::new(&name).unwrap_or_else(|_| ContactName::of_phone(inbound.from)),
+        phone: Some(inbound.from),
+        email: None,
+        tags: Tags::default(),
+        custom_fields: CustomFields::default(),
+    }
+}
+
+/// The conversation with whoever has a phone.
+pub(crate) fn of_phone(
+    context: &Context<'_>,
+    phone: Phone,
+) -> Result<Option<Conversation>, Unavailable> {
+    match holder(context, phone)? {
+        Some(contact) => of_place(context, place_of(contact.id)),
+        None => Ok(None),
+    }
+}
+
+/// Takes what was written to a contact; gives what the conversation is then.
+pub(crate) fn sent(
+    context: &mut Context<'_>,
+    conversation: Conversation,
+    wrote: &Wrote<'_>,
+) -> Conversation {
+    let at = context.now();
+    let (kind, text) = (wrote.kind.to_owned(), wrote.text.to_owned());
+    let written = Written { direction: Direction::Out, kind, text, at, mail: None };
+    // It stands as it did.
+    let counted = Counted::default();
+    note(context, Some(&conversation), conversation.clone(), wrote.id, &written, counted)
+}
+
+/// Adds a message to a conversation, and writes the counts with it; gives what it is then.
+pub(crate) fn note(
+    context: &mut Context<'_>,
+    old: Option<&Conversation>,
+    mut new: Conversation,
+    message: MessageId,
+    written: &Written,
+    counted: Counted,
+) -> Conversation {
+    // Messages may be told of in any order: the last one is that of the latest second, and of those
+    // the one that came last.
+    if new.last_message.is_empty() || new.last_message_at.as_secs() <= written.at.as_secs() {
+        new.last_message = match written.text.as_str() {
+            "" => format!("[{}]", written.kind),
+            text => text.chars().take(PREVIEW_CHARS_MAX).collect(),
+        };
+        new.last_message_at = new.last_message_at.max(written.at);
+    }
+    new.active_at = context.now();
+    new.added += 1;
+    let key = message_key(&context.core.id, &new, message, written.at);
+    context.put_json(Table::Conversations, key, written);
+    put(context, old, &new, counted);
+    new
+}

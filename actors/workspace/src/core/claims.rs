@@ -1,0 +1,31 @@
+//! Claims of single messages, pure. A number claims a message before it hands it over: one that is
+//! claimed and not settled after a crash may have been taken, so it is not handed over again.
+
+use postrider_domain::{Event, MessageId};
+
+use crate::core::Core;
+use crate::core::effects::Effects;
+
+impl Core {
+    /// Gives up the claims of `released`, which were surely not taken, and claims `asked`. Gives
+    /// those of `asked` that may be handed over when that is durable: all that are not settled yet.
+    pub(crate) fn claim(
+        &mut self,
+        released: &[MessageId],
+        mut asked: Vec<MessageId>,
+        effects: &mut Effects,
+    ) -> Vec<MessageId> {
+        for id in released.iter().copied() {
+            if self.hot.messages.is_claimed(id) {
+                self.perform(Event::MessageReleased { id }, effects);
+            }
+        }
+        asked.retain(|id| self.hot.messages.contains(*id));
+        for id in asked.iter().copied() {
+            if !self.hot.messages.is_claimed(id) {
+                self.perform(Event::MessageClaimed { id }, effects);
+            }
+        }
+        asked
+    }
+}

@@ -1,0 +1,201 @@
+//! Commands beside the hot path: each is a type that says what it does, carried to the actor in a
+//! box and answered through the gate like every other one.
+
+use crate::inbox::deletion;
+use postrider_store::view::codec;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use postrider_domain::{NumberId, Timestamp};
+use postrider_number::NumberSlot;
+use postrider_number::info::NumberInfo;
+use postrider_store::{Direction, Table, View, Visit};
+
+use crate::conversations;
+use crate::core::Core;
+use crate::core::effects::Effects;
+use crate::core::view::{Records, unreadable};
+use crate::mailbox::slot::ReplyTo;
+use crate::messages::waiters::Waiters;
+use postrider_domain::unavailable::Unavailable;
+
+/// Something that a workspace can be asked to do or tell.
+///
+/// It is pure: the moment, the state and the committed records come in with the context, what it
+/// wants done goes into the context's effects, and whatever is random was drawn before. Its answer is
+/// given once its effects, and everything that it has read, are durable. A refusal that leaves
+/// effects has them carried out too.
+pub trait Command: Send + 'static {
+    /// What it answers.
+    type Answer: Send + 'static;
+    /// Why it refuses.
+    type Error: From<Unavailable> + Send + 'static;
+
+    /// Carries it out.
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error>;
+}
+
+/// What a command sees and changes.
+pub struct Context<'a> {
+    /// The state in memory; it has observed the command's moment.
+    pub core: &'a mut Core,
+    /// The records, with what earlier commands have changed.
+    pub(crate) records: Records<'a>,
+    /// What is to be done.
+    pub effects: &'a mut Effects,
+    /// The connected numbers, oldest first, with what they do.
+    pub(crate) numbers: &'a [(NumberId, Arc<NumberSlot>)],
+    /// What is known of them.
+    pub(crate) connected: &'a [NumberInfo],
+    /// How far conversations whose contact was deleted are deleted.
+    pub(crate) conversations_gone: &'a mut deletion::Gone,
+    /// Who waits for the channel's answers.
+    pub(crate) waiters: &'a mut Waiters,
+    /// The sequence of the entry of the event log that comes next.
+    pub(crate) log_next: u64,
+}
+
+impl Context<'_> {
+    /// The command's moment.
+    pub const fn now(&self) -> Timestamp {
+        self.core.now()
+    }
+
+    /// What a number's windows are known by, which outlives its connection.
+    pub(crate) fn line(&self, number: NumberId) -> NumberId {
+        let known = self.connected.iter().find(|known| known.id == number);
+        known.map_or(number, NumberInfo::line)
+    }
+
+    /// The entry of a number, if it is connected.
+    pub fn number(&self, number: NumberId) -> Option<&NumberSlot> {
+        let found = self.numbers.iter().find(|(id, _)| *id == number);
+        found.map(|(_, slot)| &**slot)
+    }
+
+    /// How long a number is still left alone because it keeps failing.
+    pub fn down_for(&self, number: NumberId) -> Option<Duration> {
+        self.number(number)?.down_for(self.now())
+    }
+
+    /// A record's value, with what this and earlier commands have made of it.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Unavailable> {
+        match self.effects.changes.get(table, key) {
+            Some(value) => Ok(value.map(<[u8]>::to_vec)),
+            None => self.records.get(table, key),
+        }
+    }
+
+    /// A record that is kept as JSON.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store or the record cannot be read.
+    pub fn get_json<T: DeserializeOwned>(
+        &self,
+        table: Table,
+        key: &[u8],
+    ) -> Result<Option<T>, Unavailable> {
+        let value = self.get(table, key)?;
+        value.map(|json| codec::decode(&json).map_err(unreadable)).transpose()
+    }
+
+    /// Visits the committed records whose key starts with `prefix`, from the smallest key up.
+    /// Changes on their way are not among them.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub fn scan(&self, table: Table, prefix: &[u8], visit: Visit<'_>) -> Result<(), Unavailable> {
+        let store = self.records.store;
+        store.scan(table, prefix, None, Direction::Forward, visit).map_err(unreadable)
+    }
+
+    /// The store, for what is committed.
+    pub fn store(&self) -> &dyn View {
+        self.records.store
+    }
+
+    /// Whether an earlier command's change of the record is on its way and not durable yet.
+    pub fn is_pending(&self, table: Table, key: &[u8]) -> bool {
+        self.records.pending.get(table, key).is_some()
+    }
+
+    /// Whether any change is on its way and not known to be durable yet.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.records.pending.is_empty()
+    }
+
+    /// Writes a record.
+    pub fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
+        self.effects.changes.set(table, key, Some(value));
+    }
+
+    /// Writes a record as JSON.
+    pub fn put_json<T: Serialize>(&mut self, table: Table, key: Vec<u8>, value: &T) {
+        self.put(table, key, codec::encode(value));
+    }
+
+    /// Deletes a record, if it is there.
+    pub fn delete(&mut self, table: Table, key: Vec<u8>) {
+        self.effects.changes.set(table, key, None);
+    }
+}
+
+/// A command on its way to the actor, with the way back.
+pub trait Errand: Send {
+    /// Carries the command out.
+    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
+    /// Outcomes that it cannot be taken.
+    fn refuse(self: Box<Self>, why: Unavailable);
+}
+
+/// An answer at the gate.
+pub trait Answering: Send {
+    /// Gives it.
+    fn release(self: Box<Self>);
+    /// Outcomes that the outcome is unknown.
+    fn fail(self: Box<Self>, why: Unavailable);
+}
+
+/// A command and where its answer goes.
+pub(crate) struct Asked<C: Command> {
+    pub(crate) command: C,
+    pub(crate) reply: ReplyTo<C::Answer, C::Error>,
+}
+
+struct Answered<T, E> {
+    reply: ReplyTo<T, E>,
+    answer: Result<T, E>,
+}
+
+impl std::fmt::Debug for dyn Errand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Errand")
+    }
+}
+
+impl<C: Command> Errand for Asked<C> {
+    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering> {
+        let Self { command, reply } = *self;
+        Box::new(Answered { reply, answer: command.carry_out(context) })
+    }
+
+    fn refuse(self: Box<Self>, why: Unavailable) {
+        self.reply.send(Err(why.into()));
+    }
+}
+
+impl<T: Send, E: From<Unavailable> + Send> Answering for Answered<T, E> {
+    fn release(self: Box<Self>) {
+        self.reply.send(self.answer);
+    }
+
+    fn fail(self: Box<Self>, why: Unavailable) {
+        self.reply.send(Err(why.into()));
+    }
+}

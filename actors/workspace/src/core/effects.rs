@@ -1,0 +1,76 @@
+//! What a command wants done: made durable first, then sent.
+
+use postrider_domain::{Event, LogEntry, PublicEvent, Timestamp};
+use postrider_number::room::HandedOver;
+use postrider_store::log::frame::FRAME_BYTES_MAX;
+
+use crate::core::view::Changes;
+
+/// Collects the effects of one command. The buffers are used again for the next one.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Journal events, encoded.
+    pub(crate) events: Vec<u8>,
+    /// Entries of the event log, encoded.
+    pub(crate) log: Vec<u8>,
+    /// How many entries `log` holds.
+    pub(crate) log_count: u32,
+    /// Changes of records, beside the balance.
+    pub(crate) changes: Changes,
+    /// The new balance, if it changed.
+    pub(crate) credits: Option<u64>,
+    /// A country calling code to which there are suspiciously many one-time passwords.
+    pub(crate) suspected: Option<u16>,
+    /// One-time passwords that are sent, and such that are verified.
+    pub(crate) otps: [u32; 2],
+    /// Nobody waits for them to be durable.
+    pub(crate) patient: bool,
+    /// Messages for the number, once all of this is durable.
+    pub(crate) outbound: Vec<HandedOver>,
+}
+
+impl Effects {
+    /// Whether anything has to become durable.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+            && self.log.is_empty()
+            && self.credits.is_none()
+            && self.changes.is_empty()
+    }
+
+    /// Whether they can be dropped, too large to be written as they are: they are of records and
+    /// the log only, so the state in memory is not ahead of what is durable without them.
+    pub(crate) fn can_be_refused(&self) -> bool {
+        self.log.len() > FRAME_BYTES_MAX
+            && self.events.is_empty()
+            && self.credits.is_none()
+            && self.outbound.is_empty()
+    }
+
+    /// Empties the buffers and keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        self.events.clear();
+        self.log.clear();
+        self.log_count = 0;
+        self.credits = None;
+        self.changes.clear();
+        self.suspected = None;
+        self.otps = [0; 2];
+        self.patient = false;
+        self.outbound.clear();
+    }
+
+    pub(crate) fn journal(&mut self, event: &Event) {
+        event.encode_into(&mut self.events);
+    }
+
+    pub fn tell(&mut self, at: Timestamp, event: PublicEvent) {
+        match event {
+            PublicEvent::OtpSent { .. } => self.otps[0] += 1,
+            PublicEvent::OtpVerified { .. } => self.otps[1] += 1,
+            _ => {}
+        }
+        LogEntry { at, event }.encode_into(&mut self.log);
+        self.log_count += 1;
+    }
+}

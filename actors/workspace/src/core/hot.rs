@@ -1,0 +1,281 @@
+//! What a workspace keeps in memory and the journal rebuilds: pending one-time passwords, the
+//! rolling windows, counts by country, and the messages that are not sent yet.
+//!
+//! Every change of it is an [`Event`]; commands decide, [`HotState::play`] changes. So a replay of
+//! the journal runs the very code that ran when the events were made.
+
+use std::time::Duration;
+
+use postrider_domain::destination::calling_code;
+use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus};
+use postrider_domain::{Event, MessageId, RequestId, Timestamp};
+
+use crate::core::otp::country_counts::PrefixCounts;
+use crate::core::otp::requests::{Otp, OtpTable, Slot};
+use crate::core::otp::resends::{EarlierMessages, Standing};
+use crate::core::otp::retries::Repeats;
+use crate::core::otp::rolling_window::SendLog;
+use crate::core::unsent::{Unsent, UnsentMessages};
+
+/// The state's first byte in a snapshot.
+const SNAPSHOT_VERSION: u8 = 4;
+/// The first byte of one that does not tell the messages of a request apart.
+const WITHOUT_EARLIER: u8 = 3;
+/// The first byte of one that knows neither claims nor repeats.
+const WITHOUT_CLAIMS: u8 = 2;
+/// The first byte of one that knows neither messages nor countries.
+const WITHOUT_MESSAGES: u8 = 1;
+
+/// Pending one-time passwords, what was sent in the last hour, and unsent messages.
+#[derive(Debug, Default)]
+pub struct HotState {
+    /// The latest moment that was seen; commands never go back behind it.
+    now: Timestamp,
+    pub(crate) otps: OtpTable,
+    pub(crate) sends: SendLog,
+    pub(crate) messages: UnsentMessages,
+    pub(crate) prefixes: PrefixCounts,
+    pub(crate) repeats: Repeats,
+}
+
+impl HotState {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.otps.len() == 0 && self.sends.len() == 0 && self.messages.len() == 0
+    }
+
+    /// The latest moment that was seen.
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Forgets what is over by `latest`, for a snapshot.
+    pub fn forget_until(&mut self, latest: Timestamp) {
+        self.advance(latest);
+        self.forget_ended();
+    }
+
+    fn forget_ended(&mut self) {
+        self.otps.forget_ended(self.now);
+        self.forget_repeats();
+    }
+
+    /// Forgets what is to be repeated of requests that are forgotten.
+    pub(crate) fn forget_repeats(&mut self) {
+        let otps = &self.otps;
+        self.repeats.retain(|id| otps.find(id).is_some());
+    }
+
+    /// Moves to `now`, if that is later, and lets the windows roll.
+    pub(crate) fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        let otps = &self.otps;
+        self.sends.evict(self.now, |slot| otps.at(slot).phone);
+    }
+
+    /// Applies one event. Events about requests that are forgotten change nothing.
+    pub(crate) fn play(&mut self, event: &Event) {
+        match *event {
+            Event::OtpSent { id, phone, expiry, length, key_version } => {
+                let otp = Otp::new(id, phone, expiry, length, key_version);
+                let slot = self.otps.insert(otp);
+                self.count_send(id.timestamp(), slot);
+                self.prefixes.sent(self.now, calling_code(phone));
+            }
+            Event::OtpResent { id, at } => {
+                if let Some(slot) = self.otps.find(id) {
+                    self.count_send(at, slot);
+                    self.otps.send_again(slot);
+                    self.repeats.set(id, None);
+                }
+            }
+            Event::OtpVerified { id } => {
+                if let Some(otp) = self.otps.get(id) {
+                    self.prefixes.verified(id.timestamp(), calling_code(otp.phone));
+                }
+                self.change(id, event);
+            }
+            Event::PumpingSuspected { calling_code, at } => {
+                self.advance(at);
+                self.prefixes.suspected(self.now, calling_code);
+            }
+            Event::OtpMissed { id, .. }
+            | Event::OtpExpired { id }
+            | Event::OtpReported { id, .. } => self.change(id, event),
+            Event::OtpDelivery { id, .. } => {
+                if self.otps.get(id).is_some_and(|otp| otp.unsettled == 0) {
+                    // Of a version that did not tell the messages of a request apart.
+                    self.otps.earlier.settle_any(id);
+                }
+                self.change(id, event);
+            }
+            Event::OtpEarlier { id, number, delivery, unsettled } => {
+                self.otps.earlier.set(id, number, Standing { delivery, unsettled });
+            }
+            Event::MessageQueued { id, give_up_at } => {
+                self.advance(id.timestamp());
+                self.messages.insert(id, Unsent { give_up_at, claimed: false });
+            }
+            Event::MessageSettled { id } => self.messages.remove(id),
+            Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
+            Event::MessageReleased { id } => self.messages.set_claimed(id, false),
+            Event::OtpRepeat { id, repeat } => self.repeats.set(id, repeat),
+        }
+    }
+
+    fn count_send(&mut self, at: Timestamp, slot: Slot) {
+        self.advance(at);
+        let otps = &self.otps;
+        self.sends.push(self.now, slot, |slot| otps.at(slot).phone);
+    }
+
+    /// Changes the request `id` by an event about it.
+    fn change(&mut self, id: RequestId, event: &Event) {
+        let Some(otp) = self.otps.get_mut(id) else { return };
+        match *event {
+            Event::OtpSent { .. }
+            | Event::OtpResent { .. }
+            | Event::OtpEarlier { .. }
+            | Event::MessageQueued { .. }
+            | Event::MessageSettled { .. }
+            | Event::MessageClaimed { .. }
+            | Event::MessageReleased { .. }
+            | Event::OtpRepeat { .. }
+            | Event::PumpingSuspected { .. } => {}
+            Event::OtpMissed { attempts, .. } => {
+                otp.attempts = attempts;
+                if otp.attempts_remaining() == 0 {
+                    otp.noted = OtpStatus::Invalidated;
+                }
+            }
+            Event::OtpVerified { .. } => otp.noted = OtpStatus::Verified,
+            Event::OtpExpired { .. } => otp.noted = OtpStatus::Expired,
+            Event::OtpDelivery { delivery, .. } => {
+                otp.unsettled = otp.unsettled.saturating_sub(1);
+                // What was reported is more than that it was sent.
+                let reported = matches!(otp.delivery, Delivery::Delivered | Delivery::Read);
+                if otp.unsettled == 0 && !reported {
+                    otp.delivery = delivery;
+                }
+            }
+            Event::OtpReported { delivery, .. } => otp.delivery = delivery,
+        }
+    }
+
+    /// Replays a section of a journal frame.
+    ///
+    /// # Errors
+    /// [`EventDecodeError`] when the bytes are not events; the state is then of no use.
+    pub fn replay(&mut self, events: &[u8]) -> Result<(), EventDecodeError> {
+        for event in Event::decode_all(events) {
+            self.play(&event?);
+        }
+        self.forget_ended();
+        Ok(())
+    }
+
+    /// Appends the whole state, for a snapshot.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        out.push(SNAPSHOT_VERSION);
+        out.extend_from_slice(&self.now.as_millis().to_be_bytes());
+        out.extend_from_slice(&(self.otps.len() as u64).to_be_bytes());
+        let mut ordinals = hashbrown::HashMap::with_capacity(self.otps.len());
+        for (ordinal, (slot, otp)) in self.otps.iter().enumerate() {
+            ordinals.insert(slot, ordinal as u32);
+            postrider_domain::event::encode(otp, out);
+        }
+        let sends = self.sends.iter();
+        out.extend_from_slice(&(sends.len() as u64).to_be_bytes());
+        for (at, slot) in sends {
+            // A send's request outlives it, so its ordinal is known.
+            let ordinal = ordinals.get(&slot).copied().unwrap_or_default();
+            out.extend_from_slice(&at.as_millis().to_be_bytes());
+            out.extend_from_slice(&ordinal.to_be_bytes());
+        }
+        let messages = self.messages.iter();
+        out.extend_from_slice(&(messages.len() as u64).to_be_bytes());
+        for (id, unsent) in messages {
+            out.extend_from_slice(id.as_bytes());
+            out.extend_from_slice(&unsent.give_up_at.as_millis().to_be_bytes());
+            out.push(unsent.claimed.into());
+        }
+        self.repeats.encode_into(out);
+        self.otps.earlier.encode_into(out);
+        self.prefixes.encode_into(out);
+    }
+
+    /// Reads what [`encode_into`](Self::encode_into) wrote.
+    ///
+    /// # Errors
+    /// [`EventDecodeError`] when the bytes are not such a state of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, EventDecodeError> {
+        let (version, mut rest) = bytes.split_first().ok_or(EventDecodeError)?;
+        if !(WITHOUT_MESSAGES..=SNAPSHOT_VERSION).contains(version) {
+            return Err(EventDecodeError);
+        }
+        let now = Timestamp::from_millis(take_u64(&mut rest)?);
+        let mut state = Self { now, ..Self::default() };
+        let mut slots = Vec::new();
+        for _ in 0..take_u64(&mut rest)? {
+            let (otp, after) = postcard::take_from_bytes(rest).map_err(|_| EventDecodeError)?;
+            slots.push(state.otps.insert(otp));
+            rest = after;
+        }
+        let otps = &state.otps;
+        for _ in 0..take_u64(&mut rest)? {
+            let at = Timestamp::from_millis(take_u64(&mut rest)?);
+            let (ordinal, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
+            rest = after;
+            let ordinal = u32::from_be_bytes(*ordinal) as usize;
+            let slot = *slots.get(ordinal).ok_or(EventDecodeError)?;
+            state.sends.push(at, slot, |slot| otps.at(slot).phone);
+        }
+        let messages = if *version <= WITHOUT_MESSAGES { 0 } else { take_u64(&mut rest)? };
+        for _ in 0..messages {
+            let (id, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
+            rest = after;
+            let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
+            let claimed = *version > WITHOUT_CLAIMS && take_bool(&mut rest)?;
+            state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
+        }
+        if *version > WITHOUT_CLAIMS {
+            state.repeats = Repeats::take_from(&mut rest)?;
+        }
+        if *version > WITHOUT_EARLIER {
+            state.otps.earlier = EarlierMessages::take_from(&mut rest)?;
+        }
+        if *version > WITHOUT_MESSAGES {
+            state.prefixes = PrefixCounts::take_from(&mut rest)?;
+        }
+        if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
+    }
+
+    /// How long until one more one-time password to `phone` keeps the limit; `None`: now.
+    pub(crate) fn phone_wait(
+        &self,
+        phone: postrider_domain::Phone,
+        limit: u32,
+        window: Duration,
+    ) -> Option<Duration> {
+        if limit == 0 {
+            return None;
+        }
+        self.sends.wait_for_phone(self.now, phone, limit, window, |slot| self.otps.at(slot).phone)
+    }
+}
+
+fn take_bool(bytes: &mut &[u8]) -> Result<bool, EventDecodeError> {
+    let (byte, rest) = bytes.split_first().ok_or(EventDecodeError)?;
+    *bytes = rest;
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(EventDecodeError),
+    }
+}
+
+fn take_u64(bytes: &mut &[u8]) -> Result<u64, EventDecodeError> {
+    let (word, rest) = bytes.split_first_chunk().ok_or(EventDecodeError)?;
+    *bytes = rest;
+    Ok(u64::from_be_bytes(*word))
+}

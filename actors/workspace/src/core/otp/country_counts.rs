@@ -1,0 +1,129 @@
+//! One-time passwords that nobody verified, by country, in the running hour: many of them to one
+//! country are what those send who are paid for each message that is delivered there.
+
+use hashbrown::HashMap;
+
+use postrider_domain::Timestamp;
+use postrider_domain::event::EventDecodeError;
+
+/// Milliseconds of an hour.
+const HOUR_MS: u64 = 3_600_000;
+
+/// The counts of one hour, by country calling code.
+#[derive(Debug, Default)]
+pub(crate) struct PrefixCounts {
+    /// The hour since the epoch.
+    hour: u64,
+    counts: HashMap<u16, PrefixCount>,
+}
+
+/// The count of one country.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PrefixCount {
+    /// Requests of this hour that were not verified.
+    pub(crate) unverified: u32,
+    /// Whether it was told that these are too many.
+    pub(crate) suspected: bool,
+}
+
+/// The hour of a moment.
+const fn hour(at: Timestamp) -> u64 {
+    at.as_millis() / HOUR_MS
+}
+
+/// When the hour of a moment began.
+pub(crate) const fn hour_start(at: Timestamp) -> Timestamp {
+    Timestamp::from_millis(hour(at) * HOUR_MS)
+}
+
+impl PrefixCounts {
+    /// The count of a country in the hour of `now`.
+    pub(crate) fn get(&self, now: Timestamp, code: u16) -> PrefixCount {
+        let is_current = self.hour == hour(now);
+        self.counts.get(&code).copied().filter(|_| is_current).unwrap_or_default()
+    }
+
+    /// A request was sent at `now`.
+    pub(crate) fn sent(&mut self, now: Timestamp, code: u16) {
+        let count = self.entry(now, code);
+        count.unverified = count.unverified.saturating_add(1);
+    }
+
+    /// A request that was sent at `sent_at` is verified.
+    pub(crate) fn verified(&mut self, sent_at: Timestamp, code: u16) {
+        if self.hour == hour(sent_at)
+            && let Some(count) = self.counts.get_mut(&code)
+        {
+            count.unverified = count.unverified.saturating_sub(1);
+        }
+    }
+
+    /// It was told at `now` that a country has too many.
+    pub(crate) fn suspected(&mut self, now: Timestamp, code: u16) {
+        self.entry(now, code).suspected = true;
+    }
+
+    fn entry(&mut self, now: Timestamp, code: u16) -> &mut PrefixCount {
+        if self.hour < hour(now) {
+            self.hour = hour(now);
+            self.counts.clear();
+        }
+        self.counts.entry(code).or_default()
+    }
+
+    /// All counts of the hour of `now`, by country.
+    #[cfg(test)]
+    pub(crate) fn all(&self, now: Timestamp) -> Vec<(u16, PrefixCount)> {
+        let is_current = self.hour == hour(now);
+        let counts = self.counts.iter().filter(|_| is_current);
+        let mut all: Vec<_> = counts.map(|(code, count)| (*code, *count)).collect();
+        all.sort_unstable_by_key(|(code, _)| *code);
+        all
+    }
+
+    /// Appends the counts, for a snapshot.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        let counts = self.counts.iter();
+        let counts: Vec<_> =
+            counts.map(|(code, count)| (*code, count.unverified, count.suspected)).collect();
+        postrider_domain::event::encode(&(self.hour, counts), out);
+    }
+
+    /// Reads what [`encode_into`](Self::encode_into) wrote, from the front of `bytes`.
+    pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
+        type Encoded = (u64, Vec<(u16, u32, bool)>);
+        let ((hour, counts), rest) =
+            postcard::take_from_bytes::<Encoded>(bytes).map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        let count = |(code, unverified, suspected)| (code, PrefixCount { unverified, suspected });
+        Ok(Self { hour, counts: counts.into_iter().map(count).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_is_counted_by_itself() {
+        let at = |minutes: u64| Timestamp::from_millis(minutes * 60_000);
+        let count = |unverified| PrefixCount { unverified, suspected: false };
+        let mut counts = PrefixCounts::default();
+        counts.sent(at(61), 49);
+        counts.sent(at(62), 49);
+        counts.sent(at(63), 1);
+        assert_eq!(counts.all(at(119)), [(1, count(1)), (49, count(2))]);
+        counts.verified(at(61), 49);
+        assert_eq!(counts.get(at(119), 49), count(1));
+        counts.suspected(at(119), 49);
+        assert!(counts.get(at(119), 49).suspected);
+        assert_eq!(counts.get(at(120), 49), count(0));
+        counts.sent(at(121), 49);
+        counts.verified(at(62), 49);
+        assert_eq!(counts.all(at(121)), [(49, count(1))], "of the hour before is none there");
+        let mut bytes = Vec::new();
+        counts.encode_into(&mut bytes);
+        let read = PrefixCounts::take_from(&mut bytes.as_slice()).unwrap();
+        assert_eq!(read.all(at(121)), counts.all(at(121)));
+    }
+}

@@ -1,0 +1,145 @@
+//! What becomes of the messages of one-time passwords, pure: the number's answers, and what the
+//! provider reports after it took them.
+
+use serde_json::json;
+
+use postrider_channel::callback::Progress;
+use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
+use postrider_domain::{Event, EventKind, PublicEvent, RequestId};
+
+use crate::core::Core;
+use crate::core::effects::Effects;
+use crate::core::otp::requests::Otp;
+use crate::core::otp::resends::{OtpMessage, Standing};
+use postrider_channel::outcome::Settled;
+
+impl Core {
+    /// Takes what the channel said of a request's message of this number. A message that is handed
+    /// over again after a restart may be answered for twice; each payment is settled once.
+    pub fn settle(&mut self, id: RequestId, number: u8, settled: &Settled, effects: &mut Effects) {
+        let Some(otp) = self.known(id) else { return };
+        let message = self.hot.otps.earlier.message(&otp, number);
+        if message.is.unsettled > 0 {
+            self.settle_known(otp, message, settled, effects);
+        } else if message.is_newest {
+            self.settle_repeat(otp, settled, effects);
+        }
+    }
+
+    fn settle_known(
+        &mut self,
+        otp: Otp,
+        message: OtpMessage,
+        settled: &Settled,
+        effects: &mut Effects,
+    ) {
+        let (delivery, failure) = match settled {
+            Settled::Sent => (Delivery::Sent, None),
+            Settled::Unknown => (Delivery::Unknown, None),
+            Settled::Failed(failure) => {
+                (Delivery::Failed, Some(OtpFailure::Channel { error_code: failure.code }))
+            }
+            Settled::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
+        };
+        self.perform(message.answered(otp.id, delivery), effects);
+        if let Some(reason) = failure {
+            self.pay_back(&otp, message, reason, effects);
+        }
+        if delivery == Delivery::Unknown && message.is_newest {
+            self.plan_repeat(otp.id, effects);
+        }
+    }
+
+    /// A request is forgotten: what was not sent of it no number has any more, or none was there
+    /// while it was of use.
+    pub(crate) fn give_up_unsent(&mut self, otp: Otp, effects: &mut Effects) {
+        if !self.hot.otps.owes(&otp) {
+            return;
+        }
+        for number in 1..=self.hot.otps.earlier.newest(otp.id) {
+            let message = self.hot.otps.earlier.message(&otp, number);
+            for _ in 0..if message.is.is_unsent() { message.is.unsettled } else { 0 } {
+                self.settle_known(otp, message, &Settled::NotSentInTime, effects);
+            }
+        }
+    }
+
+    /// Takes what the provider reports of a request's message of this number, or of the newest if it
+    /// is 0. Reports come in any order and more than once: a delivery never goes back. One that
+    /// comes before the channel's own answer leaves that its turn, unless it says that the message
+    /// failed.
+    pub(crate) fn report(
+        &mut self,
+        id: RequestId,
+        number: u8,
+        progress: &Progress,
+        effects: &mut Effects,
+    ) {
+        let Some(otp) = self.known(id) else { return };
+        let message = self.hot.otps.earlier.message(&otp, number);
+        // Who has entered the code has got it.
+        let got = otp.noted == OtpStatus::Verified;
+        let delivery = match (progress, message.is.delivery) {
+            (_, Delivery::Read | Delivery::Failed) => return,
+            (Progress::Read, _) => Delivery::Read,
+            (_, Delivery::Delivered) => return,
+            (Progress::Delivered, _) => Delivery::Delivered,
+            (Progress::Sent, Delivery::Unknown) => Delivery::Sent,
+            // The number's own answer says so too.
+            (Progress::Sent, _) => return,
+            (Progress::Failed(_), _) if got => return,
+            (Progress::Failed(failure), _) if message.is.is_unsent() => {
+                return self.settle(id, number, &Settled::Failed(failure.clone()), effects);
+            }
+            (Progress::Failed(failure), _) => {
+                // It was taken and paid for; from here on it has failed, so it is paid back once.
+                let reason = OtpFailure::Channel { error_code: failure.code };
+                self.pay_back(&otp, message, reason, effects);
+                Delivery::Failed
+            }
+        };
+        self.perform(message.reported(id, delivery), effects);
+        if delivery == Delivery::Delivered {
+            let data = json!({ "request_id": id.to_string(), "phone": otp.phone.to_string() });
+            let (kind, data) = (EventKind::OtpDelivered, data.to_string().into());
+            effects.tell(self.now(), PublicEvent::Other { kind, data });
+        }
+    }
+
+    /// A message has failed. That is told unless the code has gone out once more meanwhile.
+    fn pay_back(
+        &mut self,
+        otp: &Otp,
+        message: OtpMessage,
+        reason: OtpFailure,
+        effects: &mut Effects,
+    ) {
+        let refunded = self.credits.saturating_add(self.rules.prices.otp);
+        self.set_credits(refunded, effects);
+        if message.is_newest {
+            self.tell_failure(otp, reason, effects);
+        }
+    }
+}
+
+impl OtpMessage {
+    /// The channel has answered for it.
+    fn answered(self, id: RequestId, delivery: Delivery) -> Event {
+        if self.is_newest {
+            return Event::OtpDelivery { id, delivery };
+        }
+        let Self { number, is: Standing { delivery: before, unsettled }, .. } = self;
+        let reported = matches!(before, Delivery::Delivered | Delivery::Read);
+        let delivery = if reported { before } else { delivery };
+        Event::OtpEarlier { id, number, delivery, unsettled: unsettled.saturating_sub(1) }
+    }
+
+    /// The provider has reported on it.
+    const fn reported(self, id: RequestId, delivery: Delivery) -> Event {
+        let Self { number, is: Standing { unsettled, .. }, is_newest } = self;
+        if is_newest {
+            return Event::OtpReported { id, delivery };
+        }
+        Event::OtpEarlier { id, number, delivery, unsettled }
+    }
+}

@@ -1,0 +1,84 @@
+//! Where one-time passwords may go, and how many that nobody verifies, pure.
+
+use std::sync::atomic::AtomicU64;
+
+use serde_json::json;
+
+use postrider_domain::destination::calling_code;
+use postrider_domain::{Event, EventKind, Phone, PublicEvent};
+
+use crate::core::Core;
+use crate::core::effects::Effects;
+use crate::core::otp::country_counts::hour_start;
+use crate::core::otp::types::SendOtpError;
+
+/// What is done about many one-time passwords to one country that nobody verifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GuardOptions {
+    /// As many of a workspace in an hour to one country calling code are suspicious; 0 is never.
+    pub unverified_per_prefix_hour: u32,
+    /// What is done then.
+    pub mode: GuardMode,
+}
+
+/// What is done about suspicious one-time passwords.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GuardMode {
+    /// They are told of, and sent.
+    #[default]
+    Report,
+    /// They are told of, and not sent.
+    Refuse,
+}
+
+/// The guard of an engine.
+#[derive(Debug)]
+pub struct Guard {
+    /// What it does.
+    pub options: GuardOptions,
+    /// How often it noticed suspiciously many codes to one country.
+    pub suspicions: AtomicU64,
+}
+
+impl Guard {
+    pub const fn new(options: GuardOptions) -> Self {
+        Self { options, suspicions: AtomicU64::new(0) }
+    }
+}
+
+impl Core {
+    /// Whether a one-time password may go to the phone. Tells once for each country and hour that
+    /// there are suspiciously many.
+    pub(crate) fn guard(
+        &mut self,
+        phone: Phone,
+        effects: &mut Effects,
+    ) -> Result<(), SendOtpError> {
+        if !self.destinations.permit(phone) {
+            return Err(SendOtpError::DestinationBlocked);
+        }
+        let GuardOptions { unverified_per_prefix_hour: most, mode } = self.rules.guard;
+        if most == 0 {
+            return Ok(());
+        }
+        let (now, code) = (self.now(), calling_code(phone));
+        let count = self.hot.prefixes.get(now, code);
+        if count.unverified < most {
+            return Ok(());
+        }
+        let refused = mode == GuardMode::Refuse;
+        if !count.suspected {
+            self.perform(Event::PumpingSuspected { calling_code: code, at: now }, effects);
+            let data = json!({
+                "calling_code": code.to_string(),
+                "unverified": count.unverified,
+                "hour": hour_start(now).to_string(),
+                "refused": refused,
+            });
+            let kind = EventKind::OtpPumpingSuspected;
+            effects.tell(now, PublicEvent::Other { kind, data: data.to_string().into() });
+            effects.suspected = Some(code);
+        }
+        if refused { Err(SendOtpError::DestinationBlocked) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,328 @@
+//! The requests for one-time passwords that a workspace holds in memory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
+use postrider_domain::event::{Delivery, OtpStatus};
+use postrider_domain::{Phone, RequestId, Timestamp};
+
+use crate::core::otp::index::NumberIndex;
+use crate::core::otp::resends::{EarlierMessages, Standing};
+
+/// How long an ended request is known after it would have expired.
+pub(crate) const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(3600);
+
+/// Requests are held in chunks of this many, so that growing never copies them.
+const CHUNK: usize = 1024;
+
+/// A request's place in the table, until it is removed.
+pub(crate) type Slot = u32;
+
+/// One request: 32 bytes. When it was sent is in its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Otp {
+    pub(crate) id: RequestId,
+    pub(crate) phone: Phone,
+    pub(crate) expiry: Expiry,
+    pub(crate) length: CodeLength,
+    /// The version of the master key that its code is derived with.
+    pub(crate) key_version: u8,
+    /// Wrong codes so far.
+    pub(crate) attempts: u8,
+    /// What happened to it; `Active` also while its time has passed and nobody has noted it.
+    pub(crate) noted: OtpStatus,
+    /// What became of its newest message.
+    pub(crate) delivery: Delivery,
+    /// How often that was paid for without an answer of the channel.
+    pub(crate) unsettled: u8,
+}
+
+impl Otp {
+    /// A request that was just accepted.
+    pub(crate) const fn new(
+        id: RequestId,
+        phone: Phone,
+        expiry: Expiry,
+        length: CodeLength,
+        key_version: u8,
+    ) -> Self {
+        Self {
+            id,
+            phone,
+            expiry,
+            length,
+            key_version,
+            attempts: 0,
+            noted: OtpStatus::Active,
+            delivery: Delivery::Queued,
+            unsettled: 1,
+        }
+    }
+
+    /// When the code stops being valid.
+    pub(crate) fn expires_at(&self) -> Timestamp {
+        self.id.timestamp().plus(Duration::from_secs(self.expiry.as_seconds().into()))
+    }
+
+    /// When the request is forgotten.
+    pub(crate) fn forgotten_at(&self) -> Timestamp {
+        self.expires_at().plus(KEPT_AFTER_EXPIRY)
+    }
+
+    /// Its status at `now`.
+    pub(crate) fn status(&self, now: Timestamp) -> OtpStatus {
+        match self.noted {
+            OtpStatus::Active if now >= self.expires_at() => OtpStatus::Expired,
+            noted => noted,
+        }
+    }
+
+    /// How its newest message stands.
+    pub(crate) const fn standing(&self) -> Standing {
+        Standing { delivery: self.delivery, unsettled: self.unsettled }
+    }
+
+    /// Whether its newest message was neither handed over nor given up. A code that was entered got
+    /// there.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.standing().is_unsent() && self.noted != OtpStatus::Verified
+    }
+
+    /// Wrong codes that are still allowed.
+    pub(crate) const fn attempts_remaining(&self) -> u8 {
+        ATTEMPTS_MAX.saturating_sub(self.attempts)
+    }
+}
+
+/// The table: by slot, by id, and by the second in which something is due.
+#[derive(Debug, Default)]
+pub(crate) struct OtpTable {
+    chunks: Vec<Vec<Otp>>,
+    /// Slots to use again.
+    free: Vec<Slot>,
+    /// Slots by request id.
+    by_id: NumberIndex,
+    /// Slots by the second (rounded up) in which they expire or are forgotten: each slot is in
+    /// exactly one list.
+    due: BTreeMap<u64, Vec<Slot>>,
+    /// Their messages before the newest.
+    pub(crate) earlier: EarlierMessages,
+    len: usize,
+}
+
+impl OtpTable {
+    /// Requests held.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a request, whose id no other has.
+    pub(crate) fn insert(&mut self, otp: Otp) -> Slot {
+        debug_assert!(self.find(otp.id).is_none(), "{} twice", otp.id);
+        let slot = self.free.pop().unwrap_or_else(|| self.new_slot(otp));
+        self.chunks[slot as usize / CHUNK][slot as usize % CHUNK] = otp;
+        let chunks = &self.chunks;
+        self.by_id.insert_new(&otp.id, slot, |slot| chunk_get(chunks, slot).id);
+        self.due.entry(due_second(otp.expires_at())).or_default().push(slot);
+        self.len += 1;
+        slot
+    }
+
+    fn new_slot(&mut self, otp: Otp) -> Slot {
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            // The first chunk grows with need: most workspaces are small.
+            let capacity = if self.chunks.is_empty() { 0 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        let full_chunks = self.chunks.len() - 1;
+        let chunk = &mut self.chunks[full_chunks];
+        chunk.push(otp);
+        (full_chunks * CHUNK + chunk.len() - 1) as Slot
+    }
+
+    /// The request in a slot that is in use.
+    pub(crate) fn at(&self, slot: Slot) -> &Otp {
+        chunk_get(&self.chunks, slot)
+    }
+
+    /// The slot of a request.
+    pub(crate) fn find(&self, id: RequestId) -> Option<Slot> {
+        self.by_id.get(&id, |slot| self.at(slot).id)
+    }
+
+    /// The request of that id.
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Otp> {
+        self.find(id).map(|slot| self.at(slot))
+    }
+
+    /// The request of that id, to change what can change of it.
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Otp> {
+        let slot = self.find(id)? as usize;
+        Some(&mut self.chunks[slot / CHUNK][slot % CHUNK])
+    }
+
+    /// The code of the request in a slot goes out once more: that is its newest message now.
+    pub(crate) fn send_again(&mut self, slot: Slot) {
+        let otp = &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK];
+        let unanswered = if self.earlier.push(otp.id, otp.standing()) { 0 } else { otp.unsettled };
+        otp.delivery = Delivery::Queued;
+        otp.unsettled = unanswered.saturating_add(1);
+    }
+
+    /// Takes one slot whose moment has come, expiry or oblivion. The caller puts it back with
+    /// [`await_oblivion`](Self::await_oblivion) or [`remove`](Self::remove)s it.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<Slot> {
+        let mut first = self.due.first_entry()?;
+        if *first.key() > now.as_secs() {
+            return None;
+        }
+        let slot = first.get_mut().pop();
+        if first.get().is_empty() {
+            first.remove();
+        }
+        slot
+    }
+
+    /// Lists a slot that [`take_due`](Self::take_due) gave for the moment it is forgotten.
+    pub(crate) fn await_oblivion(&mut self, slot: Slot) {
+        let forgotten_at = self.at(slot).forgotten_at();
+        self.due.entry(due_second(forgotten_at)).or_default().push(slot);
+    }
+
+    /// Frees a slot that [`take_due`](Self::take_due) gave.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        let id = self.at(slot).id;
+        self.by_id.remove(&id, slot);
+        self.earlier.forget(id);
+        self.len -= 1;
+        if self.len == 0 {
+            // Gives the memory of a busy hour back.
+            *self = Self::default();
+        } else {
+            self.free.push(slot);
+        }
+    }
+
+    /// Whether one of a request's messages was neither handed over nor given up.
+    pub(crate) fn owes(&self, otp: &Otp) -> bool {
+        let earlier = otp.noted != OtpStatus::Verified && self.earlier.any_unsent(otp.id);
+        earlier || otp.is_unsent()
+    }
+
+    /// Forgets, for a replay, what its events have brought to an end an hour ago. What has still to
+    /// be told or paid back stays, for a tick to see to.
+    pub(crate) fn forget_ended(&mut self, now: Timestamp) {
+        let past = now.minus(KEPT_AFTER_EXPIRY).as_secs();
+        let mut kept = Vec::new();
+        while let Some(first) = self.due.first_entry()
+            && *first.key() < past
+        {
+            for slot in first.remove() {
+                let otp = self.at(slot);
+                if otp.noted == OtpStatus::Active || self.owes(otp) {
+                    kept.push(slot);
+                } else {
+                    self.remove(slot);
+                }
+            }
+        }
+        if !kept.is_empty() {
+            // Due since long: looked at again once a second of the journal, not once a frame.
+            self.due.entry(past).or_default().append(&mut kept);
+        }
+    }
+
+    /// Every request, in no particular order, with its slot.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Otp)> {
+        self.due.values().flatten().map(|slot| (*slot, self.at(*slot)))
+    }
+}
+
+fn chunk_get(chunks: &[Vec<Otp>], slot: Slot) -> &Otp {
+    &chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+}
+
+/// The first whole second that is not before `at`.
+fn due_second(at: Timestamp) -> u64 {
+    at.as_millis().div_ceil(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn otp(at_ms: u64, unique: u128) -> Otp {
+        Otp {
+            id: RequestId::from_parts(Timestamp::from_millis(at_ms), unique),
+            phone: "+15550123456".parse().unwrap(),
+            expiry: Expiry::from_seconds(60).unwrap(),
+            length: CodeLength::default(),
+            key_version: 1,
+            attempts: 0,
+            noted: OtpStatus::Active,
+            delivery: Delivery::Queued,
+            unsettled: 1,
+        }
+    }
+
+    #[test]
+    fn a_request_is_small() {
+        assert_eq!(size_of::<Otp>(), 32);
+    }
+
+    #[test]
+    fn slots_are_found_freed_and_used_again() {
+        let mut table = OtpTable::default();
+        for unique in 0..5_000 {
+            table.insert(otp(1_000, unique));
+        }
+        assert_eq!(table.len(), 5_000);
+        assert_eq!(table.take_due(Timestamp::from_millis(60_999)), None);
+        let mut seen = 0;
+        while let Some(slot) = table.take_due(Timestamp::from_millis(61_000)) {
+            seen += 1;
+            if table.at(slot).id == otp(1_000, 17).id {
+                table.await_oblivion(slot);
+            } else {
+                table.remove(slot);
+            }
+        }
+        assert_eq!((seen, table.len()), (5_000, 1));
+        assert!(table.get(otp(1_000, 17).id).is_some());
+        assert!(table.get(otp(1_000, 18).id).is_none());
+        let slot = table.insert(otp(2_000, 1));
+        assert!(slot < 5_000, "a freed slot is used again");
+        assert_eq!(table.iter().count(), 2);
+    }
+
+    #[test]
+    fn a_replay_forgets_only_what_is_an_hour_past_its_expiry() {
+        let ended = |at_ms, unique| Otp { noted: OtpStatus::Verified, ..otp(at_ms, unique) };
+        let mut table = OtpTable::default();
+        table.insert(ended(0, 1));
+        table.insert(ended(10_000, 2));
+        table.forget_ended(Timestamp::from_millis(3_660_000));
+        assert_eq!(table.len(), 2);
+        table.forget_ended(Timestamp::from_millis(3_661_000));
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn a_replay_keeps_what_was_not_brought_to_an_end() {
+        let long_after = Timestamp::from_millis(9_000_000);
+        let mut table = OtpTable::default();
+        table.insert(otp(0, 1));
+        table.insert(Otp { noted: OtpStatus::Expired, ..otp(0, 2) });
+        table.insert(Otp { noted: OtpStatus::Expired, delivery: Delivery::Sent, ..otp(0, 3) });
+        for later in 0..3 {
+            table.forget_ended(long_after.plus(Duration::from_secs(later)));
+            assert_eq!(table.len(), 2);
+        }
+        assert!(table.find(otp(0, 3).id).is_none());
+        assert_eq!(table.iter().count(), 2);
+        assert!(table.take_due(long_after).is_some() && table.take_due(long_after).is_some());
+    }
+}

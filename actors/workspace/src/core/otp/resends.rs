@@ -1,0 +1,114 @@
+//! The messages of a request for a one-time password: the first, and one for each time that its code
+//! was sent again. What becomes of the newest is kept with the request; here is what became of those
+//! before it, so that what is told of one of them is not taken for another's.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::RequestId;
+use postrider_domain::event::{Delivery, EventDecodeError, encode};
+
+use crate::core::otp::requests::Otp;
+
+/// The newest of a request's messages has no greater number; all from there on share it.
+const NUMBER_MAX: u8 = u8::MAX;
+
+/// One of a request's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OtpMessage {
+    /// Which one: 1 is the first.
+    pub(crate) number: u8,
+    /// Whether none came after it.
+    pub(crate) is_newest: bool,
+    pub(crate) is: Standing,
+}
+
+/// How one stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Standing {
+    /// What became of it.
+    pub(crate) delivery: Delivery,
+    /// How often it was paid for without an answer of the channel.
+    pub(crate) unsettled: u8,
+}
+
+impl Standing {
+    /// Whether it was neither handed over nor given up.
+    pub(crate) fn is_unsent(self) -> bool {
+        self.unsettled > 0 && self.delivery == Delivery::Queued
+    }
+}
+
+/// Those that have a newer one, by request, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct EarlierMessages(BTreeMap<RequestId, Vec<Standing>>);
+
+impl EarlierMessages {
+    fn of(&self, id: RequestId) -> &[Standing] {
+        self.0.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of the request's newest message.
+    pub(crate) fn newest(&self, id: RequestId) -> u8 {
+        u8::try_from(self.of(id).len() + 1).unwrap_or(NUMBER_MAX)
+    }
+
+    /// The request's message of this number; the newest if it has none so.
+    pub(crate) fn message(&self, otp: &Otp, number: u8) -> OtpMessage {
+        let place = usize::from(number).checked_sub(1);
+        match place.and_then(|place| self.of(otp.id).get(place)) {
+            Some(is) => OtpMessage { number, is_newest: false, is: *is },
+            None => OtpMessage { number: self.newest(otp.id), is_newest: true, is: otp.standing() },
+        }
+    }
+
+    /// Whether one of the request's was neither handed over nor given up.
+    pub(crate) fn any_unsent(&self, id: RequestId) -> bool {
+        self.of(id).iter().any(|it| it.is_unsent())
+    }
+
+    /// Another message takes the newest one's place; says whether there was room.
+    pub(crate) fn push(&mut self, id: RequestId, newest: Standing) -> bool {
+        let room = self.newest(id) < NUMBER_MAX;
+        if room {
+            self.0.entry(id).or_default().push(newest);
+        }
+        room
+    }
+
+    /// Notes how one stands.
+    pub(crate) fn set(&mut self, id: RequestId, number: u8, standing: Standing) {
+        let all = self.0.get_mut(&id);
+        let place = usize::from(number).checked_sub(1);
+        if let Some(it) = all.zip(place).and_then(|(all, place)| all.get_mut(place)) {
+            *it = standing;
+        }
+    }
+
+    /// Takes an answer for one of them, whichever it is for.
+    pub(crate) fn settle_any(&mut self, id: RequestId) {
+        let unsettled =
+            self.0.get_mut(&id).and_then(|all| all.iter_mut().find(|it| it.unsettled > 0));
+        if let Some(it) = unsettled {
+            it.unsettled -= 1;
+        }
+    }
+
+    /// Forgets the request's.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        self.0.remove(&id);
+    }
+
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        let all: Vec<_> = self.0.iter().collect();
+        encode(&all, out);
+    }
+
+    pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
+        let (all, rest) = postcard::take_from_bytes::<Vec<(RequestId, Vec<Standing>)>>(bytes)
+            .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        Ok(Self(all.into_iter().collect()))
+    }
+}

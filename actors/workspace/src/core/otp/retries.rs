@@ -1,0 +1,140 @@
+//! Codes whose message had no answer, pure: the same code is harmless twice, so it goes out again
+//! while it is of use, a few times, unless a report settles it before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use postrider_channel::Outbound;
+use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, Repeat};
+use postrider_domain::{Event, MessageId, RequestId, Timestamp};
+use postrider_number::room::HandedOver;
+
+use crate::core::Core;
+use crate::core::effects::Effects;
+use crate::core::otp::requests::Otp;
+use postrider_channel::outcome::Settled;
+
+/// A code goes out again so many times.
+const REPEATS_MAX: u8 = 2;
+/// How long a report is waited for before the first time; twice as long before the next.
+const PAUSE: Duration = Duration::from_secs(10);
+/// Most that one tick sends again.
+const TICK_MAX: usize = 1000;
+
+/// Those that go out again, by request.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    by_id: BTreeMap<RequestId, Repeat>,
+    due: BTreeSet<(Timestamp, RequestId)>,
+}
+
+impl Repeats {
+    pub(crate) fn get(&self, id: RequestId) -> Option<Repeat> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn set(&mut self, id: RequestId, repeat: Option<Repeat>) {
+        let old = match repeat {
+            Some(repeat) => self.by_id.insert(id, repeat),
+            None => self.by_id.remove(&id),
+        };
+        if let Some(due) = old.and_then(|old| old.due) {
+            self.due.remove(&(due, id));
+        }
+        self.due.extend(repeat.and_then(|repeat| repeat.due).map(|due| (due, id)));
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (RequestId, Repeat)> {
+        self.by_id.iter().map(|(id, repeat)| (*id, *repeat))
+    }
+
+    /// Forgets those of requests that are forgotten.
+    pub(crate) fn retain(&mut self, is_known: impl Fn(RequestId) -> bool) {
+        self.by_id.retain(|id, _| is_known(*id));
+        self.due.retain(|(_, id)| is_known(*id));
+    }
+
+    fn due(&self, now: Timestamp) -> Vec<RequestId> {
+        let due = self.due.iter().take_while(|(at, _)| *at <= now);
+        due.take(TICK_MAX).map(|(_, id)| *id).collect()
+    }
+
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        let repeats: Vec<_> = self.iter().collect();
+        postrider_domain::event::encode(&repeats, out);
+    }
+
+    pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
+        let (all, rest) = postcard::take_from_bytes::<Vec<(RequestId, Repeat)>>(bytes)
+            .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        let mut repeats = Self::default();
+        all.into_iter().for_each(|(id, repeat)| repeats.set(id, Some(repeat)));
+        Ok(repeats)
+    }
+}
+
+/// Whether nobody knows what became of the request's message, and its code is of use at `at`.
+fn is_lost(otp: &Otp, at: Timestamp) -> bool {
+    let unknown = otp.delivery == Delivery::Unknown && otp.unsettled == 0;
+    unknown && otp.status(at) == OtpStatus::Active
+}
+
+impl Core {
+    /// No answer came: plans the next time, if there is one.
+    pub(crate) fn plan_repeat(&mut self, id: RequestId, effects: &mut Effects) {
+        let count = self.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
+        let due = self.now().plus(PAUSE.saturating_mul(1 << count.min(8)));
+        let lost = self.known(id).is_some_and(|otp| is_lost(&otp, due));
+        let repeat = Repeat { count, due: Some(due) };
+        self.set_repeat(id, (lost && count < REPEATS_MAX).then_some(repeat), effects);
+    }
+
+    /// Takes what the channel said of a code that went out again.
+    pub(crate) fn settle_repeat(&mut self, otp: Otp, settled: &Settled, effects: &mut Effects) {
+        if self.hot.repeats.get(otp.id).is_none_or(|repeat| repeat.due.is_some()) {
+            return;
+        }
+        match settled {
+            Settled::Unknown => return self.plan_repeat(otp.id, effects),
+            Settled::Sent if otp.delivery == Delivery::Unknown => {
+                let delivery = Delivery::Sent;
+                self.perform(Event::OtpReported { id: otp.id, delivery }, effects);
+            }
+            // The first one may have arrived all the same.
+            Settled::Sent | Settled::Failed(_) | Settled::NotSentInTime => {}
+        }
+        self.set_repeat(otp.id, None, effects);
+    }
+
+    /// Sends again what is due. Returns whether there may be more.
+    pub(crate) fn repeat_due(&mut self, effects: &mut Effects) -> bool {
+        let due = self.hot.repeats.due(self.now());
+        for id in due.iter().copied() {
+            let count = self.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
+            let message = self.lost_message(id);
+            let repeat = message.is_some().then_some(Repeat { count: count + 1, due: None });
+            self.set_repeat(id, repeat, effects);
+            effects.outbound.extend(message.map(HandedOver::from));
+        }
+        due.len() == TICK_MAX
+    }
+
+    /// Those that were under way again: after a restart they are handed over once more.
+    pub(crate) fn repeats_under_way(&self) -> impl Iterator<Item = Outbound> {
+        let under_way = self.hot.repeats.iter().filter(|(_, repeat)| repeat.due.is_none());
+        under_way.filter_map(|(id, _)| self.lost_message(id))
+    }
+
+    /// The message of a request, if nobody knows what became of it and its code is of use.
+    fn lost_message(&self, id: RequestId) -> Option<Outbound> {
+        let otp = self.known(id).filter(|otp| is_lost(otp, self.now()))?;
+        self.outbound(&otp, MessageId::from_bytes(*id.as_bytes()))
+    }
+
+    fn set_repeat(&mut self, id: RequestId, repeat: Option<Repeat>, effects: &mut Effects) {
+        if self.hot.repeats.get(id) != repeat {
+            self.perform(Event::OtpRepeat { id, repeat }, effects);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a workspace can be asked about one-time passwords, what it answers, and how it refuses.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::code::{CodeLength, Expiry};
+use postrider_domain::{Phone, RequestId, Timestamp};
+
+use crate::templates::UseTemplateError;
+use postrider_domain::unavailable::Unavailable;
+
+/// Asks for a one-time password to be made and sent to a phone.
+#[derive(Debug, Clone, Copy)]
+pub struct SendOtp {
+    /// Where it goes.
+    pub phone: Phone,
+    /// How long it is valid.
+    pub expiry: Expiry,
+    /// How many digits it has.
+    pub length: CodeLength,
+}
+
+impl SendOtp {
+    /// A six-digit code that is valid for five minutes.
+    #[must_use]
+    pub fn to(phone: Phone) -> Self {
+        Self { phone, expiry: Expiry::default(), length: CodeLength::default() }
+    }
+}
+
+/// A one-time password was accepted: durable, and on its way to the phone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtpSent {
+    /// Names the request in every later call.
+    pub request_id: RequestId,
+    /// When the code stops being valid.
+    pub expires_at: Timestamp,
+}
+
+/// What verifying a code found. Each answer is durable: a crash does not give an attempt back, nor
+/// lets a code be accepted again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    /// It is the code. No other verification of this request is ever answered so.
+    Verified,
+    /// It is not the code.
+    Wrong {
+        /// Wrong codes that are still allowed, the last of which ends the request: 1 to 4.
+        attempts_remaining: u8,
+    },
+}
+
+/// Where a request for a one-time password stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtpState {
+    /// The request.
+    pub request_id: RequestId,
+    /// Whether it can still be verified, and if not, why.
+    pub status: OtpStatus,
+    /// Wrong codes that are still allowed: 0 to 5.
+    pub attempts_remaining: u8,
+    /// When the code stops, or stopped, being valid.
+    pub expires_at: Timestamp,
+    /// What the channel made of the message.
+    pub delivery: Delivery,
+}
+
+pub use postrider_domain::event::{Delivery, OtpStatus};
+
+/// Why a one-time password was not sent. It consumed no quota, no credit and no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendOtpError {
+    /// The phone has had as many as it may in the last ten minutes, or hour.
+    #[error("too many one-time passwords to this phone")]
+    PhoneLimit {
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// The workspace has sent as many as it may in the last hour.
+    #[error("too many one-time passwords in this workspace")]
+    WorkspaceLimit {
+        /// When the next one is allowed.
+        retry_after: Duration,
+    },
+    /// The workspace has no messaging number.
+    #[error("the workspace has no active messaging number")]
+    NotConnected,
+    /// The template that carries one-time passwords cannot be used.
+    #[error("the template of one-time passwords cannot be used: {0}")]
+    Template(#[from] UseTemplateError),
+    /// One-time passwords are not sent there, or not in this hour.
+    #[error("one-time passwords are not sent to this destination")]
+    DestinationBlocked,
+    /// The workspace cannot pay for it.
+    #[error("not enough credits: {needed} needed, {available} available")]
+    InsufficientCredits {
+        /// The price.
+        needed: u64,
+        /// The balance.
+        available: u64,
+    },
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a code could not be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyOtpError {
+    /// There is no such request in this workspace, or it ended more than an hour ago.
+    #[error("no such one-time password request")]
+    NotFound,
+    /// Its time has passed.
+    #[error("the one-time password has expired")]
+    Expired,
+    /// This was the fifth wrong code, or came after it.
+    #[error("too many wrong codes; a new one-time password is needed")]
+    MaxAttempts,
+    /// It has been verified before.
+    #[error("the one-time password was already verified")]
+    AlreadyVerified,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a one-time password was not sent again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResendOtpError {
+    /// The request has ended or does not exist: what a verification of it would answer.
+    #[error(transparent)]
+    Ended(VerifyOtpError),
+    /// It could not be sent.
+    #[error(transparent)]
+    Refused(SendOtpError),
+}
+
+/// Why the state of a request cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadOtpError {
+    /// There is no such request in this workspace, or it ended more than an hour ago.
+    #[error("no such one-time password request")]
+    NotFound,
+    /// It cannot be told now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}

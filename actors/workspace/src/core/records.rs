@@ -1,0 +1,147 @@
+//! What the store keeps of a workspace besides its journal: profile, numbers, balance.
+//!
+//! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`; profiles and numbers as JSON,
+//! so that fields can be added, the balance as eight bytes.
+
+use serde::{Deserialize, Serialize};
+
+use postrider_channel::TemplateName;
+use postrider_domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
+use postrider_number::info::{NumberInfo, NumberKind, Stored};
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
+
+/// A workspace's name and settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    pub name: String,
+    pub created_at: Timestamp,
+    #[serde(default)]
+    pub limits: LimitsOverride,
+    /// What carries one-time passwords, if it is not the default.
+    #[serde(default)]
+    pub otp_template: Option<TemplateName>,
+    /// Where one-time passwords may go.
+    #[serde(default)]
+    pub destinations: Destinations,
+}
+
+impl Profile {
+    /// That of a workspace that was just made.
+    pub fn new(name: String, created_at: Timestamp) -> Self {
+        Self {
+            name,
+            created_at,
+            limits: LimitsOverride::default(),
+            otp_template: None,
+            destinations: Destinations::default(),
+        }
+    }
+
+    /// The template that carries one-time passwords.
+    pub fn otp_template(&self) -> TemplateName {
+        let default = || TemplateName { name: "otp_code".into(), language: "en".into() };
+        self.otp_template.clone().unwrap_or_else(default)
+    }
+}
+
+/// Everything the store keeps of one workspace.
+#[derive(Debug, Clone)]
+pub struct WorkspaceRecords {
+    pub profile: Profile,
+    pub credits: u64,
+    /// Oldest first.
+    pub numbers: Vec<NumberInfo>,
+}
+
+const PROFILE: &[u8] = b"profile";
+const CREDITS: &[u8] = b"credits";
+const NUMBER: &[u8] = b"number/";
+
+fn key(workspace: &WorkspaceId, name: &[u8]) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0], name].concat()
+}
+
+/// The key of a workspace's profile.
+pub fn profile_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, PROFILE)
+}
+
+/// The key of a workspace's balance.
+pub fn credits_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, CREDITS)
+}
+
+/// The key of one of a workspace's numbers.
+pub fn number_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
+    [key(workspace, NUMBER).as_slice(), number.as_bytes()].concat()
+}
+
+/// The key of how often a workspace's templates were to be brought up to date since they were.
+pub(crate) fn templates_wanted_key(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, b"templates/wanted")
+}
+
+/// Whether the number that messages leave through, the oldest, takes no code without a template.
+pub(crate) fn need_template(numbers: &[NumberInfo]) -> bool {
+    numbers.first().is_some_and(|number| number.kind == NumberKind::CloudApi)
+}
+
+/// Reads what the store keeps of a workspace; `None` when there is no such workspace.
+pub fn load(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+) -> Result<Option<WorkspaceRecords>, StoreError> {
+    let Some(profile) = store.get(Table::Workspaces, &profile_key(workspace))? else {
+        return Ok(None);
+    };
+    let credits = match store.get(Table::Workspaces, &credits_key(workspace))? {
+        None => 0,
+        Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| {
+            StoreError::Damaged(format!("the balance of workspace {workspace} is not a number"))
+        })?),
+    };
+    let mut numbers = Vec::new();
+    let mut damage = None;
+    let prefix = key(workspace, NUMBER);
+    store.scan(Table::Workspaces, &prefix, None, Direction::Forward, &mut |_, value| {
+        match codec::decode(value) {
+            Ok(number) => numbers.push(number),
+            Err(error) => damage = Some(error),
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    match damage {
+        Some(error) => Err(error),
+        None => Ok(Some(WorkspaceRecords { profile: codec::decode(&profile)?, credits, numbers })),
+    }
+}
+
+/// The ids of all workspaces.
+pub fn all_ids(store: &dyn View) -> Result<Vec<WorkspaceId>, StoreError> {
+    let mut ids = Vec::new();
+    store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, _| {
+        if let Some(id) = key.strip_suffix(PROFILE).and_then(|key| key.strip_suffix(&[0])) {
+            // The id was checked before it was written.
+            ids.extend(std::str::from_utf8(id).ok().and_then(|id| id.parse().ok()));
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(ids)
+}
+
+/// The numbers of all workspaces. One that cannot be read is left out: its workspace says so.
+pub fn all_numbers(store: &dyn View) -> Result<Vec<Stored>, StoreError> {
+    let mut numbers = Vec::new();
+    store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, value| {
+        let mut parts = key.splitn(2, |byte| *byte == 0);
+        if let (Some(id), Some(name)) = (parts.next(), parts.next())
+            && name.starts_with(NUMBER)
+        {
+            let workspace = std::str::from_utf8(id).ok().and_then(|id| id.parse().ok());
+            numbers.extend(workspace.zip(codec::decode(value).ok()));
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(numbers)
+}

@@ -1,0 +1,268 @@
+//! The rules of a workspace, without a runtime: each test says what time it is.
+
+mod claims;
+mod replay;
+mod resend;
+mod retries;
+mod send;
+mod settle;
+mod tick;
+mod verify;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_channel::callback::Progress;
+use postrider_channel::{Failure, Outbound, TemplateName};
+use postrider_domain::Prices;
+use postrider_domain::event::Delivery;
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{
+    Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId,
+    Timestamp,
+};
+
+use crate::core::effects::Effects;
+use crate::core::hot::HotState;
+use crate::core::otp::country_counts::PrefixCount;
+use crate::core::otp::pumping_guard::GuardOptions;
+use crate::core::otp::requests::Otp;
+use crate::core::otp::resends::OtpMessage;
+use crate::core::otp::types::{
+    OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
+    Verification, VerifyOtpError,
+};
+use crate::core::unsent::Unsent;
+use crate::core::{Core, CreditsChange, Rules};
+use crate::messages::MessageOptions;
+use postrider_channel::outcome::Settled;
+use postrider_domain::event::Repeat;
+
+/// When every test begins.
+const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const MS: Duration = Duration::from_millis(1);
+
+/// A core, and everything that its commands ever wanted done.
+struct Bench {
+    core: Core,
+    now: Timestamp,
+    /// All journal events.
+    journal: Vec<u8>,
+    /// All entries of the event log.
+    log: Vec<LogEntry>,
+    /// The balance as the effects last told it.
+    stored_credits: u64,
+    outbound: Vec<Outbound>,
+    unique: u128,
+}
+
+/// A state, in an order that does not depend on where things happen to lie.
+#[derive(Debug, PartialEq, Eq)]
+struct Image {
+    otps: Vec<Otp>,
+    sends: Vec<(Timestamp, RequestId)>,
+    prefixes: Vec<(u16, PrefixCount)>,
+    messages: Vec<(MessageId, Unsent)>,
+    repeats: Vec<(RequestId, Repeat)>,
+    /// By request and number.
+    earlier: Vec<(RequestId, Vec<OtpMessage>)>,
+}
+
+fn image(hot: &HotState) -> Image {
+    let mut otps: Vec<Otp> = hot.otps.iter().map(|(_, otp)| *otp).collect();
+    otps.sort_unstable_by_key(|otp| otp.id);
+    assert_eq!(otps.len(), hot.otps.len());
+    let sends = hot.sends.iter().map(|(at, slot)| (at, hot.otps.at(slot).id)).collect();
+    let (prefixes, messages) = (hot.prefixes.all(hot.now()), hot.messages.iter().collect());
+    let earlier = otps.iter().map(|otp| {
+        let numbers = 1..=hot.otps.earlier.newest(otp.id);
+        (otp.id, numbers.map(|number| hot.otps.earlier.message(otp, number)).collect())
+    });
+    let earlier = earlier.collect();
+    Image { otps, sends, prefixes, messages, repeats: hot.repeats.iter().collect(), earlier }
+}
+
+fn phone(number: u32) -> Phone {
+    format!("+1555{number:07}").parse().unwrap()
+}
+
+impl Bench {
+    /// With a number, 1,000 credits and these limits.
+    fn with(limits: Limits) -> Self {
+        let id = "acme".parse().unwrap();
+        let (prices, messages) = (Prices::default(), MessageOptions::default());
+        let guard = GuardOptions::default();
+        let rules = Rules { limits, prices, otps_max: 10_000, messages, guard };
+        let core = Core {
+            keys: MasterKeys::single([7; 32]).code_keys(&id),
+            id,
+            hot: HotState::default(),
+            credits: 1000,
+            rules,
+            number: Some(NumberId::from_bytes([9; 16])),
+            destinations: Destinations::default(),
+            otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
+            otp_template_status: None,
+            needs_template: false,
+            opt_out: Arc::default(),
+        };
+        Self {
+            core,
+            now: START,
+            journal: Vec::new(),
+            log: Vec::new(),
+            stored_credits: 1000,
+            outbound: Vec::new(),
+            unique: 0,
+        }
+    }
+
+    fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    fn unlimited() -> Self {
+        Self::with(Limits { otp_per_phone_10m: 0, otp_per_workspace_hour: 0, ..Limits::default() })
+    }
+
+    fn pass(&mut self, step: Duration) {
+        self.now = self.now.plus(step);
+    }
+
+    /// Runs a command now and takes up its effects. One that is `Err` must have had none, unless
+    /// it `may_act`.
+    fn run<T, E>(
+        &mut self,
+        may_act: bool,
+        command: impl FnOnce(&mut Core, &mut Effects) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.core.observe(self.now);
+        let before = (image(&self.core.hot), self.core.credits);
+        let mut effects = Effects::default();
+        let result = command(&mut self.core, &mut effects);
+        if result.is_err() && !may_act {
+            assert!(effects.is_empty() && effects.outbound.is_empty(), "a refusal has no effects");
+            assert_eq!((image(&self.core.hot), self.core.credits), before, "nor changes anything");
+        }
+        self.journal.extend_from_slice(&effects.events);
+        let told: Vec<_> = LogEntry::decode_all(&effects.log).map(Result::unwrap).collect();
+        assert_eq!(told.len(), effects.log_count as usize);
+        assert!(told.iter().all(|entry| entry.at == self.now));
+        self.log.extend(told);
+        self.stored_credits = effects.credits.unwrap_or(self.stored_credits);
+        assert_eq!(self.stored_credits, self.core.credits);
+        self.outbound.extend(effects.outbound.drain(..).map(|handed| handed.message));
+        result
+    }
+
+    fn send(&mut self, to: Phone) -> Result<OtpSent, SendOtpError> {
+        self.send_command(SendOtp::to(to), None)
+    }
+
+    fn send_command(
+        &mut self,
+        command: SendOtp,
+        down: Option<Duration>,
+    ) -> Result<OtpSent, SendOtpError> {
+        self.unique += 1;
+        let id = RequestId::from_parts(self.now, self.unique);
+        self.run(false, |core, effects| core.send_otp(command, id, down, effects))
+    }
+
+    fn resend(&mut self, id: RequestId) -> Result<OtpSent, ResendOtpError> {
+        self.unique += 1;
+        let message = MessageId::from_parts(self.now, self.unique);
+        self.run(false, |core, effects| core.resend_otp(id, message, None, effects))
+    }
+
+    fn verify(&mut self, id: RequestId, code: &str) -> Result<Verification, VerifyOtpError> {
+        self.run(true, |core, effects| core.verify_otp(id, code, effects))
+    }
+
+    /// What the channel says of a request's newest message.
+    fn settle(&mut self, id: RequestId, settled: Settled) {
+        self.settle_message(id, 0, settled);
+    }
+
+    /// The same of the message of this number.
+    fn settle_message(&mut self, id: RequestId, number: u8, settled: Settled) {
+        let settle = |core: &mut Core, effects: &mut Effects| {
+            core.settle(id, number, &settled, effects);
+            Ok::<_, ()>(())
+        };
+        self.run(true, settle).unwrap();
+    }
+
+    /// What the provider reports of a request's message of this number.
+    fn report(&mut self, id: RequestId, number: u8, progress: &Progress) {
+        let report = |core: &mut Core, effects: &mut Effects| {
+            core.report(id, number, progress, effects);
+            Ok::<_, ()>(())
+        };
+        self.run(true, report).unwrap();
+    }
+
+    /// Something that a command beside the core changes.
+    fn event(&mut self, event: Event) {
+        let perform = |core: &mut Core, effects: &mut Effects| {
+            core.perform(event, effects);
+            Ok::<_, ()>(())
+        };
+        self.run(true, perform).unwrap();
+    }
+
+    /// One tick; returns whether there is more to do.
+    fn tick(&mut self) -> bool {
+        self.run(true, |core, effects| Ok::<_, ()>(core.tick(effects))).unwrap()
+    }
+
+    fn credits(&mut self, change: CreditsChange) {
+        self.run(true, |core, effects| core.change_credits(change, effects)).unwrap();
+    }
+
+    fn read(&mut self, id: RequestId) -> Result<OtpState, ReadOtpError> {
+        self.core.observe(self.now);
+        self.core.otp(id)
+    }
+
+    /// The code of a request, as its phone got it.
+    fn code(&self, id: RequestId) -> String {
+        let otp = self.core.hot.otps.get(id).unwrap();
+        self.core.keys.code(otp.key_version, id, otp.phone, otp.length).unwrap().reveal()
+    }
+
+    /// A code of the same length that is not the request's.
+    fn wrong_code(&self, id: RequestId) -> String {
+        let right = self.code(id);
+        let first = (right.as_bytes()[0] - b'0' + 1) % 10;
+        format!("{first}{}", &right[1..])
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        self.log.iter().map(|entry| entry.event.kind()).collect()
+    }
+
+    /// What a replay of the whole journal gives.
+    fn replayed(&self) -> HotState {
+        let mut hot = HotState::default();
+        hot.replay(&self.journal).unwrap();
+        hot.advance(self.now);
+        hot
+    }
+
+    /// What is forgotten on both sides may lie around on one.
+    fn known(&self, hot: &HotState) -> Image {
+        let mut image = image(hot);
+        image.otps.retain(|otp| otp.forgotten_at() > self.now);
+        let is_known = |id: &RequestId| image.otps.iter().any(|otp| otp.id == *id);
+        image.repeats.retain(|(id, _)| is_known(id));
+        image.earlier.retain(|(id, _)| is_known(id));
+        image
+    }
+
+    fn events(&self) -> Vec<Event> {
+        Event::decode_all(&self.journal).map(Result::unwrap).collect()
+    }
+}

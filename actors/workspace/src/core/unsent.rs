@@ -1,0 +1,103 @@
+//! The messages that a workspace has accepted and that the channel has not answered for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use postrider_domain::{MessageId, Timestamp};
+
+/// How long after its life a message is still left to its number, which may have it under way.
+const GRACE: Duration = Duration::from_secs(3600);
+
+/// What is held of an unsent message. What it says is in its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unsent {
+    /// After this it is not worth sending.
+    pub(crate) give_up_at: Timestamp,
+    /// It was about to be handed over, so it may have been.
+    pub(crate) claimed: bool,
+}
+
+/// Unsent messages by id, and so by the moment they came.
+#[derive(Debug, Default)]
+pub(crate) struct UnsentMessages {
+    by_id: BTreeMap<MessageId, Unsent>,
+}
+
+impl UnsentMessages {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether this is one of them.
+    pub(crate) fn contains(&self, id: MessageId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// Whether it may have been handed over.
+    pub(crate) fn is_claimed(&self, id: MessageId) -> bool {
+        self.by_id.get(&id).is_some_and(|unsent| unsent.claimed)
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (MessageId, Unsent)> {
+        self.by_id.iter().map(|(id, unsent)| (*id, *unsent))
+    }
+
+    pub(crate) fn insert(&mut self, id: MessageId, unsent: Unsent) {
+        self.by_id.insert(id, unsent);
+    }
+
+    /// Notes whether it may have been handed over; nothing of one that is settled.
+    pub(crate) fn set_claimed(&mut self, id: MessageId, claimed: bool) {
+        if let Some(unsent) = self.by_id.get_mut(&id) {
+            unsent.claimed = claimed;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: MessageId) {
+        self.by_id.remove(&id);
+    }
+
+    /// The oldest, at most `max`, whose life is over for so long that no number has them any more.
+    pub(crate) fn overdue(&self, now: Timestamp, max: usize) -> Vec<MessageId> {
+        // One that came later ends later, or is found a little later.
+        let overdue = |(_, unsent): &(MessageId, Unsent)| unsent.give_up_at.plus(GRACE) <= now;
+        self.iter().take_while(overdue).take(max).map(|(id, _)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_overdue_is_found_oldest_first() {
+        let at = |seconds: u64| Timestamp::from_millis(seconds * 1000);
+        let id = |seconds| MessageId::from_parts(at(seconds), 0);
+        let mut unsent = UnsentMessages::default();
+        for seconds in [3, 1, 2] {
+            let give_up_at = at(seconds + 10);
+            unsent.insert(id(seconds), Unsent { give_up_at, claimed: false });
+        }
+        assert_eq!(unsent.overdue(at(3610), 9), []);
+        assert_eq!(unsent.overdue(at(3612), 9), [id(1), id(2)]);
+        assert_eq!(unsent.overdue(at(9999), 2), [id(1), id(2)]);
+        unsent.remove(id(1));
+        assert!(!unsent.contains(id(1)) && unsent.contains(id(2)));
+        assert_eq!(unsent.overdue(at(9999), 1), [id(2)]);
+    }
+
+    #[test]
+    fn a_claim_holds_until_it_is_released() {
+        let (one, none) = (MessageId::from_bytes([1; 16]), MessageId::from_bytes([2; 16]));
+        let mut unsent = UnsentMessages::default();
+        let give_up_at = Timestamp::from_millis(5);
+        unsent.insert(one, Unsent { give_up_at, claimed: false });
+        for (claimed, of) in [(true, one), (true, none), (false, one)] {
+            unsent.set_claimed(of, claimed);
+            assert_eq!(unsent.is_claimed(of), claimed && of == one);
+        }
+        assert_eq!(unsent.len(), 1);
+    }
+}

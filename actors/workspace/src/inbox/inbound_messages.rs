@@ -1,0 +1,155 @@
+//! What contacts write to a number.
+//!
+//! The provider tells of a message more than once. [`Table::Received`] remembers each under
+//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it. The
+//! value names the window that the message opened.
+
+use crate::broadcasts::reply_attribution;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde_json::json;
+
+use postrider_channel::callback::Inbound;
+use postrider_domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
+use postrider_store::Table;
+
+use crate::analytics;
+use crate::contacts::phone_aliases as aliases;
+use crate::contacts::phone_aliases::Writer;
+use crate::conversations;
+use crate::conversations::Conversation;
+use crate::core::command::Context;
+use crate::messages::service_window as window;
+use crate::suppressions::apply_opt_out;
+use postrider_domain::unavailable::Unavailable;
+
+/// How long a message is remembered: a provider repeats its callbacks for seven days.
+const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
+/// Most that one call of [`Sweep::run`] forgets, so that its changes fit in a commit.
+const SWEEP_MAX: usize = 500;
+
+/// A message that a contact wrote, the first time that it is told of.
+pub(crate) struct Received<'a> {
+    /// What we call it.
+    pub(crate) id: MessageId,
+    /// The number that it was written to.
+    pub(crate) number: NumberId,
+    /// When it was written, and not later than it came.
+    pub(crate) at: Timestamp,
+    /// What the provider told.
+    pub(crate) inbound: &'a Inbound,
+}
+
+/// Takes what a contact wrote, once.
+pub(crate) fn take(
+    context: &mut Context<'_>,
+    number: NumberId,
+    inbound: &Inbound,
+) -> Result<(), Unavailable> {
+    let line = context.line(number);
+    let id = inbound.message_id(line);
+    let key = received_key(&context.core.id, Some(id));
+    // Earlier versions knew it by the number's own id.
+    let as_before = received_key(&context.core.id, Some(inbound.message_id(number)));
+    if context.get(Table::Received, &key)?.is_some()
+        || (line != number && context.get(Table::Received, &as_before)?.is_some())
+    {
+        return Ok(());
+    }
+    let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
+    received_first(context, &received)?;
+    // Last, so that one that could not be taken is not known when it comes again.
+    context.put(Table::Received, key, window::own_key(line, inbound.from));
+    Ok(())
+}
+
+/// Everything that a contact's message sets off. Each message comes here exactly once.
+fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
+    let Received { number, at, inbound, .. } = *received;
+    let Writer { phone, other } = aliases::writer(context, inbound.from)?;
+    let inbound = &Inbound { from: phone, ..inbound.clone() };
+    let received = &Received { inbound, ..*received };
+    let conversation = conversations::received(context, received)?;
+    for phone in other.into_iter().chain([phone]) {
+        window::open(context, number, phone, at)?;
+        apply_opt_out(context, phone, &inbound.text, at)?;
+    }
+    reply_attribution::note_reply(context, phone, at)?;
+    analytics::note_referral(context, inbound)?;
+    context.effects.tell(context.now(), event(received, &conversation));
+    Ok(())
+}
+
+fn event(received: &Received<'_>, conversation: &Conversation) -> PublicEvent {
+    let Inbound { from, name, kind, text, referral, .. } = received.inbound;
+    let mut data = json!({
+        "message_id": received.id.to_string(),
+        "conversation_id": conversation.id.to_string(),
+        "contact_id": conversation.contact_id.to_string(),
+        "number_id": received.number.to_string(),
+        "from": from.to_string(),
+        "type": kind,
+        "text": text,
+        "at": received.at.to_string(),
+    });
+    if let Some(name) = name {
+        data["name"] = json!(name);
+    }
+    if let Some(referral) = referral {
+        let (source_type, source_id) = (&referral.source_type, &referral.source_id);
+        data["referral"] = json!({ "source_type": source_type, "source_id": source_id });
+        if let Some(headline) = &referral.headline {
+            data["referral"]["headline"] = json!(headline);
+        }
+    }
+    PublicEvent::Other { kind: EventKind::MessageReceived, data: data.to_string().into() }
+}
+
+/// The key of a message that was received, or what the keys of all begin with.
+fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Vec<u8> {
+    let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
+    [workspace.as_str().as_bytes(), &[0], id].concat()
+}
+
+/// Forgets messages that no callback tells of any more.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// Nothing is to be forgotten before this.
+    next: Timestamp,
+}
+
+impl Sweep {
+    /// Forgets some that came long ago. Returns whether there may be more.
+    pub(crate) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+        let now = context.now();
+        if now < self.next {
+            return Ok(false);
+        }
+        // One that was written before those that are there may still come: it stays a day longer.
+        self.next = now.plus(Duration::from_secs(24 * 3600));
+        let prefix = received_key(&context.core.id, None);
+        let mut ended = Vec::new();
+        context.scan(Table::Received, &prefix, &mut |key, window| {
+            let id = key[prefix.len()..].try_into().map(MessageId::from_bytes);
+            let over = id.is_ok_and(|id| id.timestamp().plus(KEPT) <= now);
+            if !over || ended.len() == SWEEP_MAX {
+                return ControlFlow::Break(());
+            }
+            ended.push((key.to_vec(), window.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        let more = ended.len() == SWEEP_MAX;
+        if more {
+            self.next = now;
+        }
+        for (key, window) in ended {
+            context.delete(Table::Received, key);
+            // Those that were received before windows were forgotten have none.
+            if !window.is_empty() {
+                window::forget(context, &window)?;
+            }
+        }
+        Ok(more)
+    }
+}

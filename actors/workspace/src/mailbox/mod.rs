@@ -1,0 +1,3 @@
+//! The way into a workspace's actor: admission, messages and where the actor is.
+
+pub mod slot;

@@ -1,0 +1,321 @@
+//! Where a message stands, and how it moves on.
+
+use postrider_store::view::codec;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_channel::TemplateName;
+use postrider_domain::{
+    EventKind, MessageId, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
+};
+
+/// How far a message has come; each is further than those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageStatus {
+    /// Durable, not yet taken by the channel.
+    Queued,
+    /// It was handed over and no answer came.
+    Unknown,
+    /// The channel took it.
+    Sent,
+    /// It is on the recipient's device.
+    Delivered,
+    /// The recipient has opened it.
+    Read,
+    /// It was not delivered, and what was paid for it was given back.
+    Failed,
+}
+
+impl MessageStatus {
+    /// The status as a body spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Unknown => "unknown",
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Read => "read",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl MessageStatus {
+    /// What somebody is answered who waits for what becomes of the message.
+    pub(crate) const fn as_answer(self) -> Self {
+        match self {
+            Self::Sent | Self::Delivered | Self::Read => Self::Sent,
+            Self::Failed => Self::Failed,
+            // A lost answer is none: it stays to be settled.
+            Self::Queued | Self::Unknown => Self::Queued,
+        }
+    }
+}
+
+/// What kind of message it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    /// Free text.
+    Text,
+    /// A template.
+    Template,
+}
+
+impl MessageKind {
+    /// The kind as a body spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Template => "template",
+        }
+    }
+}
+
+/// Why a message failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageError {
+    /// `channel_refused` or `not_sent_in_time`.
+    pub reason: Box<str>,
+    /// The channel's error code, where it gave one.
+    pub code: Option<u32>,
+    /// The channel's explanation; empty where it gave none.
+    pub details: Box<str>,
+}
+
+/// A message and where it stands. This is its record too, as JSON.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageState {
+    /// The message.
+    pub message_id: MessageId,
+    /// Who gets it.
+    pub to: Phone,
+    /// What kind it is.
+    pub kind: MessageKind,
+    /// The template that it is made of, if it is one.
+    #[serde(default)]
+    pub template: Option<TemplateName>,
+    /// How far it has come.
+    pub status: MessageStatus,
+    /// Why it failed, if it did.
+    pub error: Option<MessageError>,
+    /// The number that it leaves through.
+    pub number: NumberId,
+    /// Credits that were paid for it.
+    pub price: u64,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// After this it is not worth sending.
+    pub give_up_at: Timestamp,
+    /// When it became known that no answer comes.
+    #[serde(default)]
+    pub unknown_at: Option<Timestamp>,
+    /// When the channel took it.
+    #[serde(default)]
+    pub sent_at: Option<Timestamp>,
+    /// When it was delivered.
+    #[serde(default)]
+    pub delivered_at: Option<Timestamp>,
+    /// When it was opened.
+    #[serde(default)]
+    pub read_at: Option<Timestamp>,
+    /// When it failed.
+    #[serde(default)]
+    pub failed_at: Option<Timestamp>,
+}
+
+impl std::fmt::Debug for MessageState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("MessageState");
+        shown.field("message_id", &self.message_id).field("to", &self.to);
+        shown.field("status", &self.status).field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+/// What events tell of a message.
+#[derive(Serialize)]
+struct Told<'a> {
+    message_id: MessageId,
+    to: String,
+    #[serde(rename = "type")]
+    kind: MessageKind,
+    status: MessageStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<&'a TemplateName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a MessageError>,
+}
+
+/// What is learned of a message after it was accepted.
+#[derive(Debug, Clone)]
+pub(crate) enum Learned {
+    Unknown,
+    Sent,
+    Delivered,
+    Read,
+    Failed(MessageError),
+}
+
+impl MessageState {
+    /// The key of a message's record.
+    pub fn key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
+        [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
+    }
+
+    /// Takes up what was learned at `at`. Returns whether it was news: a message never goes back,
+    /// does not fail once it was delivered, and fails once.
+    pub(crate) fn learn(&mut self, learned: Learned, at: Timestamp) -> bool {
+        use MessageStatus::{Delivered, Failed, Read, Sent, Unknown};
+        let next = match learned {
+            Learned::Unknown => Unknown,
+            Learned::Sent => Sent,
+            Learned::Delivered => Delivered,
+            Learned::Read => Read,
+            Learned::Failed(_) => Failed,
+        };
+        let too_late = next == Failed && matches!(self.status, Delivered | Read);
+        if next <= self.status || too_late {
+            return false;
+        }
+        self.status = next;
+        match learned {
+            Learned::Unknown => self.unknown_at = Some(at),
+            Learned::Sent => self.sent_at = Some(at),
+            Learned::Delivered => self.delivered_at = Some(at),
+            Learned::Read => self.read_at = Some(at),
+            Learned::Failed(error) => (self.failed_at, self.error) = (Some(at), Some(error)),
+        }
+        true
+    }
+
+    /// The last moment that is known of it.
+    pub(crate) fn last_moment(&self) -> Timestamp {
+        let later = [self.unknown_at, self.sent_at, self.delivered_at, self.read_at];
+        later.into_iter().flatten().fold(self.created_at, Timestamp::max)
+    }
+
+    /// Whether it has been unknown for so long that it stays so.
+    pub(crate) fn stays_unknown(&self, now: Timestamp, unknown_after: Duration) -> bool {
+        let long_ago = self.unknown_at.is_some_and(|at| at.plus(unknown_after) <= now);
+        self.status == MessageStatus::Unknown && long_ago
+    }
+
+    /// What is told of its having come so far; nothing of a message whose answer got lost.
+    pub(crate) fn event(&self) -> Option<PublicEvent> {
+        let kind = match self.status {
+            MessageStatus::Queued => EventKind::MessageQueued,
+            MessageStatus::Unknown => return None,
+            MessageStatus::Sent => EventKind::MessageSent,
+            MessageStatus::Delivered => EventKind::MessageDelivered,
+            MessageStatus::Read => EventKind::MessageRead,
+            MessageStatus::Failed => EventKind::MessageFailed,
+        };
+        let told = Told {
+            message_id: self.message_id,
+            to: self.to.to_string(),
+            kind: self.kind,
+            status: self.status,
+            template: self.template.as_ref(),
+            error: self.error.as_ref(),
+        };
+        Some(PublicEvent::Other { kind, data: codec::encode_text(&told).into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(status: MessageStatus) -> MessageState {
+        MessageState {
+            message_id: MessageId::from_bytes([1; 16]),
+            to: "+15550123456".parse().unwrap(),
+            kind: MessageKind::Text,
+            template: None,
+            status,
+            error: None,
+            number: NumberId::from_bytes([2; 16]),
+            price: 1,
+            created_at: Timestamp::from_millis(1),
+            give_up_at: Timestamp::from_millis(2),
+            unknown_at: None,
+            sent_at: None,
+            delivered_at: None,
+            read_at: None,
+            failed_at: None,
+        }
+    }
+
+    #[test]
+    fn a_message_only_moves_on() {
+        use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
+        let error = MessageError { reason: "r".into(), code: None, details: "".into() };
+        let learned = [
+            Learned::Unknown,
+            Learned::Sent,
+            Learned::Delivered,
+            Learned::Read,
+            Learned::Failed(error),
+        ];
+        let table = [
+            (Queued, [Unknown, Sent, Delivered, Read, Failed]),
+            (Unknown, [Unknown, Sent, Delivered, Read, Failed]),
+            (Sent, [Sent, Sent, Delivered, Read, Failed]),
+            (Delivered, [Delivered, Delivered, Delivered, Read, Delivered]),
+            (Read, [Read; 5]),
+            (Failed, [Failed; 5]),
+        ];
+        for (before, after) in table {
+            for (learned, after) in learned.iter().zip(after) {
+                let mut state = state(before);
+                let news = state.learn(learned.clone(), Timestamp::from_millis(9));
+                assert_eq!(
+                    (state.status, news),
+                    (after, before != after),
+                    "{before:?} {learned:?}"
+                );
+                let times = [state.sent_at, state.delivered_at, state.read_at, state.failed_at];
+                let told = times.iter().flatten().count() + usize::from(state.unknown_at.is_some());
+                assert_eq!(told, usize::from(news));
+            }
+        }
+    }
+
+    #[test]
+    fn events_tell_where_it_stands() {
+        let mut state = state(MessageStatus::Queued);
+        let told = |state: &MessageState| {
+            let event = state.event()?;
+            Some((event.kind(), event.data()))
+        };
+        let mut expected = serde_json::json!({
+            "message_id": state.message_id.to_string(),
+            "to": "+15550123456",
+            "type": "text",
+            "status": "queued",
+        });
+        assert_eq!(told(&state), Some(("message.queued", expected.clone())));
+        state.template = Some(TemplateName { name: "t".into(), language: "en".into() });
+        expected["template"] = serde_json::json!({"name": "t", "language": "en"});
+        expected["status"] = "sent".into();
+        state.status = MessageStatus::Sent;
+        assert_eq!(told(&state), Some(("message.sent", expected)));
+        state.status = MessageStatus::Unknown;
+        assert_eq!(told(&state), None);
+    }
+
+    #[test]
+    fn unknown_becomes_final() {
+        let mut state = state(MessageStatus::Queued);
+        let (at, day) = (Timestamp::from_millis(5), Duration::from_secs(86_400));
+        assert!(state.learn(Learned::Unknown, at));
+        assert!(!state.stays_unknown(Timestamp::from_millis(86_400_004), day));
+        assert!(state.stays_unknown(Timestamp::from_millis(86_400_005), day));
+        assert!(state.learn(Learned::Sent, at));
+        assert!(!state.stays_unknown(Timestamp::from_millis(86_400_005), day));
+    }
+}

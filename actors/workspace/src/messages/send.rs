@@ -1,0 +1,265 @@
+//! Accepting a message.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::conversations;
+use crate::conversations::Wrote;
+use crate::core::command::{Command, Context};
+use crate::messages::service_window as window;
+use crate::suppressions::has_opted_out;
+use crate::templates::{UseTemplateError, use_template};
+use postrider_channel::{Content, TemplateName};
+use postrider_domain::template::TemplateCategory;
+use postrider_domain::text::MessageText;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Event, MessageId, NumberId, Phone};
+use postrider_number::NumberSlot;
+use postrider_number::info::NumberInfo;
+use postrider_number::room::HandedOver;
+use postrider_store::Table;
+
+use crate::messages::content::{StoredContent, outbound};
+use crate::messages::record::{MessageKind, MessageState, MessageStatus};
+use crate::messages::waiters::Waiter;
+
+/// Asks for a message to be sent.
+#[derive(Debug, Clone)]
+pub struct SendMessage {
+    /// Who gets it.
+    pub to: Phone,
+    /// What it says.
+    pub content: MessageContent,
+}
+
+/// What a message says.
+#[derive(Debug, Clone)]
+pub enum MessageContent {
+    /// Free text, to somebody who has written in the last 24 hours.
+    Text(MessageText),
+    /// A template with its parameters.
+    Template(TemplateMessage),
+}
+
+/// A template and the parameters for its places.
+#[derive(Clone)]
+pub struct TemplateMessage {
+    /// The template's name.
+    pub name: Box<str>,
+    /// Its language as the channel writes it.
+    pub language: Box<str>,
+    /// The channel's `components` of a message.
+    pub components: Vec<serde_json::Value>,
+}
+
+impl std::fmt::Debug for TemplateMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("TemplateMessage");
+        shown.field("name", &self.name).field("language", &self.language).finish_non_exhaustive()
+    }
+}
+
+/// A message was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageSent {
+    /// Names the message from now on.
+    pub message_id: MessageId,
+    /// `Queued`, or what became of it for somebody who waited for that.
+    pub status: MessageStatus,
+}
+
+/// Why a message was not accepted. It cost nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendMessageError {
+    /// The workspace has no messaging number.
+    #[error("the workspace has no active messaging number")]
+    NotConnected,
+    /// Free text, and the recipient has not written to a connected number in the last 24 hours.
+    #[error(
+        "the recipient has not written to a connected number in the last 24 hours: only a template \
+         may be sent"
+    )]
+    WindowClosed,
+    /// The template cannot be sent so.
+    #[error(transparent)]
+    Template(#[from] UseTemplateError),
+    /// The template is marketing, and the recipient wants none.
+    #[error("the recipient has opted out of marketing")]
+    OptedOut,
+    /// The workspace cannot pay for it.
+    #[error("not enough credits: {needed} needed, {available} available")]
+    InsufficientCredits {
+        /// The price.
+        needed: u64,
+        /// The balance.
+        available: u64,
+    },
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// The command behind [`crate::Workspace::send_message`].
+pub struct Send {
+    pub message: SendMessage,
+    /// The number that what it answers was written to; nothing of one that answers nothing.
+    pub through: Option<NumberId>,
+    pub unique: u128,
+    /// Who waits for the channel's answer.
+    pub waiter: Option<Waiter>,
+}
+
+/// What a message is, once it may be sent.
+struct Checked {
+    number: NumberId,
+    kind: MessageKind,
+    template: Option<TemplateName>,
+    price: u64,
+    content: Content,
+}
+
+impl Command for Send {
+    type Answer = MessageSent;
+    type Error = SendMessageError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
+        let Self { message: SendMessage { to, content }, through, unique, waiter } = self;
+        // Before anything is changed: what can fail is done first.
+        let conversation = conversations::of_phone(context, to)?;
+        let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
+        let checked = match content {
+            MessageContent::Text(text) => check_text(context, to, written_to, &text)?,
+            MessageContent::Template(template) => check_template(context, to, through, &template)?,
+        };
+        let Checked { number, kind, template, price, content } = checked;
+        may_send(context, number, price)?;
+        let now = context.now();
+        let message_id = MessageId::from_parts(now, unique);
+        let state = MessageState {
+            message_id,
+            to,
+            kind,
+            template,
+            status: MessageStatus::Queued,
+            error: None,
+            number,
+            price,
+            created_at: now,
+            give_up_at: now.plus(context.core.rules.messages.give_up),
+            unknown_at: None,
+            sent_at: None,
+            delivered_at: None,
+            read_at: None,
+            failed_at: None,
+        };
+        let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
+        context.core.perform(event, context.effects);
+        let place = context.number(number).and_then(NumberSlot::take_place);
+        if place.is_some() {
+            // It goes out as soon as this is durable, with no commit between the two.
+            context.core.perform(Event::MessageClaimed { id: message_id }, context.effects);
+        }
+        context.core.set_credits(context.core.credits - price, context.effects);
+        if let Some(event) = state.event() {
+            context.effects.tell(now, event);
+        }
+        let workspace = context.core.id.clone();
+        let (content_key, stored) =
+            (StoredContent::key(&workspace, message_id), StoredContent::from(&content));
+        context.put_json(Table::Messages, content_key, &stored);
+        context.put_json(Table::Messages, MessageState::key(&workspace, message_id), &state);
+        if let (Some(conversation), Some(text)) = (conversation, content.text()) {
+            let wrote = Wrote { id: message_id, kind: kind.as_str(), text };
+            conversations::sent(context, conversation, &wrote);
+        }
+        let message = outbound(&workspace, &state, content);
+        context.effects.outbound.push(HandedOver { message, place });
+        if let Some(waiter) = waiter {
+            context.waiters.add(message_id, waiter);
+        }
+        Ok(MessageSent { message_id, status: MessageStatus::Queued })
+    }
+}
+
+/// Free text goes to those who have written lately, through the number that they have written to:
+/// the last one, if it is still connected.
+fn check_text(
+    context: &Context<'_>,
+    to: Phone,
+    written_to: Option<NumberId>,
+    text: &MessageText,
+) -> Result<Checked, SendMessageError> {
+    let preferred = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
+    let others = context.numbers.iter().map(|(id, _)| *id).filter(|id| *id != preferred);
+    let mut open = None;
+    for number in [preferred].into_iter().chain(others) {
+        if window::is_open(context, number, to)? {
+            open = Some(number);
+            break;
+        }
+    }
+    let number = open.ok_or(SendMessageError::WindowClosed)?;
+    let price = context.core.rules.prices.text;
+    let content = Content::Text(text.as_str().clone());
+    Ok(Checked { number, kind: MessageKind::Text, template: None, price, content })
+}
+
+/// A template must be approved and its parameters must fit; marketing goes to nobody who has opted
+/// out of it.
+fn check_template(
+    context: &Context<'_>,
+    to: Phone,
+    written_to: Option<NumberId>,
+    message: &TemplateMessage,
+) -> Result<Checked, SendMessageError> {
+    let TemplateMessage { name, language, components } = message;
+    let (template, content) = use_template(context, name, language, components)?;
+    let knows_it = |id: &NumberId| has_templates(context, *id);
+    let number = through(context, written_to.filter(knows_it));
+    let number = number.ok_or(SendMessageError::NotConnected)?;
+    let prices = context.core.rules.prices;
+    let price = match template.category {
+        TemplateCategory::Utility => prices.template_utility,
+        TemplateCategory::Authentication => prices.template_authentication,
+        TemplateCategory::Marketing if has_opted_out(context, to)? => {
+            return Err(SendMessageError::OptedOut);
+        }
+        TemplateCategory::Marketing => prices.template_marketing,
+    };
+    let template = TemplateName { name: template.name, language: template.language };
+    let content = Content::Template(Arc::new(content));
+    Ok(Checked { number, kind: MessageKind::Template, template: Some(template), price, content })
+}
+
+/// The number that a message leaves through: the one that was written to, if it is still connected,
+/// or the workspace's oldest, which can send everything.
+fn through(context: &Context<'_>, written_to: Option<NumberId>) -> Option<NumberId> {
+    let connected = |id: &NumberId| context.number(*id).is_some();
+    written_to.filter(connected).or(context.core.number)
+}
+
+/// Whether a number can send the workspace's templates: they are those of the account of its oldest
+/// number that has one, and a number without an account takes any.
+fn has_templates(context: &Context<'_>, number: NumberId) -> bool {
+    let account = |of: &NumberInfo| of.account.as_ref().map(|account| account.account_id.clone());
+    let own = context.connected.iter().find(|known| known.id == number).and_then(account);
+    own.is_none() || own == context.connected.iter().find_map(account)
+}
+
+/// Whether a message of this price can be paid for and taken by this number now.
+fn may_send(context: &Context<'_>, number: NumberId, price: u64) -> Result<(), SendMessageError> {
+    let available = context.core.credits;
+    if available < price {
+        return Err(SendMessageError::InsufficientCredits { needed: price, available });
+    }
+    if context.core.hot.messages.len() >= context.core.rules.messages.unsent_max {
+        return Err(Unavailable::because(UnavailableReason::Overloaded).into());
+    }
+    match context.down_for(number) {
+        None => Ok(()),
+        Some(retry_after) => {
+            Err(Unavailable { reason: UnavailableReason::ChannelDown, retry_after }.into())
+        }
+    }
+}

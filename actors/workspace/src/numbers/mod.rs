@@ -1,0 +1,3 @@
+//! The messaging numbers of a workspace.
+
+pub mod notices;

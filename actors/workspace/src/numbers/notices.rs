@@ -1,0 +1,60 @@
+//! NumberNotice of the workspace's numbers, and of whom they have written to.
+
+use serde_json::json;
+
+use postrider_channel::Failure;
+use postrider_domain::{EventKind, NumberId, PublicEvent};
+use postrider_number::news::{NumberNotice, Recipient};
+
+use crate::contacts::phone_aliases as aliases;
+use crate::core::command::{Command, Context};
+use crate::suppressions;
+use postrider_domain::unavailable::Unavailable;
+
+/// Writes news of a number into the workspace's event log, or notes what it has learned.
+#[derive(Debug, Clone)]
+pub struct TellNews {
+    pub number: NumberId,
+    pub news: NumberNotice,
+}
+
+impl Command for TellNews {
+    type Answer = ();
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let number_id = self.number.to_string();
+        let (kind, data) = match self.news {
+            NumberNotice::Recipients(recipients) => {
+                let mut recipients = recipients.into_iter();
+                return recipients.try_for_each(|it| note(context, self.number, it));
+            }
+            NumberNotice::Recovered => {
+                (EventKind::NumberRecovered, json!({ "number_id": number_id }))
+            }
+            NumberNotice::Stopped(Failure { code, details, .. }) => {
+                let data = json!({ "number_id": number_id, "error_code": code, "reason": details });
+                (EventKind::NumberStopped, data)
+            }
+        };
+        let event = PublicEvent::Other { kind, data: data.to_string().into() };
+        context.effects.tell(context.now(), event);
+        Ok(())
+    }
+}
+
+fn note(
+    context: &mut Context<'_>,
+    number: NumberId,
+    recipient: Recipient,
+) -> Result<(), Unavailable> {
+    match recipient {
+        Recipient::KnownAs { phone, known_as, at } => {
+            aliases::learn(context, number, phone, known_as, at)
+        }
+        Recipient::StoppedMarketing(phone) => {
+            let now = context.now();
+            suppressions::stopped_marketing(context, phone, now)
+        }
+    }
+}

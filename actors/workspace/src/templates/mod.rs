@@ -1,0 +1,347 @@
+//! A workspace's templates: records in [`Table::Templates`], under `workspace ‖ 0 ‖ name ‖ 0 ‖
+//! language`.
+
+pub mod sync;
+
+use postrider_store::view::codec;
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use postrider_channel::callback::TemplateUpdate;
+use postrider_channel::cloud_api::ListError;
+use postrider_channel::{TemplateContent, TemplateName};
+use postrider_domain::template::parameters::{self, Filled};
+use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
+use postrider_domain::{EventKind, PublicEvent, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
+
+use crate::core::command::{Command, Context};
+use crate::handle::Workspace;
+use postrider_domain::unavailable::Unavailable;
+
+/// A template, as the channel knows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Template {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its language as the channel writes it, such as `en` or `en_US`.
+    pub language: Box<str>,
+    /// What it is for.
+    pub category: TemplateCategory,
+    /// Whether it may be sent.
+    pub status: TemplateStatus,
+    /// What it is made of, in the channel's JSON.
+    pub components: Vec<Value>,
+    /// When it was made or its status last changed.
+    pub updated_at: Timestamp,
+}
+
+/// A template to be made.
+#[derive(Debug, Clone)]
+pub struct NewTemplate {
+    /// Its name: 1 to 512 of `a-z`, `0-9` and `_`.
+    pub name: Box<str>,
+    /// Its language as the channel writes it.
+    pub language: Box<str>,
+    /// What it is for.
+    pub category: TemplateCategory,
+    /// Whether it may be sent.
+    pub status: TemplateStatus,
+    /// What it is made of, in the channel's JSON.
+    pub components: Vec<Value>,
+}
+
+/// Why a template was not made or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// One of its values is not what it must be.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// There is one of that name and language.
+    #[error("there is a template of that name and language already")]
+    Exists,
+    /// There is none of that name and language.
+    #[error("no such template")]
+    NoSuchTemplate,
+    /// The provider does not tell what it has.
+    #[error(transparent)]
+    Provider(#[from] ListError),
+    /// It cannot be done now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a template cannot be sent. Nothing was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UseTemplateError {
+    /// The workspace has none of that name and language.
+    #[error("there is no template of that name and language")]
+    NoSuchTemplate,
+    /// The channel does not allow it.
+    #[error("the template is not approved: it is {}", .0.as_str())]
+    NotApproved(TemplateStatus),
+    /// The parameters do not fit it; the path begins with `components`.
+    #[error(transparent)]
+    Parameters(#[from] Misfit),
+    /// It cannot be looked up now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Template {
+    /// The template with parameters in their places: `given` is the channel's `components` of a
+    /// message.
+    ///
+    /// # Errors
+    /// [`Misfit`]: they do not fit.
+    pub fn content(&self, given: &[Value]) -> Result<TemplateContent, Misfit> {
+        let Filled { components, text } = parameters::fill(&self.components, given)?;
+        let template = TemplateName { name: self.name.clone(), language: self.language.clone() };
+        Ok(TemplateContent { template, components: components.into(), text: text.into() })
+    }
+}
+
+fn key(workspace: &WorkspaceId, name: &str, language: &str) -> Vec<u8> {
+    let parts = [workspace.as_str(), name, language].map(str::as_bytes);
+    parts.join(&0)
+}
+
+/// The template as it is committed.
+pub fn read(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    name: &str,
+    language: &str,
+) -> Result<Option<Template>, StoreError> {
+    if !may_be_one(name, language) {
+        return Ok(None);
+    }
+    let value = store.get(Table::Templates, &key(workspace, name, language))?;
+    value.map(|json| codec::decode(&json)).transpose()
+}
+
+fn may_be_one(name: &str, language: &str) -> bool {
+    template::check_name(name).and_then(|()| template::check_language(language)).is_ok()
+}
+
+/// The workspace's template of that name and language.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub fn find_template(
+    context: &Context<'_>,
+    name: &str,
+    language: &str,
+) -> Result<Option<Template>, Unavailable> {
+    if !may_be_one(name, language) {
+        return Ok(None);
+    }
+    context.get_json(Table::Templates, &key(&context.core.id, name, language))
+}
+
+/// The template of that name and language, if it may be sent.
+///
+/// # Errors
+/// [`UseTemplateError`]: there is none, or it is not approved.
+pub fn approved_template(
+    context: &Context<'_>,
+    name: &str,
+    language: &str,
+) -> Result<Template, UseTemplateError> {
+    let template =
+        find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)?;
+    match template.status {
+        TemplateStatus::Approved => Ok(template),
+        status => Err(UseTemplateError::NotApproved(status)),
+    }
+}
+
+/// The template that a message is to be sent with, and what it says with these parameters.
+///
+/// # Errors
+/// [`UseTemplateError`]: there is none, it is not approved, or the parameters do not fit.
+pub fn use_template(
+    context: &Context<'_>,
+    name: &str,
+    language: &str,
+    given: &[Value],
+) -> Result<(Template, TemplateContent), UseTemplateError> {
+    let template = approved_template(context, name, language)?;
+    let content = template.content(given)?;
+    Ok((template, content))
+}
+
+/// Takes what the channel says of a template, and says whether it is known. One that is not, or a word
+/// that says nothing of its status, changes nothing.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub fn apply_template_update(
+    context: &mut Context<'_>,
+    update: &TemplateUpdate,
+) -> Result<bool, Unavailable> {
+    let TemplateName { name, language } = &update.template;
+    let template = find_template(context, name, language)?;
+    let is_known = template.is_some();
+    if let (Some(template), Some(status)) = (template, TemplateStatus::from_channel(&update.status))
+    {
+        set_status(context, template, status);
+    }
+    Ok(is_known)
+}
+
+/// Writes a template; the one that carries one-time passwords is told to those who send them.
+fn save(context: &mut Context<'_>, template: &Template) {
+    let key = key(&context.core.id, &template.name, &template.language);
+    context.put_json(Table::Templates, key, template);
+    let of_codes = &context.core.otp_template;
+    if of_codes.name == template.name && of_codes.language == template.language {
+        context.core.otp_template_status = Some(template.status);
+    }
+}
+
+/// How a template stands, as it is in the store; `None` where there is none.
+pub(crate) fn status(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    template: &TemplateName,
+) -> Result<Option<TemplateStatus>, StoreError> {
+    let TemplateName { name, language } = template;
+    let bytes = store.get(Table::Templates, &key(workspace, name, language))?;
+    let read = |bytes: Vec<u8>| {
+        let read = serde_json::from_slice::<Template>(&bytes);
+        read.map_err(|error| StoreError::Damaged(format!("template {name}: {error}")))
+    };
+    Ok(bytes.map(read).transpose()?.map(|template| template.status))
+}
+
+/// Gives a template another status, and tells of it if it is another.
+fn set_status(context: &mut Context<'_>, template: Template, status: TemplateStatus) -> Template {
+    if template.status == status {
+        return template;
+    }
+    let (now, previous) = (context.now(), template.status);
+    let template = Template { status, updated_at: now, ..template };
+    save(context, &template);
+    let data = json!({
+        "name": template.name,
+        "language": template.language,
+        "category": template.category,
+        "status": status,
+        "previous_status": previous,
+    });
+    let kind = EventKind::TemplateStatusChanged;
+    context.effects.tell(now, PublicEvent::Other { kind, data: data.to_string().into() });
+    template
+}
+
+/// Takes a template as the provider lists it, whether or not it is there.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(crate) fn put_listed(
+    context: &mut Context<'_>,
+    listed: NewTemplate,
+) -> Result<(), Unavailable> {
+    let NewTemplate { name, language, category, status, components } = listed;
+    let known = find_template(context, &name, &language)?;
+    // A new one has its status from the beginning.
+    let before = known.as_ref().map_or(status, |template| template.status);
+    let same =
+        |template: &Template| template.category == category && template.components == components;
+    if known.as_ref().is_some_and(same) {
+        if let Some(template) = known {
+            set_status(context, template, status);
+        }
+        return Ok(());
+    }
+    let updated_at = context.now();
+    let template = Template { name, language, category, status: before, components, updated_at };
+    save(context, &template);
+    set_status(context, template, status);
+    Ok(())
+}
+
+struct CreateTemplate(NewTemplate);
+
+impl Command for CreateTemplate {
+    type Answer = Template;
+    type Error = TemplateError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Template, TemplateError> {
+        let NewTemplate { name, language, category, status, components } = self.0;
+        if find_template(context, &name, &language)?.is_some() {
+            return Err(TemplateError::Exists);
+        }
+        let updated_at = context.now();
+        let template = Template { name, language, category, status, components, updated_at };
+        save(context, &template);
+        Ok(template)
+    }
+}
+
+struct SetTemplateStatus {
+    name: Box<str>,
+    language: Box<str>,
+    status: TemplateStatus,
+}
+
+impl Command for SetTemplateStatus {
+    type Answer = Template;
+    type Error = TemplateError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Template, TemplateError> {
+        let found = find_template(context, &self.name, &self.language)?;
+        let template = found.ok_or(TemplateError::NoSuchTemplate)?;
+        Ok(set_status(context, template, self.status))
+    }
+}
+
+impl Workspace {
+    /// The workspace's templates, by name and language.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub async fn templates(&self) -> Result<Vec<Template>, Unavailable> {
+        self.read(|store, workspace| {
+            let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
+            let (mut templates, mut damage) = (Vec::new(), None);
+            store.scan(Table::Templates, &prefix, None, Direction::Forward, &mut |_, value| {
+                match codec::decode(value) {
+                    Ok(template) => templates.push(template),
+                    Err(error) => damage = Some(error),
+                }
+                ControlFlow::Continue(())
+            })?;
+            damage.map_or(Ok(templates), Err)
+        })
+        .await
+    }
+
+    /// Makes a template.
+    ///
+    /// # Errors
+    /// [`TemplateError`]: it is not well formed, there is one already, or not now.
+    pub async fn create_template(&self, new: NewTemplate) -> Result<Template, TemplateError> {
+        template::check_name(&new.name)?;
+        template::check_language(&new.language)?;
+        template::components::check(&new.components, new.category)?;
+        self.perform(CreateTemplate(new)).await
+    }
+
+    /// Gives a template another status; `template.status_changed` tells of it.
+    ///
+    /// # Errors
+    /// [`TemplateError`]: there is none, or not now.
+    pub async fn set_template_status(
+        &self,
+        name: &str,
+        language: &str,
+        status: TemplateStatus,
+    ) -> Result<Template, TemplateError> {
+        let (name, language) = (name.into(), language.into());
+        self.perform(SetTemplateStatus { name, language, status }).await
+    }
+}
