@@ -100,6 +100,7 @@ struct Script {
 }
 
 impl Sandbox {
+    /// A sandbox that keeps this many messages of each workspace.
     pub fn new(messages_kept: usize, clock: Clock) -> Self {
         Self { shelves: DashMap::new(), messages_kept, clock }
     }

@@ -52,6 +52,7 @@ impl std::fmt::Debug for Workspace {
 }
 
 impl Workspace {
+    /// The handle of the workspace that has this entry.
     pub const fn new(shared: Arc<Services>, slot: Arc<Slot>) -> Self {
         Self { shared, slot }
     }

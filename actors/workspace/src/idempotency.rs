@@ -151,7 +151,9 @@ impl Workspace {
 
 /// A command under a key.
 pub struct Idempotent<C> {
+    /// The key, if the caller gave one.
     pub key: Option<IdempotencyKey>,
+    /// The command that it protects.
     pub command: C,
 }
 

@@ -22,25 +22,43 @@ use crate::templates::sync::TemplateSyncs;
 
 /// What all parts of one engine share.
 pub struct Services {
+    /// What is committed.
     pub store: Arc<dyn View>,
+    /// The group commit.
     pub writer: Writer,
+    /// Engine time.
     pub clock: Clock,
+    /// What codes and stored secrets are derived from.
     pub master_keys: MasterKeys,
+    /// The limits of those that have none of their own.
     pub limits: Limits,
+    /// What things cost.
     pub prices: Prices,
+    /// How single messages are sent.
     pub messages: MessageOptions,
+    /// Detects SMS pumping.
     pub guard: Guard,
     /// One-time passwords since the start: sent, verified.
     pub otps: [AtomicU64; 2],
+    /// Synchronisations of templates that are under way.
     pub template_syncs: TemplateSyncs,
+    /// Requests for one-time passwords that one workspace may hold in memory.
     pub otps_per_workspace_max: usize,
+    /// The bound on commands under way.
     pub admission: Arc<Admission>,
+    /// The directory of workspaces.
     pub workspaces: Workspaces,
+    /// The messaging numbers.
     pub numbers: Arc<Numbers>,
+    /// The webhook endpoints.
     pub webhooks: Arc<Webhooks>,
+    /// What sends mails.
     pub mailer: Mailer,
+    /// How much of the event logs is kept.
     pub events: EventOptions,
+    /// The fan-out of broadcasts.
     pub broadcasts: Arc<Broadcasts>,
+    /// What actors are rebuilt from.
     pub recovered: Recovered,
     /// How people opt out of messages, and in again.
     pub opt_out: Arc<OptOutWords>,

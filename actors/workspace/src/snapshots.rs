@@ -114,14 +114,18 @@ pub enum Ending {
 /// A snapshot: where it stands, and how large it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Taken {
+    /// The last frame that is in it.
     pub position: Position,
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 /// The snapshots' actor.
 #[derive(Clone)]
 pub struct Snapshots {
+    /// Where snapshots are kept.
     pub dir: Arc<SnapshotDir>,
+    /// The log that they are folded from.
     pub log: Arc<dyn Log>,
     /// Bytes of journal since the last snapshot at which the next one is due, at the least.
     pub journal_bytes_min: u64,

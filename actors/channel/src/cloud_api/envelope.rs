@@ -12,14 +12,18 @@ use super::{CloudApiNumber, callback};
 /// A part of a callback. Numbers and accounts of one app share its callback address.
 #[derive(Debug)]
 pub struct Part {
+    /// What it is about.
     pub about: About,
+    /// What it reports.
     pub callback: Callback,
 }
 
 /// What a part of a callback is about, as the provider calls it; `None` where it does not say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
+    /// A number, by the provider's id, if the part has one.
     Number(Option<Box<str>>),
+    /// An account, by the provider's id, if the part has one.
     Account(Option<Box<str>>),
 }
 

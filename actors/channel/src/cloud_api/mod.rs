@@ -112,6 +112,10 @@ pub struct CloudApi {
 }
 
 impl CloudApi {
+    /// A client for this interface.
+    /// 
+    /// # Errors
+    /// [`http::TlsError`]: the certificates cannot be read.
     pub fn new(options: CloudApiOptions) -> Result<Self, http::TlsError> {
         Ok(Self { http: Arc::new(Http::new(&options)?), options: Arc::new(options) })
     }

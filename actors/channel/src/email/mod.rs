@@ -47,8 +47,11 @@ pub struct MailOptions {
 /// A mail on its way out.
 #[derive(Clone)]
 pub struct OutgoingMail {
+    /// Who gets it.
     pub to: Email,
+    /// Its subject.
     pub subject: String,
+    /// Its plain text.
     pub text: String,
     /// Its `Message-ID`, in angle brackets.
     pub message_id: String,

@@ -44,10 +44,15 @@ const REDISPATCH_WAIT: Duration = Duration::from_secs(1);
 /// the answer depends on is durable; a dropped reply means that the outcome is unknown.
 #[derive(Debug)]
 pub enum WorkspaceMessage {
+    /// Must send a one-time password. Replies when that is durable.
     SendOtp(SendOtp, ReplyTo<OtpSent, SendOtpError>),
+    /// Must compare a code. Replies when the attempt is durable.
     VerifyOtp(RequestId, Box<str>, ReplyTo<Verification, VerifyOtpError>),
+    /// Must send a request's code again. Replies when that is durable.
     ResendOtp(RequestId, ReplyTo<OtpSent, ResendOtpError>),
+    /// Must read a request. Replies when what it shows is durable.
     ReadOtp(RequestId, ReplyTo<OtpState, ReadOtpError>),
+    /// Must change the settings. Replies when that is durable.
     Configure(Configure, ReplyTo<WorkspaceSettings, ChangeError>),
     /// Carry out a command beside the hot path.
     Perform(Box<dyn Errand>),
@@ -91,7 +96,9 @@ pub enum Configure {
 
 /// The actor's immutable half.
 pub struct WorkspaceActor {
+    /// What all workspaces share.
     pub shared: Arc<Services>,
+    /// Its own entry in the directory.
     pub slot: Arc<Slot>,
 }
 

@@ -139,6 +139,7 @@ pub struct Recovered {
 }
 
 impl Recovered {
+    /// What a start has read: the hot states, and where a later rebuild finds log and snapshots.
     pub fn new(
         states: hashbrown::HashMap<WorkspaceId, HotState>,
         log: Arc<dyn Log>,

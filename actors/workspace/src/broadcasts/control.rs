@@ -258,6 +258,10 @@ impl Workspace {
         .await
     }
 
+    /// Changes the status of a broadcast, and answers its record once that is durable.
+    /// 
+    /// # Errors
+    /// [`BroadcastError`]: there is none, its status does not allow it, or not now.
     pub async fn control_broadcast(
         &self,
         id: BroadcastId,

@@ -64,6 +64,7 @@ impl Effects {
         event.encode_into(&mut self.events);
     }
 
+    /// Emits an event to the workspace's event log.
     pub fn tell(&mut self, at: Timestamp, event: PublicEvent) {
         match event {
             PublicEvent::OtpSent { .. } => self.otps[0] += 1,

@@ -14,8 +14,11 @@ use postrider_store::{Direction, StoreError, Table, View};
 /// A workspace's name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
+    /// What people call it.
     pub name: String,
+    /// When it was made.
     pub created_at: Timestamp,
+    /// Its own limits, where it has any.
     #[serde(default)]
     pub limits: LimitsOverride,
     /// What carries one-time passwords, if it is not the default.
@@ -48,7 +51,9 @@ impl Profile {
 /// Everything the store keeps of one workspace.
 #[derive(Debug, Clone)]
 pub struct WorkspaceRecords {
+    /// Name and settings.
     pub profile: Profile,
+    /// The balance.
     pub credits: u64,
     /// Oldest first.
     pub numbers: Vec<NumberInfo>,

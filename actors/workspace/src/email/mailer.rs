@@ -41,6 +41,7 @@ pub struct Mailer {
 }
 
 impl Mailer {
+    /// A mailer for this server; without one nothing leaves.
     pub fn new(options: Option<MailOptions>) -> Self {
         Self { options, ..Self::default() }
     }

@@ -31,6 +31,7 @@ pub struct Admission {
 }
 
 impl Admission {
+    /// Bounds for one workspace and for the whole engine.
     pub fn new(per_workspace_max: usize, in_flight_max: usize) -> Self {
         Self {
             in_flight: AtomicUsize::new(0),
@@ -86,6 +87,7 @@ impl Drop for Permit {
 /// One workspace's entry in the directory: it lasts, while its actor comes and goes.
 #[derive(Debug)]
 pub struct Slot {
+    /// Whose entry it is.
     pub id: WorkspaceId,
     in_flight: AtomicUsize,
     residence: RwLock<Residence<WorkspaceMessage>>,
@@ -96,6 +98,7 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// The entry of a workspace whose actor does not run.
     pub fn new(id: WorkspaceId) -> Self {
         Self {
             id,
@@ -158,6 +161,7 @@ impl Slot {
         }
     }
 
+    /// Publishes where the actor is.
     pub fn set_residence(&self, residence: Residence<WorkspaceMessage>) {
         *self.residence.write() = residence;
     }
@@ -194,6 +198,7 @@ pub struct ReplyTo<T, E> {
 }
 
 impl<T, E> ReplyTo<T, E> {
+    /// A way to reply that returns its permit when it has.
     pub const fn new(sender: oneshot::Sender<Result<T, E>>, permit: Permit) -> Self {
         Self { sender, permit }
     }

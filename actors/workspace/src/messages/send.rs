@@ -102,9 +102,11 @@ pub enum SendMessageError {
 
 /// The command behind [`crate::Workspace::send_message`].
 pub struct Send {
+    /// The message.
     pub message: SendMessage,
     /// The number that what it answers was written to; nothing of one that answers nothing.
     pub through: Option<NumberId>,
+    /// 80 random bits that make its id unique.
     pub unique: u128,
     /// Who waits for the channel's answer.
     pub waiter: Option<Waiter>,

@@ -14,7 +14,9 @@ use postrider_domain::unavailable::Unavailable;
 /// Writes news of a number into the workspace's event log, or notes what it has learned.
 #[derive(Debug, Clone)]
 pub struct TellNews {
+    /// The number.
     pub number: NumberId,
+    /// What happened to it.
     pub news: NumberNotice,
 }
 

@@ -41,6 +41,7 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// A guard that has seen nothing yet.
     pub const fn new(options: GuardOptions) -> Self {
         Self { options, suspicions: AtomicU64::new(0) }
     }
