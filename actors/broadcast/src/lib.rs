@@ -9,6 +9,8 @@ pub mod control;
 pub mod days;
 pub mod draft;
 pub mod fanout;
+#[cfg(test)]
+mod golden;
 pub mod outcomes;
 pub mod parameters;
 pub mod phones;

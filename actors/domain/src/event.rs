@@ -322,3 +322,6 @@ impl postcard::ser_flavors::Flavor for Append<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod golden;

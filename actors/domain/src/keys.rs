@@ -107,3 +107,6 @@ impl CodeKeys {
         self.of_version(version).map(|key| key.code(request, phone, length))
     }
 }
+
+#[cfg(test)]
+mod golden;

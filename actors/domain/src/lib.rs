@@ -10,6 +10,8 @@ pub mod day;
 pub mod destination;
 pub mod event;
 pub mod fold;
+#[cfg(any(test, feature = "testing"))]
+pub mod golden;
 pub mod id;
 pub mod keys;
 pub mod limits;

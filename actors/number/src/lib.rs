@@ -10,6 +10,8 @@ mod caught;
 mod claims;
 mod close;
 pub mod figures;
+#[cfg(test)]
+mod golden;
 pub mod info;
 mod lanes;
 pub mod news;

@@ -70,6 +70,8 @@ impl Sealed {
 }
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -66,6 +66,8 @@ fn read(bytes: &[u8]) -> Result<BTreeMap<u8, Fingerprint>, StoreError> {
 }
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod tests {
     use postrider_store::MemoryStore;
     use postrider_store::{Group, Store};

@@ -22,6 +22,8 @@ pub mod writer;
 
 #[cfg(test)]
 pub(crate) mod conformance;
+#[cfg(test)]
+mod golden;
 #[cfg(any(test, feature = "testing"))]
 pub mod hooked;
 

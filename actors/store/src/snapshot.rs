@@ -11,6 +11,8 @@ mod content;
 mod files;
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod tests;
 
 use std::fs;

@@ -13,6 +13,8 @@ pub mod delivery;
 mod earlier;
 pub mod endpoint;
 mod feed;
+#[cfg(test)]
+mod golden;
 pub mod guard;
 mod lanes;
 mod limiter;

@@ -276,3 +276,6 @@ impl Sweep {
         Ok(ended.len() == SWEEP_MAX)
     }
 }
+
+#[cfg(test)]
+mod golden;

@@ -362,3 +362,6 @@ fn suppression(phone: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
     let Record { reason, created_at } = codec::decode(value)?;
     Ok(Suppression { phone, reason, created_at })
 }
+
+#[cfg(test)]
+mod golden;

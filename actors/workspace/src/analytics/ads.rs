@@ -151,3 +151,6 @@ impl Stored {
         AdDay { day, source_type, source_id, headline, conversations, messages }
     }
 }
+
+#[cfg(test)]
+mod golden;

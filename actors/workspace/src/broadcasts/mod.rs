@@ -4,6 +4,8 @@ mod committed;
 mod control;
 mod counts;
 mod create;
+#[cfg(test)]
+mod golden;
 mod host;
 mod message;
 mod read;

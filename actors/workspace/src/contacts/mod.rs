@@ -9,6 +9,8 @@ mod create;
 pub mod creation_limit;
 mod export;
 mod filter;
+#[cfg(test)]
+pub(super) mod golden;
 mod index;
 #[cfg(any(test, feature = "testing"))]
 mod index_check;

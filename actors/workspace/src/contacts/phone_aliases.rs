@@ -153,3 +153,6 @@ pub(crate) fn writer(context: &Context<'_>, from: Phone) -> Result<Writer, Unava
         Writer { phone, other: Some(from) }
     })
 }
+
+#[cfg(test)]
+mod golden;

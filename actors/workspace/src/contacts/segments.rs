@@ -220,3 +220,6 @@ fn page(
     })?;
     Ok(SegmentsPage { segments: segments.into_iter().collect::<Result<_, _>>()?, total })
 }
+
+#[cfg(test)]
+mod golden;

@@ -117,3 +117,6 @@ fn number(value: Option<Vec<u8>>) -> Result<u64, StoreError> {
     let number = value.try_into().map(u64::from_be_bytes);
     number.map_err(|_| StoreError::Damaged("a count of conversations".into()))
 }
+
+#[cfg(test)]
+mod golden;

@@ -293,3 +293,6 @@ pub(crate) fn tell(
     let event = PublicEvent::Other { kind, data: data.to_string().into() };
     context.effects.tell(context.now(), event);
 }
+
+#[cfg(test)]
+mod golden;

@@ -3,6 +3,8 @@
 mod claims;
 pub mod command;
 pub mod effects;
+#[cfg(test)]
+mod golden;
 pub mod hot;
 pub mod otp;
 pub mod records;

@@ -7,6 +7,8 @@
 //! has not left.
 
 mod deletion;
+#[cfg(test)]
+mod golden;
 mod mailer;
 mod outgoing;
 mod receive;

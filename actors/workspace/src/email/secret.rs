@@ -112,3 +112,6 @@ impl Command for SetSecret {
         Ok(created_at)
     }
 }
+
+#[cfg(test)]
+mod golden;

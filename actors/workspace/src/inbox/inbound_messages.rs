@@ -153,3 +153,6 @@ impl Sweep {
         Ok(more)
     }
 }
+
+#[cfg(test)]
+mod golden;

@@ -2,6 +2,8 @@
 
 mod api;
 mod content;
+#[cfg(test)]
+mod golden;
 mod record;
 pub mod send;
 pub mod service_window;

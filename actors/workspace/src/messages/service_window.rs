@@ -90,3 +90,6 @@ pub(crate) fn open(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod golden;

@@ -345,3 +345,6 @@ impl Workspace {
         self.perform(SetTemplateStatus { name, language, status }).await
     }
 }
+
+#[cfg(test)]
+mod golden;

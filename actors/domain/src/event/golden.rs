@@ -1,0 +1,210 @@
+//! The bytes of every event: those of the journal, and those of the event log.
+
+use expect_test::expect;
+
+use super::*;
+use crate::code::{CodeLength, Expiry};
+use crate::{MessageId, Phone};
+use crate::golden::{AT, Sheet, UNIQUE};
+
+fn request() -> RequestId {
+    RequestId::from_parts(AT, UNIQUE)
+}
+
+fn phone() -> Phone {
+    "+15550123456".parse().unwrap()
+}
+
+/// The name of a journal event. An event that is new must be named here, and stand in `journal`.
+fn journal_name(event: &Event) -> &'static str {
+    match event {
+        Event::OtpSent { .. } => "OtpSent",
+        Event::OtpResent { .. } => "OtpResent",
+        Event::OtpMissed { .. } => "OtpMissed",
+        Event::OtpVerified { .. } => "OtpVerified",
+        Event::OtpExpired { .. } => "OtpExpired",
+        Event::OtpDelivery { .. } => "OtpDelivery",
+        Event::OtpReported { .. } => "OtpReported",
+        Event::PumpingSuspected { .. } => "PumpingSuspected",
+        Event::MessageQueued { .. } => "MessageQueued",
+        Event::MessageSettled { .. } => "MessageSettled",
+        Event::MessageClaimed { .. } => "MessageClaimed",
+        Event::MessageReleased { .. } => "MessageReleased",
+        Event::OtpRepeat { .. } => "OtpRepeat",
+        Event::OtpEarlier { .. } => "OtpEarlier",
+    }
+}
+
+/// One of each kind, in the order of their numbers on disk: each begins with its number.
+fn journal() -> Vec<Event> {
+    let (id, message) = (request(), MessageId::from_parts(AT, UNIQUE));
+    let expiry = Expiry::from_seconds(600).unwrap();
+    let length = CodeLength::from_digits(8).unwrap();
+    vec![
+        Event::OtpSent { id, phone: phone(), expiry, length, key_version: 3 },
+        Event::OtpResent { id, at: AT },
+        Event::OtpMissed { id, attempts: 4 },
+        Event::OtpVerified { id },
+        Event::OtpExpired { id },
+        Event::OtpDelivery { id, delivery: Delivery::Failed },
+        Event::OtpReported { id, delivery: Delivery::Read },
+        Event::PumpingSuspected { calling_code: 971, at: AT },
+        Event::MessageQueued { id: message, give_up_at: AT },
+        Event::MessageSettled { id: message },
+        Event::MessageClaimed { id: message },
+        Event::MessageReleased { id: message },
+        Event::OtpRepeat { id, repeat: Some(Repeat { count: 2, due: Some(AT) }) },
+        Event::OtpEarlier { id, number: 1, delivery: Delivery::Unknown, unsettled: 2 },
+        Event::OtpRepeat { id, repeat: Some(Repeat { count: 1, due: None }) },
+        Event::OtpRepeat { id, repeat: None },
+    ]
+}
+
+#[test]
+fn journal_events_are_written_and_read_as_ever() {
+    let (mut sheet, mut all) = (Sheet::default(), Vec::new());
+    for event in journal() {
+        let mut bytes = Vec::new();
+        event.encode_into(&mut bytes);
+        assert_eq!(Event::decode_all(&bytes).collect::<Vec<_>>(), [Ok(event)]);
+        sheet.bytes(journal_name(&event), &bytes);
+        all.extend(bytes);
+    }
+    let read: Vec<_> = Event::decode_all(&all).map(Result::unwrap).collect();
+    assert_eq!(read, journal());
+    sheet.is(expect![[r#"
+        OtpSent: 0010018bcfe5687b0102030405060708090ac09bf0f639d8040803
+        OtpResent: 0110018bcfe5687b0102030405060708090afbd095ffbc31
+        OtpMissed: 0210018bcfe5687b0102030405060708090a04
+        OtpVerified: 0310018bcfe5687b0102030405060708090a
+        OtpExpired: 0410018bcfe5687b0102030405060708090a
+        OtpDelivery: 0510018bcfe5687b0102030405060708090a02
+        OtpReported: 0610018bcfe5687b0102030405060708090a05
+        PumpingSuspected: 07cb07fbd095ffbc31
+        MessageQueued: 0810018bcfe5687b0102030405060708090afbd095ffbc31
+        MessageSettled: 0910018bcfe5687b0102030405060708090a
+        MessageClaimed: 0a10018bcfe5687b0102030405060708090a
+        MessageReleased: 0b10018bcfe5687b0102030405060708090a
+        OtpRepeat: 0c10018bcfe5687b0102030405060708090a010201fbd095ffbc31
+        OtpEarlier: 0d10018bcfe5687b0102030405060708090a010302
+        OtpRepeat: 0c10018bcfe5687b0102030405060708090a010100
+        OtpRepeat: 0c10018bcfe5687b0102030405060708090a00
+    "#]]);
+}
+
+fn entries() -> Vec<(&'static str, PublicEvent)> {
+    let (request_id, phone) = (request(), phone());
+    let failed = |reason| PublicEvent::OtpFailed { request_id, phone, reason };
+    let other = PublicEvent::Other { kind: EventKind::WebhookTest, data: r#"{"a":"é"}"#.into() };
+    vec![
+        ("sent", PublicEvent::OtpSent { request_id, phone, expires_at: AT, resend: false }),
+        ("sent again", PublicEvent::OtpSent { request_id, phone, expires_at: AT, resend: true }),
+        ("verified", PublicEvent::OtpVerified { request_id, phone }),
+        ("expired", PublicEvent::OtpExpired { request_id, phone }),
+        ("attempts", failed(OtpFailure::MaxAttempts)),
+        ("refused", failed(OtpFailure::Channel { error_code: Some(131_026) })),
+        ("refused without a code", failed(OtpFailure::Channel { error_code: None })),
+        ("late", failed(OtpFailure::NotSentInTime)),
+        ("other", other),
+    ]
+}
+
+#[test]
+fn entries_of_the_event_log_are_written_and_read_as_ever() {
+    let mut sheet = Sheet::default();
+    for (name, event) in entries() {
+        let entry = LogEntry { at: AT, event };
+        let mut bytes = Vec::new();
+        entry.encode_into(&mut bytes);
+        sheet.bytes(name, &bytes);
+        assert_eq!(LogEntry::decode_all(&bytes).collect::<Vec<_>>(), [Ok(entry)]);
+    }
+    sheet.is(expect![[r#"
+        sent: fbd095ffbc310010018bcfe5687b0102030405060708090ac09bf0f639fbd095ffbc3100
+        sent again: fbd095ffbc310010018bcfe5687b0102030405060708090ac09bf0f639fbd095ffbc3101
+        verified: fbd095ffbc310110018bcfe5687b0102030405060708090ac09bf0f639
+        expired: fbd095ffbc310210018bcfe5687b0102030405060708090ac09bf0f639
+        attempts: fbd095ffbc310310018bcfe5687b0102030405060708090ac09bf0f63900
+        refused: fbd095ffbc310310018bcfe5687b0102030405060708090ac09bf0f6390101d2ff07
+        refused without a code: fbd095ffbc310310018bcfe5687b0102030405060708090ac09bf0f6390100
+        late: fbd095ffbc310310018bcfe5687b0102030405060708090ac09bf0f63902
+        other: fbd095ffbc31040f0a7b2261223a22c3a9227d
+    "#]]);
+}
+
+#[test]
+fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
+    let mut sheet = Sheet::default();
+    for number in 0..=u8::MAX >> 1 {
+        // An entry of 1970, the number of `Other`, the kind, a text of two bytes.
+        let bytes = [0, 4, number, 2, b'{', b'}'];
+        let Some(Ok(entry)) = LogEntry::decode_all(&bytes).next() else { continue };
+        let mut written = Vec::new();
+        entry.encode_into(&mut written);
+        assert_eq!(written, bytes);
+        sheet.text(&number.to_string(), entry.event.kind().as_bytes());
+    }
+    sheet.is(expect![[r#"
+        0: otp.delivered
+        1: broadcast.created
+        2: broadcast.started
+        3: broadcast.paused
+        4: broadcast.resumed
+        5: broadcast.completed
+        6: broadcast.cancelled
+        7: broadcast.failed
+        8: otp.pumping_suspected
+        9: contact.created
+        10: contact.updated
+        11: contact.deleted
+        12: conversation.opened
+        13: conversation.updated
+        14: webhook.disabled
+        15: webhook.test
+        16: message.queued
+        17: message.sent
+        18: message.delivered
+        19: message.read
+        20: message.failed
+        21: message.received
+        22: template.status_changed
+        23: number.stopped
+        24: number.recovered
+        25: contact.opted_out
+        26: contact.opted_in
+    "#]]);
+}
+
+#[test]
+fn words_of_one_byte_keep_their_numbers() {
+    let mut sheet = Sheet::default();
+    for status in
+        [OtpStatus::Active, OtpStatus::Verified, OtpStatus::Expired, OtpStatus::Invalidated]
+    {
+        sheet.postcard(&format!("{status:?}"), &status);
+    }
+    use Delivery::{Delivered, Failed, Queued, Read, Sent, Unknown};
+    for delivery in [Queued, Sent, Failed, Unknown, Delivered, Read] {
+        sheet.postcard(&format!("{delivery:?}"), &delivery);
+    }
+    sheet.is(expect![[r#"
+        Active: 00
+        Verified: 01
+        Expired: 02
+        Invalidated: 03
+        Queued: 00
+        Sent: 01
+        Failed: 02
+        Unknown: 03
+        Delivered: 04
+        Read: 05
+    "#]]);
+}
+
+#[test]
+fn an_event_keeps_its_id() {
+    let event = PublicEvent::OtpVerified { request_id: request(), phone: phone() };
+    let id = LogEntry { at: AT, event }.id(&"acme".parse().unwrap(), 1_234_567);
+    expect!["evt_01hf7yat3vgftfdqgf00015nm7"].assert_eq(&id.to_string());
+    assert_eq!(LogEntry::sequence_of(id), 1_234_567);
+}

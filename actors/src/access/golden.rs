@@ -1,0 +1,78 @@
+//! The records of API keys and of token buckets.
+
+use std::time::Duration;
+
+use expect_test::expect;
+
+use super::buckets::{Addresses, Saved, key_name};
+use super::creations::Creations;
+use super::keys::{KeyHash, KeyRecord};
+use super::*;
+use postrider_domain::{KeyId, Scope};
+use postrider_domain::golden::{AT, Sheet, UNIQUE};
+use postrider_store::{MemoryStore, Store as _};
+
+#[test]
+fn a_key_is_stored_as_ever() {
+    let limits = LimitsOverride {
+        key_requests_per_hour: Some(7),
+        otp_per_phone_hour: Some(0),
+        ..Default::default()
+    };
+    let record = KeyRecord {
+        id: KeyId::from_parts(AT, UNIQUE),
+        workspace: "acme".parse().unwrap(),
+        name: "Kassé".into(),
+        scopes: [Scope::ContactsRead, Scope::AnalyticsRead].into_iter().collect(),
+        limits,
+        hash: KeyHash::of("pr_golden"),
+        prefix: "pr_golde".into(),
+        created_at: AT,
+    };
+    let mut sheet = Sheet::default();
+    let put = record.put();
+    sheet.text("key", &put.key);
+    sheet.text("value", put.value.as_deref().unwrap());
+    sheet.json("record", &record);
+    sheet.is(expect![[r#"
+        key: \x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        value: {\"id\":\"key_01hf7yat3v041061050r3gg28a\",\"workspace\":\"acme\",\"name\":\"Kass\xc3\xa9\",\"scopes\":20,\"limits\":{\"key_requests_per_hour\":7,\"otp_per_phone_hour\":0},\"hash\":[123,63,3,196,100,29,80,165,115,249,7,250,220,70,182,245,185,112,75,199,90,160,2,225,163,81,204,47,48,202,60,36],\"prefix\":\"pr_golde\",\"created_at\":1700000000123}
+        record: {"id":"key_01hf7yat3v041061050r3gg28a","workspace":"acme","name":"Kassé","scopes":20,"limits":{"key_requests_per_hour":7,"otp_per_phone_hour":0},"hash":[123,63,3,196,100,29,80,165,115,249,7,250,220,70,182,245,185,112,75,199,90,160,2,225,163,81,204,47,48,202,60,36],"prefix":"pr_golde","created_at":1700000000123}
+    "#]]);
+    let store = MemoryStore::new();
+    store.commit(Group::new(None, &[put])).unwrap();
+    assert_eq!(keys::load_all(&store).unwrap(), [record]);
+}
+
+#[test]
+fn buckets_are_stored_as_ever() {
+    let clock = Clock::manual(AT);
+    let mut sheet = Sheet::default();
+    sheet.text("of a key", &key_name(KeyId::from_parts(AT, UNIQUE), 3600));
+    let (addresses, creations) = (Addresses::new(60), Creations::default());
+    for address in ["192.0.2.7", "2001:db8:1:2:3:4:5:6"] {
+        assert!(addresses.admit(address.parse().unwrap(), &clock).refused.is_none());
+    }
+    creations.take(&"acme".parse().unwrap(), 500, &clock).unwrap();
+    let mut all = Vec::new();
+    addresses.collect(&mut all, clock.now());
+    creations.collect(&mut all, clock.now());
+    all.sort_unstable();
+    let store = MemoryStore::new();
+    for (name, full_at_ns) in &all {
+        let change = put(name, *full_at_ns);
+        sheet.text(&name.escape_ascii().to_string(), change.value.as_deref().unwrap());
+        store.commit(Group::new(None, &[change])).unwrap();
+    }
+    sheet.is(expect![[r#"
+        of a key: k\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x00\x00\x0e\x10
+        a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\xc0\x00\x02\x07: \x17\x97\x9c\xfey\x19\x9e\xc0
+        a \x01\r\xb8\x00\x01\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00: \x17\x97\x9c\xfey\x19\x9e\xc0
+        wacme: \x17\x97\x9c\xfeD\xa5\xe2\xc0
+    "#]]);
+    let mut read = Vec::new();
+    Saved::load(&store).unwrap().each(|name, full_at_ns| read.push((name.to_vec(), full_at_ns)));
+    read.sort_unstable();
+    assert_eq!(read, all);
+    assert_eq!(clock.now().since(AT), Duration::ZERO);
+}

@@ -1,0 +1,130 @@
+//! The records of webhook endpoints and of what follows their deliveries.
+
+use expect_test::expect;
+
+use super::delivery::{Batch, DisabledReason};
+use super::endpoint::{Endpoint, WebhookSettings};
+use super::lanes::Lane;
+use super::records::*;
+use postrider_domain::{EventId, EventKind, PublicEvent, WebhookId, WorkspaceId};
+use postrider_domain::golden::{AT, Sheet, UNIQUE};
+
+fn id() -> WebhookId {
+    WebhookId::from_parts(AT, UNIQUE)
+}
+
+#[test]
+fn keys_are_as_ever() {
+    let (workspace, mut sheet): (WorkspaceId, _) = ("acme".parse().unwrap(), Sheet::default());
+    sheet.text("endpoints", &endpoints_key(&workspace));
+    sheet.text("cursor", &cursor_key(&workspace, id()));
+    sheet.text("waiting", &waiting_key(&workspace, id(), 0x0102));
+    sheet.text("tries", &tries_key(&workspace, id(), 0x0304));
+    sheet.is(expect![[r#"
+        endpoints: acme\x00e
+        cursor: acme\x00s\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nc
+        waiting: acme\x00s\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nw\x00\x00\x00\x00\x00\x00\x01\x02
+        tries: acme\x00s\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nd\x00\x00\x00\x00\x00\x00\x03\x04
+    "#]]);
+}
+
+#[test]
+fn an_endpoint_is_stored_as_ever() {
+    let sealed = |text: &str| {
+        serde_json::from_value(serde_json::json!({"key_version": 1, "text": text})).unwrap()
+    };
+    let settings = WebhookSettings {
+        url: "https://example.com/hook".into(),
+        events: vec!["otp.sent".into(), "message.read".into()],
+        description: Some("shop".into()),
+        enabled: true,
+        rate_limit_per_second: std::num::NonZeroU32::new(5),
+        ordered: true,
+        batch: false,
+    };
+    let endpoint = Endpoint {
+        id: id(),
+        settings,
+        disabled_reason: None,
+        created_at: AT,
+        updated_at: AT,
+        enabled_at: AT,
+        secret: sealed("AAAA"),
+        previous_secrets: vec![(sealed("BBBB"), AT)],
+    };
+    let mut sheet = Sheet::default();
+    sheet.json("endpoints", &vec![endpoint.clone()]);
+    use DisabledReason::{Administrator, Failing, Gone};
+    sheet.json("reasons", &[Gone, Failing, Administrator]);
+    sheet.is(expect![[r#"
+        endpoints: [{"id":"whk_01hf7yat3v041061050r3gg28a","settings":{"url":"https://example.com/hook","events":["otp.sent","message.read"],"description":"shop","enabled":true,"rate_limit_per_second":5,"ordered":true,"batch":false},"disabled_reason":null,"created_at":1700000000123,"updated_at":1700000000123,"enabled_at":1700000000123,"secret":{"key_version":1,"text":"AAAA"},"previous_secrets":[[{"key_version":1,"text":"BBBB"},1700000000123]]}]
+        reasons: ["gone","failing","administrator"]
+    "#]]);
+    let mut earlier = serde_json::to_value(endpoint).unwrap();
+    earlier.as_object_mut().unwrap().remove("previous_secrets").unwrap();
+    let read: Endpoint = serde_json::from_value(earlier).unwrap();
+    assert!(read.previous_secrets.is_empty());
+}
+
+#[test]
+fn what_follows_a_delivery_is_stored_as_ever() {
+    let data = r#"{"phone":"+15550123456"}"#.into();
+    let lane = Lane::of(&PublicEvent::Other { kind: EventKind::ContactOptedIn, data });
+    let batch = Batch::of([7, 8, 9, 12]);
+    let open = |lane, batch, again| Open { first: 7, last: 12, failures: 3, lane, batch, again };
+    let waiting =
+        |at, lane, batch, again| Waiting { last: 12, failures: 3, at, lane, batch, again };
+    let cursor = Cursor {
+        after: 99,
+        open: vec![open(None, None, false), open(Some(lane), Some(batch.clone()), true)],
+        failing_since: Some(AT),
+        again: Some((3, 9)),
+    };
+    let mut sheet = Sheet::default();
+    sheet.json("cursor", &cursor);
+    sheet.json("cursor at rest", &Cursor { after: 99, ..Cursor::default() });
+    sheet.json("waiting", &waiting(Some(AT), Some(lane), Some(batch), true));
+    sheet.json("given up", &waiting(None, None, None, false));
+    sheet.is(expect![[r#"
+        cursor: {"after":99,"open":[{"first":7,"last":12,"failures":3},{"first":7,"last":12,"failures":3,"lane":18247621296326066385,"batch":[[7,3],[12,1]],"again":true}],"failing_since":1700000000123,"again":[3,9]}
+        cursor at rest: {"after":99,"open":[],"failing_since":null}
+        waiting: {"last":12,"failures":3,"at":1700000000123,"lane":18247621296326066385,"batch":[[7,3],[12,1]],"again":true}
+        given up: {"last":12,"failures":3,"at":null}
+    "#]]);
+    let read: Cursor = serde_json::from_str(r#"{"after":99}"#).unwrap();
+    assert_eq!(read, Cursor { after: 99, ..Cursor::default() });
+}
+
+#[test]
+fn tries_are_stored_as_ever() {
+    let event = |number| EventId::from_parts(AT, UNIQUE + number);
+    let tried = Delivery {
+        event_id: Some(event(0)),
+        batch_event_ids: vec![event(1), event(2)],
+        forgotten: None,
+        kind: "batch".into(),
+        attempt: 2,
+        status: Some(503),
+        error: Some("timeout".into()),
+        latency_ms: 20_000,
+        response: Some("late".into()),
+        at: AT,
+        next_retry_at: Some(AT),
+    };
+    let forgotten = Delivery {
+        event_id: None,
+        batch_event_ids: Vec::new(),
+        forgotten: Some((3, 9)),
+        kind: "forgotten".into(),
+        status: None,
+        error: None,
+        response: None,
+        next_retry_at: None,
+        ..tried.clone()
+    };
+    let mut sheet = Sheet::default();
+    sheet.json("tries", &vec![tried, forgotten]);
+    sheet.is(expect![[r#"
+        tries: [{"event_id":"evt_01hf7yat3v041061050r3gg28a","batch_event_ids":["evt_01hf7yat3v041061050r3gg28b","evt_01hf7yat3v041061050r3gg28c"],"kind":"batch","attempt":2,"status":503,"error":"timeout","latency_ms":20000,"response":"late","at":1700000000123,"next_retry_at":1700000000123},{"event_id":null,"forgotten":[3,9],"kind":"forgotten","attempt":2,"status":null,"error":null,"latency_ms":20000,"response":null,"at":1700000000123,"next_retry_at":null}]
+    "#]]);
+}

@@ -1,0 +1,21 @@
+//! The keys of the counts of conversations.
+
+use expect_test::expect;
+
+use super::*;
+use postrider_domain::golden::Sheet;
+
+#[test]
+fn keys_are_as_ever() {
+    let (workspace, mut sheet): (WorkspaceId, _) = ("acme".parse().unwrap(), Sheet::default());
+    sheet.text("kept", &kept_key(&workspace));
+    for key in keys(&workspace, ConversationStatus::Pending.as_byte(), b"bo") {
+        sheet.text("count", &key);
+    }
+    sheet.is(expect![[r#"
+        kept: acme\x00n
+        count: acme\x00n\x01
+        count: acme\x00n\x01bo
+    "#]]);
+    assert_eq!(number(Some(0x0102_u64.to_be_bytes().to_vec())), Ok(0x0102));
+}

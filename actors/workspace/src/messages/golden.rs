@@ -1,0 +1,65 @@
+//! The records of a single message.
+
+use expect_test::expect;
+
+use super::content::StoredContent;
+use super::state::{MessageError, MessageKind, MessageState, MessageStatus};
+use postrider_channel::TemplateName;
+use postrider_domain::{MessageId, NumberId, WorkspaceId};
+use postrider_domain::golden::{AT, Sheet, UNIQUE};
+
+fn state() -> MessageState {
+    MessageState {
+        message_id: MessageId::from_parts(AT, UNIQUE),
+        to: "+15550123456".parse().unwrap(),
+        kind: MessageKind::Template,
+        template: Some(TemplateName { name: "offer".into(), language: "en_US".into() }),
+        status: MessageStatus::Failed,
+        error: Some(MessageError {
+            reason: "channel_refused".into(),
+            code: Some(131_026),
+            details: "no".into(),
+        }),
+        number: NumberId::from_parts(AT, UNIQUE + 1),
+        price: 2,
+        created_at: AT,
+        give_up_at: AT,
+        unknown_at: Some(AT),
+        sent_at: Some(AT),
+        delivered_at: None,
+        read_at: Some(AT),
+        failed_at: Some(AT),
+    }
+}
+
+#[test]
+fn a_message_is_stored_as_ever() {
+    let (id, mut sheet) = (state().message_id, Sheet::default());
+    let workspace: WorkspaceId = "acme".parse().unwrap();
+    sheet.text("key", &MessageState::key(&workspace, id));
+    sheet.json("message", &state());
+    use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
+    sheet.json("statuses", &[Queued, Unknown, Sent, Delivered, Read, Failed]);
+    sheet.json("kinds", &[MessageKind::Text, MessageKind::Template]);
+    sheet.text("content key", &StoredContent::key(&workspace, id));
+    sheet.json("text", &StoredContent::Text("Hé".into()));
+    let template = TemplateName { name: "offer".into(), language: "en".into() };
+    let components = r#"[{"type":"body"}]"#.into();
+    let content = StoredContent::Template { template, components, text: "Hi".into() };
+    sheet.json("template", &content);
+    sheet.is(expect![[r#"
+        key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        message: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"sent_at":1700000000123,"delivered_at":null,"read_at":1700000000123,"failed_at":1700000000123}
+        statuses: ["queued","unknown","sent","delivered","read","failed"]
+        kinds: ["text","template"]
+        content key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nc
+        text: {"text":"Hé"}
+        template: {"template":{"template":{"name":"offer","language":"en"},"components":"[{\"type\":\"body\"}]","text":"Hi"}}
+    "#]]);
+    let mut earlier = serde_json::to_value(state()).unwrap();
+    for field in ["template", "unknown_at", "sent_at", "delivered_at", "read_at", "failed_at"] {
+        earlier.as_object_mut().unwrap().remove(field).unwrap();
+    }
+    let read: MessageState = serde_json::from_value(earlier).unwrap();
+    assert_eq!((read.template, read.failed_at, read.price), (None, None, 2));
+}
