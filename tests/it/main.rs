@@ -41,6 +41,7 @@ mod limits;
 mod messages;
 mod number_updates;
 mod number_watch;
+mod old_directory;
 mod operation;
 mod otp;
 mod otp_limits;
