@@ -123,7 +123,7 @@ pub async fn prepare(process: &Process, credits: u64) -> String {
     let acme = json!({"id": "acme", "name": "Acme"});
     made(&mut admin, "/admin/v1/workspaces", acme).await;
     made(&mut admin, &format!("{ACME}/credits"), json!({"add": credits})).await;
-    let mut number = crate::cloud_api::number();
+    let mut number = crate::channel::cloud_api::number();
     number["messages_per_second"] = 0.into();
     made(&mut admin, &format!("{ACME}/numbers"), number).await;
     let template = json!({

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use postrider_actors::Clock;
 use serde_json::{Value, json};
 
-use crate::email::{MailServer, mail, signature};
-use crate::world::{Api, eventually};
+use crate::inbox::email::{MailServer, mail, signature};
+use crate::support::{Api, eventually};
 
 use super::process::Process;
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use crate::world::{Received, Sink, eventually};
+use crate::support::{Received, Sink, eventually};
 
 use super::check::Lost;
 use super::client::{Answer, Client, Outcome};

@@ -1,0 +1,4 @@
+//! The administration: workspaces with their keys, credits, limits, numbers and webhooks.
+
+mod webhooks;
+mod workspaces;

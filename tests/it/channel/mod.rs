@@ -1,0 +1,10 @@
+//! Channels: the Cloud API against a fake of it, its callbacks, numbers, and the sandbox.
+
+pub mod callbacks;
+pub mod cloud_api;
+mod messages;
+mod number_updates;
+mod number_watch;
+mod sandbox;
+mod second_number;
+mod template_sync;

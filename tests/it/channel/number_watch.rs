@@ -1,0 +1,91 @@
+//! What an operator sees of numbers: log lines and metrics.
+
+use crate::channel::cloud_api::Rig;
+use crate::fake::{FakeCloudApi, Scripted};
+use crate::support::eventually;
+
+/// The value of a series.
+async fn metric(rig: &Rig, name: &str) -> Option<f64> {
+    let text = rig.server.stranger().get("/metrics").await.text();
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// Waits until a series has this value: figures are sampled.
+async fn shows(rig: &Rig, name: &str, value: f64) {
+    let is = async || (metric(rig, name).await == Some(value)).then_some(());
+    eventually(name, is).await;
+}
+
+fn lines(rig: &Rig, level: &str, text: &str) -> Vec<String> {
+    let log = rig.server.log();
+    let of = log.lines().filter(|line| line.contains(level) && line.contains(text));
+    of.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_channel_that_fails_and_answers_again_is_logged_once_with_its_cause() {
+    let mut rig = Rig::new().await;
+    let address = rig.fake.address();
+    // An address that nobody listens on meanwhile.
+    rig.fake = FakeCloudApi::start();
+    let gone = async || tokio::net::TcpStream::connect(address).await.is_err().then_some(());
+    eventually("the end of the first fake", gone).await;
+    let id = rig.send("+15551234567").await;
+    const FAILS: &str = "the number's channel fails";
+    const ANSWERS: &str = "the number's channel answers again";
+    let fails = async || {
+        rig.server.advance(10).await;
+        lines(&rig, "WARN", FAILS).pop()
+    };
+    let line = eventually("a warning", fails).await;
+    assert!(
+        line.contains("refused") && line.contains(rig.number["id"].as_str().unwrap()),
+        "{line}"
+    );
+    shows(&rig, "postrider_number_down", 1.0).await;
+    shows(&rig, "postrider_number_queue", 1.0).await;
+    shows(&rig, "postrider_number_queue_longest", 1.0).await;
+    rig.server.advance(61).await;
+    assert!(lines(&rig, "INFO", ANSWERS).is_empty());
+    rig.fake = FakeCloudApi::listen(address);
+    let answers = async || {
+        rig.server.advance(5).await;
+        lines(&rig, "INFO", ANSWERS).pop()
+    };
+    eventually("a line", answers).await;
+    rig.becomes(&id, "sent").await;
+    assert_eq!((lines(&rig, "WARN", FAILS).len(), lines(&rig, "INFO", ANSWERS).len()), (1, 1));
+    shows(&rig, "postrider_number_down", 0.0).await;
+    shows(&rig, "postrider_number_queue", 0.0).await;
+}
+
+#[tokio::test]
+async fn a_provider_that_says_why_is_quoted() {
+    let rig = Rig::new().await;
+    rig.fake.fail(503, 131_016);
+    rig.send("+15551234567").await;
+    let fails = async || {
+        rig.server.advance(10).await;
+        lines(&rig, "WARN", "the number's channel fails").pop()
+    };
+    let line = eventually("a warning", fails).await;
+    assert!(line.contains("error 131016: details of 131016"), "{line}");
+}
+
+#[tokio::test]
+async fn messages_are_counted_by_what_became_of_them() {
+    let rig = Rig::new().await;
+    shows(&rig, "postrider_messages_total{kind=\"message\",outcome=\"sent\"}", 0.0).await;
+    for last in 0..3 {
+        let id = rig.send(&format!("+1555123456{last}")).await;
+        rig.becomes(&id, "sent").await;
+    }
+    rig.fake.script(None, Scripted::Error { status: 400, code: 131_026 }, Some(1));
+    let id = rig.send("+15551234567").await;
+    rig.becomes(&id, "failed").await;
+    shows(&rig, "postrider_messages_total{kind=\"otp\",outcome=\"sent\"}", 3.0).await;
+    shows(&rig, "postrider_messages_total{kind=\"otp\",outcome=\"failed\"}", 1.0).await;
+    shows(&rig, "postrider_otp_sent_total", 4.0).await;
+    shows(&rig, "postrider_otp_verified_total", 0.0).await;
+}

@@ -1,0 +1,10 @@
+//! Contacts: one, many at a time, lists, saved filters, and the limits on making them.
+
+mod batch;
+mod import;
+mod lifecycle;
+mod limits;
+mod list;
+mod segments;
+
+pub use lifecycle::{CONTACTS, UNLIMITED, make, path};

@@ -1,0 +1,7 @@
+//! Single messages: sending them, the 24-hour window, and the templates that open it.
+
+mod send;
+mod service_window;
+mod templates;
+
+pub use send::{send_waiting, text, write};

@@ -1,0 +1,226 @@
+//! What a request's body may be.
+
+use serde_json::json;
+
+use crate::support::{Api, TestServer};
+
+const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
+
+async fn send_text(api: &Api, body: impl AsRef<[u8]>) -> crate::support::Reply {
+    api.call("POST", "/v1/otp/send", &JSON, body.as_ref()).await
+}
+
+#[tokio::test]
+async fn what_is_not_a_json_object_is_refused() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let huge = format!("{{\"phone\": \"{}\"}}", "+".repeat(1_000_000));
+    let bodies: [&[u8]; 23] = [
+        b"",
+        b"   \n",
+        b"{",
+        b"}",
+        b"{\"phone\"}",
+        b"{\"phone\":}",
+        b"{\"phone\": \"+15550123456\"",
+        b"{\"phone\": \"+15550123456\",}",
+        b"{'phone': '+15550123456'}",
+        b"{phone: \"+15550123456\"}",
+        b"{\"phone\": \"+15550123456\"} {}",
+        b"{\"phone\": \"+15550123456\"}x",
+        b"[]",
+        b"[\"+15550123456\"]",
+        b"[{\"phone\": \"+15550123456\"}]",
+        b"null",
+        b"true",
+        b"7",
+        b"\"+15550123456\"",
+        b"{\"phone\": \"\xff\xfe\"}",
+        b"\xef\xbb\xbf{\"phone\": \"+15550123456\"}",
+        deep.as_bytes(),
+        huge.as_bytes(),
+    ];
+    for body in bodies {
+        let start = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
+        let refused = send_text(&demo, body).await;
+        assert_eq!(refused.status, 400, "{start}: {}", refused.text());
+        let refused = refused.check(400, "VALIDATION_ERROR");
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.len() < 500, "the message repeats the body: {start}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_field_is_named() {
+    let server = TestServer::with(&[("LIMITS__KEY_REQUESTS_PER_HOUR", "0")]).await;
+    let demo = server.demo();
+    let phone = "+15550123456";
+    for (body, field) in [
+        (json!({}), "phone"),
+        (json!({"phone": null}), "phone"),
+        (json!({"phone": 15_550_123_456_u64}), "phone"),
+        (json!({"phone": ["+15550123456"]}), "phone"),
+        (json!({"phone": {"number": phone}}), "phone"),
+        (json!({"phone": true}), "phone"),
+        (json!({"Phone": phone}), "phone"),
+        (json!({"phone": phone, "expiry": 59}), "expiry"),
+        (json!({"phone": phone, "expiry": 901}), "expiry"),
+        (json!({"phone": phone, "expiry": 0}), "expiry"),
+        (json!({"phone": phone, "expiry": -300}), "expiry"),
+        (json!({"phone": phone, "expiry": 300.5}), "expiry"),
+        (json!({"phone": phone, "expiry": 300.0}), "expiry"),
+        (json!({"phone": phone, "expiry": "300"}), "expiry"),
+        (json!({"phone": phone, "expiry": []}), "expiry"),
+        (json!({"phone": phone, "expiry": {}}), "expiry"),
+        (json!({"phone": phone, "expiry": false}), "expiry"),
+        (json!({"phone": phone, "expiry": u64::MAX}), "expiry"),
+        (json!({"phone": phone, "expiry": i64::MIN}), "expiry"),
+        (json!({"phone": phone, "expiry": 4_294_967_596_i64}), "expiry"),
+        (json!({"phone": phone, "length": 3}), "length"),
+        (json!({"phone": phone, "length": 9}), "length"),
+        (json!({"phone": phone, "length": -6}), "length"),
+        (json!({"phone": phone, "length": 6.5}), "length"),
+        (json!({"phone": phone, "length": "6"}), "length"),
+        (json!({"phone": phone, "length": 262}), "length"),
+    ] {
+        demo.post("/v1/otp/send", &body).await.check_field(field);
+    }
+    for text in [
+        r#"{"phone": "+15550123456", "expiry": 1e400}"#,
+        r#"{"phone": "+15550123456", "expiry": 6e1}"#,
+        r#"{"phone": "+15550123456", "expiry": 99999999999999999999999}"#,
+        r#"{"phone": "+15550123456", "expiry": 60, "expiry": 60}"#,
+    ] {
+        send_text(&demo, text).await.check_field("expiry");
+    }
+    let doubled = r#"{"phone": "+15550123456", "phone": "+15550123456"}"#;
+    send_text(&demo, doubled).await.check_field("phone");
+    let messages = demo.get("/v1/sandbox/messages").await.ok();
+    assert_eq!(messages["data"], json!([]), "nothing was sent");
+}
+
+#[tokio::test]
+async fn a_phone_is_strict_e164() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    let bad = [
+        "",
+        "+",
+        "15550123456",
+        "0015550123456",
+        "+0155501234",
+        "+123456",
+        "+1234567890123456",
+        "+1 555 012 3456",
+        "+1-555-012-3456",
+        "+1(555)0123456",
+        " +15550123456",
+        "+15550123456 ",
+        "+15550123456\n",
+        "++15550123456",
+        "+1555012345a",
+        "+١٥٥٥٠١٢٣٤٥٦",
+        "＋15550123456",
+        "+1555012345６",
+        "tel:+15550123456",
+        "+15550123456;ext=1",
+        "+15550123456\u{0}",
+    ];
+    for phone in bad {
+        demo.post("/v1/otp/send", json!({"phone": phone})).await.check_field("phone");
+    }
+    for phone in ["+1234567", "+123456789012345", "+999999999999999", "+15550123456"] {
+        demo.post("/v1/otp/send", json!({"phone": phone})).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn what_is_unknown_or_null_is_ignored() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    for body in [
+        r#"{"phone": "+15550123456", "expiry": null, "length": null}"#,
+        r#"{"phone": "+15550123456", "extra": {"a": [1, null, 1e99]}, "Expiry": 1, "": 0}"#,
+        r#" { "x" : "\ud83d\ude00" , "phone" : "\u002b15550123456" } "#,
+        r#"{"phone": "+15550123456", "x": 1, "x": 2}"#,
+        r#"{"phone": "+15550123456", "expiry": 60, "length": 4}"#,
+    ] {
+        send_text(&demo, body).await.ok();
+    }
+    // However deep it is: what is ignored costs no stack.
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let body = format!("{{\"phone\": \"+15550123457\", \"x\": {deep}}}");
+    send_text(&demo, body).await.ok();
+}
+
+#[tokio::test]
+async fn only_json_is_taken() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    let body = json!({"phone": "+15550123456"}).to_string();
+    let send = async |headers: &[(&str, &str)]| {
+        demo.call("POST", "/v1/otp/send", headers, body.as_bytes()).await
+    };
+    for (index, good) in [
+        "application/json",
+        "application/json; charset=utf-8",
+        "APPLICATION/JSON",
+        "Application/Json ;a=b",
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_eq!(send(&[("Content-Type", good)]).await.status, 200, "{index}");
+    }
+    send(&[]).await.check(415, "UNSUPPORTED_MEDIA_TYPE");
+    for bad in [
+        "",
+        "text/plain",
+        "text/json",
+        "application/xml",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/jsonp",
+        "json",
+        "application/json, text/plain",
+    ] {
+        let refused = send(&[("Content-Type", bad)]).await;
+        assert_eq!(refused.status, 415, "{bad}");
+        refused.check(415, "UNSUPPORTED_MEDIA_TYPE");
+    }
+    for coding in ["gzip", "br", "deflate"] {
+        let headers = [JSON[0], ("Content-Encoding", coding)];
+        send(&headers).await.check(415, "UNSUPPORTED_MEDIA_TYPE");
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_however_it_comes() {
+    let server = TestServer::with(&[("SERVER__MAX_BODY_BYTES", "2048")]).await;
+    let demo = server.demo();
+    let start = r#"{"phone": "+15550123456", "x": ""#;
+    let padded = |length: usize| {
+        let body = format!("{start}{}\"}}", "x".repeat(length - start.len() - 2));
+        assert_eq!(body.len(), length);
+        body
+    };
+    send_text(&demo, padded(2048)).await.ok();
+    send_text(&demo, padded(2049)).await.check(413, "PAYLOAD_TOO_LARGE");
+    send_text(&demo, padded(3_000_000)).await.check(413, "PAYLOAD_TOO_LARGE");
+
+    let chunked = [JSON[0], ("Transfer-Encoding", "chunked")];
+    for (length, status) in [(2048, 200), (2049, 413), (100_000, 413)] {
+        let body = padded(length);
+        let mut connection = server.connect().await;
+        connection.send(demo.request("POST", "/v1/otp/send", &chunked, b"")).await;
+        for part in body.as_bytes().chunks(700) {
+            connection.send(format!("{:x}\r\n", part.len())).await;
+            connection.send([part, b"\r\n"].concat()).await;
+        }
+        connection.send("0\r\n\r\n").await;
+        let reply = connection.reply().await.unwrap();
+        assert_eq!(reply.status, status, "{length}: {}", reply.text());
+        reply.check_always("/v1/otp/send");
+    }
+}

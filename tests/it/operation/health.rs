@@ -1,0 +1,205 @@
+//! What operators and developers ask: health, metrics, the document and the page that shows it.
+
+use serde_json::{Map, Value, json};
+
+use crate::support::{Reply, TestServer};
+
+const ID: &str = "01jd3v0x5n8m7k2q4r6s8t0w2y";
+
+#[tokio::test]
+async fn health_needs_no_key_and_has_no_limit() {
+    let server = TestServer::with(&[("LIMITS__UNAUTHENTICATED_PER_MINUTE", "1")]).await;
+    let anyone = server.stranger();
+    for _ in 0..5 {
+        assert_eq!(anyone.get("/healthz").await.ok()["status"], "ok");
+        assert_eq!(anyone.get("/readyz").await.ok()["status"], "ready");
+        for path in ["/metrics", "/openapi.json", "/docs"] {
+            let reply = anyone.get(path).await;
+            assert_eq!(reply.status, 200, "{path}");
+            assert_eq!(reply.header("x-ratelimit-limit"), None, "{path}");
+        }
+    }
+    let head = anyone.call("HEAD", "/healthz", &[], b"").await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+#[tokio::test]
+async fn metrics_count_requests_by_route_and_show_no_secret() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    for _ in 0..3 {
+        demo.post("/v1/otp/send", json!({"phone": "+15550123456"})).await.ok();
+    }
+    demo.get("/v1/otp/otp_x").await.check(404, "NOT_FOUND");
+    demo.get("/v1/some-path-that-is-not-there").await.check(404, "NOT_FOUND");
+    let metrics = server.stranger().get("/metrics").await;
+    assert!(metrics.header("content-type").unwrap().starts_with("text/plain"));
+    let text = metrics.text();
+    let sent = text.lines().find(|line| {
+        line.starts_with("postrider_http_requests_total{")
+            && ["\"/v1/otp/send\"", "\"2xx\""].iter().all(|label| line.contains(label))
+    });
+    assert!(sent.is_some_and(|line| line.ends_with(" 3")), "{sent:?}");
+    assert!(text.contains("/v1/otp/{request_id}"));
+    for hidden in ["some-path", "otp_x", "15550123456", demo.token()] {
+        assert!(!text.contains(hidden), "{hidden} is in the metrics");
+    }
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let value = line.rsplit(' ').next().unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_of_the_document_comes_from_this_server_alone() {
+    let server = TestServer::start().await;
+    let anyone = server.stranger();
+    let page = anyone.get("/docs").await;
+    assert!(page.header("content-type").unwrap().starts_with("text/html"));
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'self'") && !policy.contains("http"), "{policy}");
+    let text = page.text();
+    for outside in ["http:", "https:", "src=\"//", "href=\"//"] {
+        assert!(!text.contains(outside), "{outside}");
+    }
+    let linked = text.split(['"', '\'']).filter(|part| part.starts_with("/docs/"));
+    let linked: Vec<_> = linked.collect();
+    assert!(linked.len() >= 3, "{linked:?}");
+    for path in linked {
+        let file = anyone.get(path).await;
+        assert!(file.status == 200 && !file.body.is_empty(), "{path}");
+    }
+    for path in ["/docs/../Cargo.toml", "/docs/..%2fCargo.toml", "/docs/", "/docs/%00"] {
+        anyone.get(path).await.check(404, "NOT_FOUND");
+    }
+}
+
+/// Follows a reference within the document.
+fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    match value["$ref"].as_str() {
+        Some(reference) => document.pointer(&reference[1..]).expect(reference),
+        None => value,
+    }
+}
+
+/// The body that the document shows for a schema.
+fn example(document: &Value, schema: &Value) -> Value {
+    let schema = resolve(document, schema);
+    if !schema["example"].is_null() {
+        return schema["example"].clone();
+    }
+    let mut body = Map::new();
+    for (name, property) in schema["properties"].as_object().unwrap() {
+        let property = resolve(document, property);
+        let shown = [&property["example"], &property["default"]];
+        let shown = shown.into_iter().find(|value| !value.is_null());
+        let required = schema["required"].as_array();
+        let required = required.is_some_and(|names| names.contains(&json!(name)));
+        assert!(shown.is_some() || !required, "no example of {name} in {schema}");
+        body.extend(shown.map(|value| (name.clone(), value.clone())));
+    }
+    body.into()
+}
+
+/// Whether every field of an answer is one that the schema names.
+fn check_documented(document: &Value, operation: &Value, reply: &Reply) {
+    let status = reply.status.to_string();
+    let response = &operation["responses"][&status];
+    let id = &operation["operationId"];
+    assert!(response.is_object(), "{id} does not tell of {status}: {}", reply.text());
+    for name in response["headers"].as_object().unwrap().keys() {
+        let name = name.to_lowercase();
+        // Those that not every answer has.
+        let sometimes = name.contains("ratelimit") || name == "idempotency-replayed";
+        assert!(sometimes || reply.header(&name).is_some(), "{id} {status} has no {name}");
+    }
+    let schema = resolve(document, &response["content"]["application/json"]["schema"]);
+    let mut names = Vec::new();
+    let parts = schema["allOf"].as_array().cloned().unwrap_or_else(|| vec![schema.clone()]);
+    for part in &parts {
+        let part = resolve(document, part);
+        names.extend(part["properties"].as_object().into_iter().flatten().map(|(name, _)| name));
+    }
+    if let (false, Some(body)) = (names.is_empty(), reply.json().as_object()) {
+        for name in body.keys() {
+            assert!(names.contains(&name), "{id} {status} does not tell of {name}");
+        }
+    }
+}
+
+/// A path with something of the right shape in each of its places.
+fn filled(path: &str) -> String {
+    let place = |name: &str| match name {
+        "workspace" => "acme".to_owned(),
+        "name" => "welcome".to_owned(),
+        "language" => "en".to_owned(),
+        "phone" => "+15550123456".to_owned(),
+        "request_id" => format!("otp_{ID}"),
+        "message_id" => format!("msg_{ID}"),
+        "broadcast_id" => format!("brd_{ID}"),
+        "contact_id" => format!("con_{ID}"),
+        "conversation_id" => format!("cnv_{ID}"),
+        "segment_id" => format!("seg_{ID}"),
+        "webhook_id" => format!("whk_{ID}"),
+        "key_id" => format!("key_{ID}"),
+        "number_id" => format!("num_{ID}"),
+        other => panic!("{path} has {other}"),
+    };
+    let segments = path.split('/').map(|segment| {
+        let name = segment.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+        name.map_or_else(|| segment.to_owned(), place)
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test]
+async fn the_document_is_true_of_the_server() {
+    let server = TestServer::with(&[("LIMITS__UNAUTHENTICATED_PER_MINUTE", "0")]).await;
+    server.workspace("acme").await;
+    let (_, weak) = server.key("acme", &[], json!({})).await;
+    let reply = server.stranger().get("/openapi.json").await;
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let document = reply.ok();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
+    for (path, item) in document["paths"].as_object().unwrap() {
+        if path.starts_with("/channels/") {
+            // Signed by the provider; the tests of callbacks try them.
+            continue;
+        }
+        for (method, operation) in item.as_object().unwrap() {
+            let method = method.to_uppercase();
+            let path = filled(path);
+            assert!(!path.contains('{'), "{path}");
+            let api = match operation["security"][0].as_object().map(|it| it.keys().next()) {
+                Some(Some(scheme)) if scheme == "apiKey" => server.demo(),
+                Some(Some(scheme)) if scheme == "adminToken" => server.admin(),
+                _ => server.stranger(),
+            };
+            let content = &operation["requestBody"]["content"]["application/json"]["schema"];
+            let reply = if content.is_null() {
+                api.call(&method, &path, &[], b"").await
+            } else {
+                let body = example(&document, content);
+                api.send_json(&method, &path, &body).await
+            };
+            assert!(
+                ![400, 401, 403, 405, 415, 500].contains(&reply.status),
+                "{method} {path}: {}",
+                reply.text()
+            );
+            if path != "/metrics" && !reply.body.is_empty() {
+                check_documented(&document, operation, &reply);
+            }
+            if path.starts_with("/v1/") || path.starts_with("/admin/") {
+                let refused = server.stranger().call(&method, &path, &[], b"").await;
+                refused.check(401, "UNAUTHORIZED");
+                check_documented(&document, operation, &refused);
+            }
+            if path.starts_with("/v1/") {
+                let refused = weak.call(&method, &path, &[], b"").await;
+                refused.check(403, "FORBIDDEN");
+                check_documented(&document, operation, &refused);
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Operating a server: starts, connections, request checks, limits, overload and health.
+
+mod bodies;
+mod checks;
+mod connection;
+mod demo;
+mod health;
+pub mod idempotency;
+mod limits;
+mod old_directory;
+mod overload;
+mod start;

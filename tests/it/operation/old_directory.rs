@@ -1,0 +1,233 @@
+//! Data directories that an earlier build wrote: this one opens them and says what that one said.
+//!
+//! `tests/fixtures/data-2026-11/README.md` tells how they were made, and why time stands still in
+//! them.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use postrider::settings::{Flags, Settings};
+use postrider::{BootError, RunningServer, Server};
+use postrider_actors::store::{Position, SnapshotDir};
+use postrider_actors::{Clock, StartError};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::inbox::email::{mail, signature};
+use crate::support::{Api, eventually, millis};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/data-2026-11");
+/// Nothing outside this machine is asked. Limits whose buckets were not saved are in nobody's way.
+const SETTINGS: [(&str, &str); 4] = [
+    ("POSTRIDER__CLOUD_API__BASE_URL", "http://127.0.0.1:9"),
+    ("POSTRIDER__LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
+    ("POSTRIDER__LIMITS__UNAUTHENTICATED_PER_MINUTE", "0"),
+    ("POSTRIDER__LIMITS__CONTACTS_PER_MINUTE", "0"),
+];
+
+/// The sandbox's clock is moved by no more at once.
+const STEP_SECONDS_MAX: u64 = 31_536_000;
+
+/// A server on a copy of such a directory.
+struct Old {
+    server: Option<RunningServer>,
+    address: Arc<Mutex<SocketAddr>>,
+    /// What is not read again: codes, keys, tokens.
+    kept: Value,
+    /// What the server of then answered.
+    answers: Vec<Value>,
+    dir: TempDir,
+}
+
+impl Old {
+    fn unpack(name: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Path::new(FIXTURES).join(format!("{name}.tar.gz"));
+        let tar = Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(dir.path()).status();
+        assert!(tar.unwrap().success(), "tar and gzip unpack the directory");
+        let answers = std::fs::read(Path::new(FIXTURES).join(format!("{name}.json"))).unwrap();
+        let mut answers: Value = serde_json::from_slice(&answers).unwrap();
+        let kept = answers["kept"].take();
+        let Value::Array(answers) = answers["answers"].take() else { panic!("no answers") };
+        let address = Arc::new(Mutex::new(SocketAddr::from(([127, 0, 0, 1], 0))));
+        Self { server: None, address, kept, answers, dir }
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    async fn start(&mut self) {
+        let listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let flags = Flags { listen, data_dir: Some(self.data_dir()) };
+        let set = SETTINGS.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let settings = Settings::from_layers(None, set.to_vec(), &flags).unwrap();
+        let start = || async {
+            match Server::start(settings.clone()).await {
+                Err(BootError::InUse(_) | BootError::Engine(StartError::Locked)) => None,
+                started => Some(started.unwrap()),
+            }
+        };
+        let server = eventually("the end of the server before", start).await;
+        *self.address.lock().unwrap() = server.address();
+        self.server = Some(server);
+    }
+
+    async fn stop(&mut self) {
+        self.server.take().unwrap().shutdown().await.unwrap();
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.kept[name].as_str().unwrap()
+    }
+
+    fn api(&self, who: &str) -> Api {
+        let key = if who == "admin" { "admin_token" } else { &format!("{who}_key") };
+        Api::new(&self.address, Some(self.text(key)))
+    }
+
+    /// Asks everything that the server of then was asked.
+    async fn answers_the_same(&self) {
+        for then in &self.answers {
+            let path = then["path"].as_str().unwrap();
+            let reply = self.api(then["as"].as_str().unwrap()).get(path).await;
+            let mut now = reply.ok();
+            forget_rates(&mut now);
+            assert_eq!(now, then["answer"], "{path} as {}", then["as"]);
+        }
+    }
+
+    async fn verify(&self, code: &Value, which: &str) -> crate::world::Reply {
+        let body = json!({"request_id": code["request_id"], "otp": code[which]});
+        self.api("demo").post("/v1/otp/verify", body).await
+    }
+
+    /// A call with an idempotency key from then is answered as then, and not carried out.
+    async fn repeats(&self) {
+        let then = &self.kept["idempotent"];
+        let text = |name: &str| then[name].as_str().unwrap();
+        let headers = [("Idempotency-Key", text("key")), ("Content-Type", "application/json")];
+        let body = text("body").as_bytes();
+        let again = self.api("demo").call("POST", text("path"), &headers, body).await;
+        assert_eq!(again.header("idempotency-replayed"), Some("true"));
+        assert_eq!(again.ok(), then["answer"]);
+    }
+}
+
+/// How fast a broadcast is at the moment is not kept.
+fn forget_rates(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("rate_per_second");
+            fields.values_mut().for_each(forget_rates);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_rates),
+        _ => {}
+    }
+}
+
+/// Codes and limits go on where they were.
+async fn codes_and_limits_are_remembered(old: &Old) {
+    let [pending, missed] = ["pending", "missed"].map(|name| &old.kept[name]);
+    assert_eq!(old.verify(pending, "code").await.ok()["verified"], true);
+    old.verify(pending, "code").await.check(422, "UNPROCESSABLE");
+    old.verify(&old.kept["verified"], "code").await.check(422, "UNPROCESSABLE");
+    old.verify(&old.kept["invalidated"], "code").await.check(422, "OTP_MAX_ATTEMPTS");
+    let wrong = old.verify(missed, "wrong").await.ok();
+    assert_eq!((&wrong["verified"], &wrong["attempts_remaining"]), (&json!(false), &json!(2)));
+    assert_eq!(old.verify(missed, "code").await.ok()["verified"], true);
+    let one_more = json!({"phone": old.text("limited_phone")});
+    old.api("demo").post("/v1/otp/send", one_more).await.check(429, "OTP_RATE_LIMITED");
+    old.api("spent").get("/v1/contacts").await.check(429, "RATE_LIMITED");
+    old.repeats().await;
+}
+
+/// What is encrypted under the master key, or found by a key of the store, is of use.
+async fn secrets_and_indexes_are_of_use(old: &Old) {
+    let path = old.kept["acme_number"]["callback_path"].as_str().unwrap();
+    let query = "hub.mode=subscribe&hub.verify_token=golden-verify&hub.challenge=42";
+    let stranger = Api::new(&old.address, None);
+    assert_eq!(stranger.get(&format!("{path}?{query}")).await.text(), "42");
+    let (at, body) = (now_seconds(), mail("ana@example.com", "<2@x>", "Hello?").to_string());
+    let signature = signature(old.text("email_secret"), at, &body);
+    let at = at.to_string();
+    let headers = [
+        ("webhook-id", "id-1"),
+        ("webhook-timestamp", at.as_str()),
+        ("webhook-signature", signature.as_str()),
+        ("Content-Type", "application/json"),
+    ];
+    stranger.call("POST", "/channels/email/acme", &headers, body.as_bytes()).await.ok();
+    let inbox = old.api("inbox");
+    let found = inbox.get("/v1/conversations").await.ok();
+    assert_eq!(found["total"], 1, "it is of the same contact");
+    let path = format!("/v1/conversations/{}/messages", found["data"][0]["id"].as_str().unwrap());
+    // The other two were written in 2100.
+    let written = inbox.get(&path).await.ok();
+    assert_eq!((&written["total"], &written["data"][2]["text"]), (&json!(3), &json!("Hello?")));
+    let taken = json!({"name": "Ann", "phone": "+15550200001"});
+    old.api("demo").post("/v1/contacts", taken).await.check(409, "CONFLICT");
+    // The window that Ann opened by writing is open.
+    let text = json!({"to": "+15550200001", "type": "text", "text": "Still there?"});
+    old.api("demo").post("/v1/messaging/send", text).await.ok();
+}
+
+fn now_seconds() -> u64 {
+    Clock::system().real().as_secs()
+}
+
+/// The scheduled broadcast goes out at its time, to those who may have it.
+async fn the_scheduled_broadcast_goes_out(old: &Old) {
+    let demo = old.api("demo");
+    let now = demo.get("/v1/sandbox/clock").await.ok()["now"].as_str().unwrap().to_owned();
+    let mut left = (millis("2100-06-01T09:00:00.000Z") - millis(&now)) / 1000 + 1;
+    while left > 0 {
+        let step = left.min(STEP_SECONDS_MAX);
+        demo.post("/v1/sandbox/clock", json!({"advance_seconds": step})).await.ok();
+        left -= step;
+    }
+    let path = format!("/v1/messaging/broadcasts/{}", old.text("later"));
+    let done = eventually("the scheduled broadcast", || async {
+        let found = demo.get(&path).await.ok();
+        (found["status"] == "completed").then_some(found)
+    });
+    assert_eq!(done.await["counts"]["sent"], 2);
+}
+
+/// The journal alone would do as well; so the snapshot is read by itself too.
+fn the_snapshot_is_whole(data: &Path) {
+    let loaded = SnapshotDir::open(data.join("snapshots")).unwrap().load().unwrap();
+    assert_eq!(loaded.warnings, [""; 0]);
+    assert!(loaded.position > Position::START);
+    let ids: Vec<_> = loaded.entries.iter().map(|(id, _)| id.as_str()).collect();
+    assert!(ids.contains(&"busy") && ids.contains(&"demo"), "{ids:?}");
+}
+
+async fn opens(name: &str) {
+    let mut old = Old::unpack(name);
+    if name == "stopped" {
+        the_snapshot_is_whole(&old.data_dir());
+    }
+    old.start().await;
+    old.answers_the_same().await;
+    // What this build has made of it is read by this build too.
+    old.stop().await;
+    old.start().await;
+    old.answers_the_same().await;
+    codes_and_limits_are_remembered(&old).await;
+    secrets_and_indexes_are_of_use(&old).await;
+    the_scheduled_broadcast_goes_out(&old).await;
+    old.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_was_closed_in_november_2026_opens() {
+    opens("stopped").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_whose_server_was_killed_in_november_2026_opens() {
+    opens("killed").await;
+}

@@ -1,0 +1,83 @@
+//! What cannot be taken now is answered 503 with when to try again, and costs nothing.
+
+use serde_json::{Value, json};
+
+use crate::messages::{text, write};
+use crate::support::{Api, Reply, TestServer, eventually};
+
+const SEND: &str = "/v1/otp/send";
+
+/// Checks a refusal whose shape and headers `check` has seen to.
+fn is_overload(refused: &Reply) {
+    assert!(refused.number("retry-after") >= 1, "{refused:?}");
+    let body = refused.check(503, "SERVICE_UNAVAILABLE");
+    assert_eq!(body["retry_after"], refused.number("retry-after"));
+}
+
+async fn credits(server: &TestServer) -> Value {
+    server.admin().get("/admin/v1/workspaces/acme").await.ok()["credits"].clone()
+}
+
+async fn send(api: &Api, last: u32) -> Reply {
+    api.post(SEND, json!({"phone": format!("+1555{last:07}")})).await
+}
+
+#[tokio::test]
+async fn a_workspace_that_holds_all_it_may_takes_no_more_codes() {
+    let server = TestServer::with(&[("ADMISSION__OTPS_PER_WORKSPACE_MAX", "2")]).await;
+    let api = server.workspace("acme").await;
+    for last in 0..2 {
+        send(&api, last).await.ok();
+    }
+    is_overload(&send(&api, 3).await);
+    assert_eq!(credits(&server).await, 99_998);
+    let other = server.workspace("other").await;
+    send(&other, 3).await.ok();
+    // What is long over makes room.
+    server.advance(2 * 3600).await;
+    send(&api, 3).await.ok();
+}
+
+#[tokio::test]
+async fn a_workspace_whose_messages_wait_takes_no_more_of_them() {
+    let server = TestServer::with(&[("MESSAGES__UNSENT_PER_WORKSPACE_MAX", "2")]).await;
+    let api = server.workspace("acme").await;
+    let phone = "+15550123456";
+    write(&api, phone).await;
+    api.post("/v1/sandbox/outcomes", json!({"to": "*", "outcome": "slow"})).await.ok();
+    let send = async || api.post("/v1/messaging/send", text(phone)).await;
+    send().await.ok();
+    send().await.ok();
+    is_overload(&send().await);
+    assert_eq!(credits(&server).await, 99_998);
+    server.advance(6).await;
+    let taken = async || (send().await.status == 200).then_some(());
+    eventually("there is room again", taken).await;
+}
+
+#[tokio::test]
+async fn more_at_a_time_than_may_be_are_refused_at_once_and_change_nothing() {
+    let server = TestServer::with(&[("ADMISSION__IN_FLIGHT_PER_WORKSPACE", "1")]).await;
+    let api = server.workspace("acme").await;
+    let (mut sent, mut refused) = (0, 0);
+    // Whether two meet is up to the disk, so they are sent until some have.
+    for round in 0..50 {
+        let calls = (0..32).map(|last| send(&api, round * 100 + last));
+        for reply in crate::operation::idempotency::futures_join(calls).await {
+            match reply.status {
+                200 => sent += 1,
+                _ => {
+                    is_overload(&reply);
+                    refused += 1;
+                }
+            }
+        }
+        if refused > 0 {
+            break;
+        }
+    }
+    assert!(sent > 0 && refused > 0, "{sent} sent, {refused} refused");
+    assert_eq!(credits(&server).await, 100_000 - sent);
+    let told = api.get("/v1/events?type=otp.sent&limit=200").await.ok();
+    assert_eq!(told["data"].as_array().unwrap().len(), sent);
+}

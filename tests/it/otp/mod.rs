@@ -1,0 +1,7 @@
+//! One-time passwords: their life, what limits a send, and what stops SMS pumping.
+
+mod lifecycle;
+mod limits;
+mod pumping_guard;
+
+pub use lifecycle::{PHONE, send, verify};

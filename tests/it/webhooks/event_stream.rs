@@ -1,0 +1,226 @@
+//! The event log as a stream, and how much of the log is kept.
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, Sink, TestServer, eventually};
+use crate::webhooks::events;
+
+/// A stream that is being read.
+struct Stream {
+    response: reqwest::Response,
+    text: String,
+}
+
+impl Stream {
+    async fn open(server: &TestServer, api: &Api, last: Option<&str>) -> Self {
+        // Another test may have installed one already.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = format!("http://{}/v1/events/stream", server.address());
+        let mut request = client.get(url).bearer_auth(api.token());
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let mut stream = Self { response, text: String::new() };
+        assert_eq!(stream.message().await.as_deref(), Some(": here"), "it begins at once");
+        stream
+    }
+
+    /// The next message, or `None` at the end.
+    async fn message(&mut self) -> Option<String> {
+        loop {
+            if let Some((message, rest)) = self.text.split_once("\n\n") {
+                let message = message.to_owned();
+                self.text = rest.to_owned();
+                return Some(message);
+            }
+            let chunk = self.response.chunk().await.ok()??;
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// The id, type and object of the next event.
+    async fn event(&mut self) -> (String, String, Value) {
+        loop {
+            let message = self.message().await.expect("the stream goes on");
+            let field = |name: &str| {
+                let line = message.lines().find_map(|line| line.strip_prefix(name));
+                line.map(str::to_owned)
+            };
+            // Comments come in between.
+            if let (Some(id), Some(kind), Some(data)) =
+                (field("id: "), field("event: "), field("data: "))
+            {
+                return (id, kind, serde_json::from_str(&data).unwrap());
+            }
+        }
+    }
+}
+
+async fn log(api: &Api) -> Vec<Value> {
+    api.get("/v1/events?limit=200").await.ok()["data"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_stream_shows_what_comes_and_can_be_taken_up_again() {
+    let mut server = crate::webhooks::server().await;
+    let api = server.workspace("acme").await;
+    events(&api, 2).await;
+    let mut stream = Stream::open(&server, &api, None).await;
+    events(&api, 2).await;
+    let (first, second) = (stream.event().await, stream.event().await);
+    let all = log(&api).await;
+    assert_eq!((&first.2, &second.2), (&all[2], &all[3]), "as the log shows them");
+    assert_eq!(
+        (&first.0, first.1.as_str()),
+        (&all[2]["id"].as_str().unwrap().to_owned(), "otp.sent")
+    );
+    for last in [all[0]["id"].as_str().unwrap(), "1"] {
+        let mut again = Stream::open(&server, &api, Some(last)).await;
+        for expected in &all[1..4] {
+            assert_eq!(again.event().await.2, *expected);
+        }
+    }
+    let other = server.workspace("other").await;
+    events(&other, 1).await;
+    events(&api, 1).await;
+    assert_eq!(stream.event().await.2["sequence"], 5, "another workspace's are not shown");
+    let bad = [("Last-Event-ID", "evt_x")];
+    api.call("GET", "/v1/events/stream", &bad, b"").await.check_field("Last-Event-ID");
+    // A stop ends it, and does not wait for its client to go.
+    server.stop();
+    assert_eq!(stream.message().await, None);
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_key_is_revoked() {
+    let server = crate::webhooks::server().await;
+    let api = server.workspace("acme").await;
+    let (key, follower) = server.key("acme", &["webhooks:manage"], json!({})).await;
+    let mut stream = Stream::open(&server, &follower, None).await;
+    let path = format!("/admin/v1/workspaces/acme/keys/{key}");
+    server.admin().delete(&path).await;
+    events(&api, 1).await;
+    assert_eq!(stream.message().await, None);
+    let (_, sender) = server.key("acme", &["messaging:send"], json!({})).await;
+    sender.get("/v1/events/stream").await.check(403, "FORBIDDEN");
+}
+
+#[tokio::test]
+async fn a_place_that_the_log_does_not_know_is_refused() {
+    let server = crate::webhooks::server().await;
+    let (api, other) = (server.workspace("acme").await, server.workspace("other").await);
+    events(&api, 3).await;
+    events(&other, 3).await;
+    let of_other = log(&other).await[1]["id"].as_str().unwrap().to_owned();
+    let path = "/v1/events/stream";
+    for id in ["99999999", "18446744073709551615", "evt_7zzzzzzzzzzzzzzzzzzzzzzzzz", &of_other] {
+        let refused = api.call("GET", path, &[("Last-Event-ID", id)], b"").await;
+        refused.check_field("Last-Event-ID");
+    }
+    api.get(&format!("{path}?cursor=AQAAAAA7msoA")).await.check_field("cursor");
+    // One who has seen nothing begins with the next.
+    let mut stream = Stream::open(&server, &api, Some("")).await;
+    events(&api, 1).await;
+    assert_eq!(stream.event().await.2["sequence"], 4);
+}
+
+#[tokio::test]
+async fn old_events_go_and_sequences_go_on() {
+    let mut server = TestServer::with(&[("EVENTS__KEPT_DAYS", "2")]).await;
+    let api = server.workspace("acme").await;
+    events(&api, 2).await;
+    server.advance(3 * 24 * 3600).await;
+    events(&api, 1).await;
+    // The newest part stays until there is a newer one; it is looked for once a minute.
+    server.advance(61).await;
+    let oldest = async || {
+        let log = log(&api).await;
+        let first = log[0]["sequence"].as_u64().unwrap();
+        (first > 2).then_some(log)
+    };
+    let before = eventually("the end of what is old", oldest).await;
+    server.restart().await;
+    events(&api, 1).await;
+    let after = log(&api).await;
+    assert_eq!(after[..before.len()], before);
+    let sequences: Vec<_> = after.iter().map(|it| it["sequence"].as_u64().unwrap()).collect();
+    assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1), "{sequences:?}");
+    // A cursor before the beginning goes on at the oldest.
+    let mut stream = Stream::open(&server, &api, Some("1")).await;
+    assert_eq!(stream.event().await.2, after[0]);
+    let sink = Sink::start();
+    let (id, _) = crate::webhooks::register(&api, &sink.url("/"), json!({})).await;
+    let replay = json!({"since": "2020-01-01T00:00:00Z"});
+    let queued = api.post(&format!("/v1/webhooks/{id}/replay"), replay).await.ok();
+    assert_eq!(queued["queued"], after.len());
+    sink.wait("/", after.len()).await;
+}
+
+#[tokio::test]
+async fn a_workspace_that_rests_forgets_too_and_is_not_woken() {
+    let mut server = TestServer::with(&[("EVENTS__KEPT_DAYS", "2")]).await;
+    let api = server.workspace("acme").await;
+    for name in ["Ana", "Ben", "Eva"] {
+        api.post("/v1/contacts", json!({"name": name})).await.ok();
+    }
+    // It has nothing that goes on by itself.
+    server.restart().await;
+    let newest = log(&api).await.pop().unwrap();
+    server.advance(3 * 24 * 3600).await;
+    let forgotten = async || {
+        let log = log(&api).await;
+        (log.len() == 1).then_some(log)
+    };
+    let kept = eventually("the end of what is old", forgotten).await;
+    assert_eq!(kept, [newest], "the newest stays");
+    let acme = server.admin().get("/admin/v1/workspaces/acme").await.ok();
+    assert_eq!(acme["state"], "idle");
+}
+
+#[tokio::test]
+async fn too_large_a_log_loses_its_oldest() {
+    let mut server = TestServer::with(&[("EVENTS__KEPT_BYTES_MAX", "65536")]).await;
+    let api = server.workspace("acme").await;
+    let make = async |count: usize| {
+        for _ in 0..count {
+            let fields = json!({"notes": "x".repeat(10_000)});
+            api.post("/v1/contacts", json!({"name": "Ana", "custom_fields": fields})).await.ok();
+        }
+    };
+    make(4).await;
+    // What there is of it is known after a crash too.
+    server.crash().await;
+    make(8).await;
+    let before = log(&api).await;
+    assert_eq!(before.len(), 12);
+    server.advance(61).await;
+    let cut = async || {
+        let log = log(&api).await;
+        (log.len() < 12).then_some(log)
+    };
+    let kept = eventually("the end of what is too large", cut).await;
+    assert_eq!(kept, before[6..], "six of ten thousand bytes fit");
+}
+
+#[tokio::test]
+async fn too_many_events_go_oldest_first() {
+    let settings = [
+        ("EVENTS__KEPT_EVENTS_MAX", "1000"),
+        ("LIMITS__OTP_PER_PHONE_10M", "0"),
+        ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0"),
+        ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
+    ];
+    let server = TestServer::with(&settings).await;
+    let api = server.workspace("acme").await;
+    events(&api, 1020).await;
+    server.advance(61).await;
+    let oldest = async || {
+        let first = api.get("/v1/events?limit=1").await.ok()["data"][0]["sequence"].as_u64();
+        first.filter(|first| (20..=25).contains(first))
+    };
+    eventually("the end of what is too much", oldest).await;
+}

@@ -1,0 +1,12 @@
+//! Webhooks and the event log: endpoints, deliveries, retries, replays and the stream.
+
+mod batches;
+mod endpoints;
+mod event_log;
+mod event_stream;
+mod faults;
+mod isolation;
+mod replays;
+mod verifiers;
+
+pub use endpoints::{WEBHOOKS, deliveries, events, register, request_ids, server, verify};

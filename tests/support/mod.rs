@@ -1,0 +1,281 @@
+//! What a test needs: a server of its own and clients of it.
+
+mod api;
+mod document;
+mod proxy;
+mod sink;
+mod watch;
+mod wire;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use postrider::settings::{Flags, Settings};
+use postrider::{BootError, RunningServer, Server};
+use postrider_actors::StartError;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+pub use api::{Api, Reply};
+pub use proxy::Proxy;
+pub use sink::{Answer, Received, Sink};
+pub use wire::Connection;
+
+/// A server with a data directory of its own, on a port that was free.
+///
+/// It runs on threads of its own, so that a test may block, and so that whatever panics or is
+/// logged there is known to be its own. Its end is checked: the stop must be clean, no thread of it
+/// may have panicked, and no secret of it may be in its log.
+pub struct TestServer {
+    running: Option<Running>,
+    address: Arc<Mutex<SocketAddr>>,
+    settings: Vec<(String, String)>,
+    name: String,
+    dir: TempDir,
+}
+
+struct Running {
+    runtime: Runtime,
+    server: RunningServer,
+}
+
+impl TestServer {
+    /// A server with the settings of the developer sandbox.
+    pub async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// A server with other settings, such as `("LIMITS__OTP_PER_PHONE_10M", "0")`.
+    pub async fn with(settings: &[(&str, &str)]) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        watch::start();
+        let name = format!("test-server-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let set = |(key, value): &(&str, &str)| (format!("POSTRIDER__{key}"), (*value).to_owned());
+        let mut server = Self {
+            running: None,
+            address: Arc::new(Mutex::new(SocketAddr::from(([127, 0, 0, 1], 0)))),
+            // No provider outside this machine is ever asked.
+            settings: [("CLOUD_API__BASE_URL", "http://127.0.0.1:9")]
+                .iter()
+                .chain(settings)
+                .map(set)
+                .collect(),
+            name,
+            dir: tempfile::tempdir().unwrap(),
+        };
+        server.run().await;
+        server
+    }
+
+    /// Gives it another setting from its next start on.
+    pub fn set(&mut self, key: &str, value: &str) {
+        let key = format!("POSTRIDER__{key}");
+        self.settings.retain(|(set, _)| *set != key);
+        self.settings.push((key, value.to_owned()));
+    }
+
+    /// Stops it, and says why it does not start again.
+    pub async fn refused_restart(&mut self) -> String {
+        self.stop();
+        match Server::start(self.read_settings()).await {
+            Ok(_) => panic!("it starts"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn read_settings(&self) -> Settings {
+        let flags = Flags {
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+            data_dir: Some(self.data_dir()),
+        };
+        Settings::from_layers(None, self.settings.clone(), &flags).unwrap()
+    }
+
+    async fn run(&mut self) {
+        let settings = self.read_settings();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name(&self.name)
+            .enable_all()
+            .build()
+            .unwrap();
+        let start = || async {
+            let settings = settings.clone();
+            match runtime.spawn(Server::start(settings)).await.unwrap() {
+                Err(BootError::InUse(_) | BootError::Engine(StartError::Locked)) => None,
+                started => Some(started.unwrap()),
+            }
+        };
+        let server = eventually("the end of the server before", start).await;
+        *self.address.lock().unwrap() = server.address();
+        self.running = Some(Running { runtime, server });
+    }
+
+    /// Stops it cleanly and starts it again on the same data. Clients made before go on working.
+    pub async fn restart(&mut self) {
+        self.stop();
+        self.run().await;
+    }
+
+    /// Stops it cleanly.
+    pub fn stop(&mut self) {
+        if let Some(Running { runtime, server }) = self.running.take() {
+            // On a thread that may block, whatever kind of test this is.
+            let stopping = std::thread::spawn(move || runtime.block_on(server.shutdown()));
+            stopping.join().unwrap().unwrap();
+        }
+    }
+
+    /// Drops it where it stands, without a shutdown, and starts it again on the same data.
+    pub async fn crash(&mut self) {
+        if let Some(Running { runtime, server }) = self.running.take() {
+            // What it leaves behind ends by itself; the data is free when all of it has.
+            runtime.spawn(async move { drop(server) }).await.unwrap();
+            self.run().await;
+            runtime.shutdown_background();
+        }
+    }
+
+    /// What it tells the person at the terminal.
+    pub fn banner(&self) -> String {
+        self.running.as_ref().unwrap().server.banner().to_string()
+    }
+
+    /// Where its data is.
+    pub fn data_dir(&self) -> std::path::PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        *self.address.lock().unwrap()
+    }
+
+    /// A raw connection to it.
+    pub async fn connect(&self) -> Connection {
+        Connection::open(self.address()).await
+    }
+
+    /// A way to it that can be cut, and that leads to it also after a restart.
+    pub async fn proxy(&self) -> Proxy {
+        Proxy::to(Arc::clone(&self.address)).await
+    }
+
+    /// A client with this bearer token.
+    pub fn api(&self, token: &str) -> Api {
+        Api::new(&self.address, Some(token))
+    }
+
+    /// A client without any.
+    pub fn stranger(&self) -> Api {
+        Api::new(&self.address, None)
+    }
+
+    /// A client of the demo workspace, with all scopes.
+    pub fn demo(&self) -> Api {
+        self.api(&self.secret("demo.key").unwrap())
+    }
+
+    /// A client of the administration.
+    pub fn admin(&self) -> Api {
+        let set = self.settings.iter().find(|(key, _)| key == "POSTRIDER__ADMIN__TOKEN");
+        let token = set.map(|(_, token)| token.clone()).or_else(|| self.secret("admin.token"));
+        self.api(&token.unwrap())
+    }
+
+    fn secret(&self, file: &str) -> Option<String> {
+        let text = std::fs::read_to_string(Path::new(&self.data_dir()).join(file)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// Makes a workspace with a sandbox number and credits; gives a client of it with all scopes.
+    pub async fn workspace(&self, id: &str) -> Api {
+        let admin = self.admin();
+        let path = format!("/admin/v1/workspaces/{id}");
+        admin.post("/admin/v1/workspaces", json!({"id": id, "name": id})).await.ok();
+        admin.post(&format!("{path}/numbers"), json!({"kind": "sandbox"})).await.ok();
+        admin.put(&format!("{path}/credits"), json!({"credits": 100_000})).await.ok();
+        let all = [
+            "messaging:send",
+            "contacts:write",
+            "contacts:read",
+            "webhooks:manage",
+            "analytics:read",
+        ];
+        self.key(id, &all, json!({})).await.1
+    }
+
+    /// Makes a key; gives its id and a client with it.
+    pub async fn key(&self, workspace: &str, scopes: &[&str], limits: Value) -> (String, Api) {
+        let body = json!({"name": "test", "scopes": scopes, "limits": limits});
+        let path = format!("/admin/v1/workspaces/{workspace}/keys");
+        let made = self.admin().post(&path, body).await.ok();
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        (text("id"), self.api(&text("key")))
+    }
+
+    /// Moves engine time forward.
+    pub async fn advance(&self, seconds: u64) {
+        let body = json!({"advance_seconds": seconds});
+        self.demo().post("/v1/sandbox/clock", body).await.ok();
+    }
+
+    /// The code that the newest message to `phone` carries, once there is one.
+    pub async fn code(&self, api: &Api, phone: &str) -> String {
+        let path = format!("/v1/sandbox/messages?limit=1&to={}", phone.replace('+', "%2B"));
+        let code =
+            || async { api.get(&path).await.ok()["data"][0]["code"].as_str().map(str::to_owned) };
+        eventually("a message", code).await
+    }
+
+    /// Everything that it has logged so far, at `debug`.
+    pub fn log(&self) -> String {
+        watch::log_of(&self.name)
+    }
+
+    fn check_end(&self) {
+        let panics = watch::panics_of(&self.name);
+        assert!(panics.is_empty(), "the server panicked: {panics:?}");
+        let log = self.log();
+        for file in ["demo.key", "admin.token", "master.key"] {
+            let secret = self.secret(file);
+            assert!(secret.is_none_or(|secret| !log.contains(&secret)), "{file} is in the log");
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stop();
+            self.check_end();
+        }
+    }
+}
+
+/// Asks again and again, for at most half a minute, until there is an answer. It asks less and less
+/// often: a key has not many requests.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
+    for attempt in 0..400 {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        match attempt {
+            0..10 => tokio::task::yield_now().await,
+            10..60 => tokio::time::sleep(Duration::from_millis(10)).await,
+            _ => tokio::time::sleep(Duration::from_millis(90)).await,
+        }
+    }
+    panic!("{what} never came");
+}
+
+/// The Unix milliseconds of a time such as `2026-01-31T09:30:00.000Z`; anything else is a failure.
+pub fn millis(time: &str) -> u64 {
+    assert!(time.len() == 24 && time.ends_with('Z'), "{time} has not milliseconds and a `Z`");
+    time.parse::<jiff::Timestamp>().unwrap().as_millisecond().try_into().unwrap()
+}
