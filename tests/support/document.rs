@@ -1,5 +1,6 @@
-//! Holds every answer that a test gets, and every event that is posted, against the OpenAPI
-//! document: a status or a field that it does not tell of fails the test.
+//! Holds every answer and every posted event against the OpenAPI document.
+//!
+//! A status or a field that the document does not tell of fails the test.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};

@@ -1,5 +1,4 @@
-//! A number's secrets and pace are replaced while it lives; one number of the channel is connected
-//! once.
+//! A live number's secrets and pace are replaced, and one number is connected only once.
 
 use std::cell::Cell;
 

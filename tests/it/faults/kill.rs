@@ -1,4 +1,4 @@
-//! `kill -9`.
+//! `kill -9` loses nothing that was answered.
 
 use rand::RngExt;
 

@@ -1,4 +1,4 @@
-//! Power cuts.
+//! Power cuts lose nothing that was answered.
 
 use rand::RngExt;
 

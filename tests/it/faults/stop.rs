@@ -1,4 +1,4 @@
-//! SIGTERM.
+//! SIGTERM stops the server cleanly while clients go on.
 
 use std::time::Duration;
 

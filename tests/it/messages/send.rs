@@ -1,4 +1,4 @@
-//! Single messages.
+//! Single messages are sent and read.
 
 use serde_json::{Value, json};
 

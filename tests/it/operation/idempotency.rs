@@ -1,4 +1,4 @@
-//! Idempotency keys.
+//! Idempotency keys make repeated requests safe.
 
 use serde_json::{Value, json};
 
