@@ -17,6 +17,7 @@ mod admin;
 mod broadcasts;
 mod channel;
 mod contacts;
+mod documents;
 mod faults;
 mod inbox;
 mod messages;

@@ -99,7 +99,7 @@ impl Old {
         }
     }
 
-    async fn verify(&self, code: &Value, which: &str) -> crate::world::Reply {
+    async fn verify(&self, code: &Value, which: &str) -> crate::support::Reply {
         let body = json!({"request_id": code["request_id"], "otp": code[which]});
         self.api("demo").post("/v1/otp/verify", body).await
     }

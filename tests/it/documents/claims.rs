@@ -1,0 +1,191 @@
+//! Links, settings, commands, examples and measurements that the documents name.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use postrider::settings::{DEFAULTS, Flags, Settings};
+
+use super::markdown::{anchors, code_spans, fences, links, rows};
+use super::{Document, document, documents, root};
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut count = 0;
+    for Document { name, text } in documents().into_iter().chain([document("ARCHITECTURE.md")]) {
+        let folder = root().join(&name).parent().unwrap().to_owned();
+        let relative = links(&text).into_iter().filter(|link| !link.contains("://"));
+        for link in relative {
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if path.is_empty() { root().join(&name) } else { folder.join(path) };
+            assert!(target.exists(), "{name}: {link} is not there");
+            if !anchor.is_empty() {
+                let there = anchors(&std::fs::read_to_string(&target).unwrap());
+                assert!(there.iter().any(|it| it == anchor), "{name}: {link}: no such heading");
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 10, "only {count} links were found");
+}
+
+/// The defaults as the documents write them, by section and key.
+fn defaults() -> BTreeMap<(String, String), String> {
+    let table: toml::Table = DEFAULTS.parse().unwrap();
+    let mut defaults = BTreeMap::new();
+    for (section, keys) in table {
+        for (key, value) in keys.as_table().unwrap() {
+            let shown = match value {
+                toml::Value::String(text) if text.is_empty() => "empty".to_owned(),
+                toml::Value::String(text) => format!("`{text}`"),
+                toml::Value::Array(words) => format!("{} words", words.len()),
+                toml::Value::Integer(number) => format!("`{number}`"),
+                toml::Value::Boolean(is_on) => format!("`{is_on}`"),
+                other => panic!("{key} is none of these: {other:?}"),
+            };
+            defaults.insert((section.clone(), key.clone()), shown);
+        }
+    }
+    defaults
+}
+
+#[test]
+fn every_setting_is_described_with_its_default() {
+    let mut described = BTreeMap::new();
+    for (heading, cells) in rows(&document("docs/settings.md").text) {
+        if let ([key, default, meaning], true) = (&cells[..], heading.starts_with('`')) {
+            if key == "key" {
+                continue;
+            }
+            assert!(!meaning.is_empty(), "{key} is not described");
+            let section = heading.trim_matches(['`', '[', ']']).to_owned();
+            described.insert((section, key.trim_matches('`').to_owned()), default.clone());
+        }
+    }
+    assert_eq!(described, defaults());
+}
+
+#[test]
+fn every_example_of_settings_is_taken() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("settings.toml");
+    let mut count = 0;
+    for Document { name, text } in documents() {
+        for block in fences(&text).into_iter().filter(|block| block.language == "toml") {
+            std::fs::write(&file, &block.text).unwrap();
+            let taken = Settings::from_layers(Some(&file), Vec::new(), &Flags::default());
+            assert!(taken.is_ok(), "{name}:{}: {taken:?}", block.line);
+            count += 1;
+        }
+    }
+    assert!(count > 0);
+}
+
+/// What a command says of itself.
+fn help(command: &[&str]) -> String {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    let output = program.args(command).arg("--help").output().unwrap();
+    assert!(output.status.success(), "postrider {} is no command", command.join(" "));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The names of a command's own commands.
+fn commands(help: &str) -> Vec<&str> {
+    let below = help.split_once("\nCommands:\n").map_or("", |(_, below)| below);
+    let lines = below.lines().take_while(|line| !line.is_empty());
+    lines.filter_map(|line| line.split_whitespace().next()).collect()
+}
+
+/// The command lines of a text: what stands after `postrider`, word by word.
+fn command_lines(text: &str) -> Vec<Vec<&str>> {
+    let after = text.split("postrider ").skip(1);
+    let lines = after.map(|rest| rest.split(['\n', '|', ';', ')']).next().unwrap_or_default());
+    lines.map(|line| line.split_whitespace().collect()).collect()
+}
+
+#[test]
+fn every_command_exists() {
+    let whole = help(&[]);
+    let mut count = 0;
+    for Document { name, text } in documents() {
+        let blocks = fences(&text).into_iter().filter(|block| block.language == "sh");
+        let blocks = blocks.map(|block| block.text.replace("\\\n", " "));
+        let texts: Vec<_> = blocks.chain(code_spans(&text)).collect();
+        for words in texts.iter().flat_map(|text| command_lines(text)) {
+            let Some(group) = words.first().filter(|word| !word.starts_with('-')) else { continue };
+            assert!(commands(&whole).contains(group), "{name}: postrider {group}");
+            let of_group = help(&[*group]);
+            let command = words.get(1).filter(|_| of_group.contains("\nCommands:\n"));
+            let mut described = of_group.clone();
+            if let Some(command) = command.filter(|word| !word.starts_with('-')) {
+                assert!(
+                    commands(&of_group).contains(command),
+                    "{name}: postrider {group} {command}"
+                );
+                described = help(&[*group, *command]);
+            }
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or_default();
+                assert!(described.contains(flag), "{name}: {} has no {flag}", words.join(" "));
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 15, "only {count} commands were found");
+}
+
+#[test]
+fn every_line_of_rust_is_one_of_the_example() {
+    let example = std::fs::read_to_string(root().join("actors/examples/embed.rs")).unwrap();
+    let example: Vec<_> = example.lines().map(str::trim).collect();
+    let document = document("docs/embedding.md");
+    let blocks = fences(&document.text).into_iter().filter(|block| block.language == "rust");
+    let mut count = 0;
+    for block in blocks {
+        let lines: Vec<_> = block.text.lines().map(str::trim).collect();
+        let copied = example.windows(lines.len()).any(|window| window == lines);
+        assert!(copied, "{}:{} is not in the example", document.name, block.line);
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
+/// The measured rows of a document: by name, each cell by its column's title.
+fn measured(name: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    let mut titles = Vec::new();
+    for (_, cells) in rows(&document(name).text) {
+        if !cells[0].starts_with('`') {
+            titles = cells;
+        } else if titles[0] == "row" {
+            let row = cells[0].trim_matches('`').to_owned();
+            found.insert(row, titles.iter().cloned().zip(cells).collect());
+        }
+    }
+    found
+}
+
+#[test]
+fn the_readme_measures_what_the_table_of_all_rows_says() {
+    let (short, whole) = (measured("README.md"), measured("docs/measurements.md"));
+    assert!(short.len() > 3, "{short:?}");
+    for (row, cells) in &short {
+        let same = whole.get(row).unwrap_or_else(|| panic!("{row} is not in docs/measurements.md"));
+        for (title, cell) in cells {
+            assert!(same.get(title).is_none_or(|other| other == cell), "{row}, {title}: {cell}");
+        }
+    }
+    for (row, _) in whole.iter().filter(|(_, cells)| cells["kept"].contains("missed")) {
+        assert!(short.contains_key(row), "{row} missed its budget and is not in README.md");
+    }
+}
+
+#[test]
+fn every_measured_row_exists() {
+    let folder = root().join("benches/harness/rows");
+    let sources = folder.read_dir().unwrap();
+    let sources = sources.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let sources: String = sources.collect();
+    for row in measured("docs/measurements.md").keys() {
+        assert!(sources.contains(&format!("\"{row}\"")), "{row} is no row of the harness");
+    }
+}

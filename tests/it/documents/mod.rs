@@ -1,0 +1,35 @@
+//! The documents tell the truth: what they show is run, what they name exists.
+
+mod claims;
+mod markdown;
+mod session;
+mod shape;
+mod shell;
+
+use std::path::{Path, PathBuf};
+
+/// A document of the repository.
+struct Document {
+    /// Its path from the root, such as `docs/settings.md`.
+    name: String,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn document(name: &str) -> Document {
+    let text = std::fs::read_to_string(root().join(name));
+    Document { name: name.to_owned(), text: text.unwrap_or_else(|_| panic!("{name} is not there")) }
+}
+
+/// The readme and what is below `docs/`, in the order of their names.
+fn documents() -> Vec<Document> {
+    let entries = root().join("docs").read_dir().unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let below = paths.iter().map(|path| path.strip_prefix(root()).unwrap().display().to_string());
+    let names = std::iter::once("README.md".to_owned()).chain(below);
+    names.map(|name| document(&name)).collect()
+}
