@@ -1,0 +1,7 @@
+//! Pure: flow control, computed from moments and fractions that the caller passes in.
+//!
+//! Each part has one owner, who holds it without a lock.
+
+pub mod backoff;
+
+pub use backoff::{Backoff, jittered};
