@@ -3,5 +3,7 @@
 //! Each part has one owner, who holds it without a lock.
 
 pub mod backoff;
+pub mod breaker;
 
 pub use backoff::{Backoff, jittered};
+pub use breaker::{BreakerPolicy, CircuitBreaker, Passage, Trip};
