@@ -4,6 +4,8 @@
 
 pub mod backoff;
 pub mod breaker;
+pub mod concurrency;
 
 pub use backoff::{Backoff, jittered};
 pub use breaker::{BreakerPolicy, CircuitBreaker, Passage, Trip};
+pub use concurrency::{AimdLimit, GradientLimit};
