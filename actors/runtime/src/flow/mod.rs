@@ -1,11 +1,14 @@
 //! Pure: flow control, computed from moments and fractions that the caller passes in.
 //!
-//! Each part has one owner, who holds it without a lock.
+//! Each part has one owner, who holds it without a lock. What many threads share is
+//! [`SharedBucket`](crate::shared_bucket::SharedBucket), which is not here as it reads the clock.
 
 pub mod backoff;
 pub mod breaker;
 pub mod concurrency;
+pub mod token_bucket;
 
 pub use backoff::{Backoff, jittered};
 pub use breaker::{BreakerPolicy, CircuitBreaker, Passage, Trip};
 pub use concurrency::{AimdLimit, GradientLimit};
+pub use token_bucket::{Rate, TokenBucket};
