@@ -1,4 +1,7 @@
-//! One token bucket: `governor`'s GCRA on engine time, with a state that can be saved.
+//! A token bucket that many threads take from without a lock, and whose state can be saved.
+//!
+//! It is `governor`'s GCRA on engine time. What has one owner uses
+//! [`flow::TokenBucket`](crate::flow::TokenBucket), which needs no atomics and no clock.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,9 +13,9 @@ use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::{NotKeyed, StateStore};
 use governor::{Quota, RateLimiter};
+use postrider_domain::Timestamp;
 
 use crate::clock::Clock;
-use postrider_domain::Timestamp;
 
 /// Where a token bucket stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +32,9 @@ pub struct BucketState {
 
 /// A bucket of `limit` tokens that fills in `window`, full at first.
 ///
-/// GCRA keeps one number, the theoretical arrival time: the moment at which the bucket is full
-/// again if nothing more is taken. That number is all there is to save.
+/// GCRA, the generic cell rate algorithm, keeps one number, the theoretical arrival time: the
+/// moment at which the bucket is full again if nothing more is taken. That number is all there is
+/// to save.
 #[derive(Debug)]
 pub struct SharedBucket {
     limiter: RateLimiter<NotKeyed, SharedState, EngineClock, NoOpMiddleware<Nanos>>,
@@ -80,12 +84,15 @@ impl GovernorClock for EngineClock {
 }
 
 /// Nanoseconds since the epoch: enough until the year 2554.
+#[must_use]
 pub const fn nanos(at: Timestamp) -> u64 {
     at.as_millis().saturating_mul(1_000_000)
 }
 
 impl SharedBucket {
-    /// A bucket that is full at `full_at_ns`, or now; `None` when `limit` is 0, which is no limit.
+    /// A bucket that is full at `full_at_ns`, nanoseconds since the epoch, or now; `None` when
+    /// `limit` is 0, which is no limit.
+    #[must_use]
     pub fn new(
         limit: u32,
         window: Duration,
@@ -113,21 +120,27 @@ impl SharedBucket {
     }
 
     /// Tokens of a full bucket.
+    #[must_use]
     pub const fn limit(&self) -> u32 {
         self.limit.get()
     }
 
     /// Seconds in which an empty bucket fills.
-    pub const fn window_s(&self) -> u32 {
-        self.window.as_secs() as u32
+    #[must_use]
+    pub fn window_s(&self) -> u32 {
+        u32::try_from(self.window.as_secs()).unwrap_or(u32::MAX)
     }
 
     /// The moment at which the bucket is full, in nanoseconds since the epoch; past when it is.
+    #[must_use]
     pub fn full_at_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.state.0.load(Ordering::Acquire))
     }
 
-    /// Takes one token, or says how long until there is one.
+    /// Takes one token.
+    ///
+    /// # Errors
+    /// How long until there is one.
     pub fn take(&self, clock: &Clock) -> Result<(), Duration> {
         self.limiter
             .check()
@@ -135,6 +148,7 @@ impl SharedBucket {
     }
 
     /// How long until there is a token; `None` when there is one.
+    #[must_use]
     pub fn wait(&self, now: Timestamp) -> Option<Duration> {
         let missing_ns = self.full_at_ns().saturating_sub(nanos(now));
         let room_ns = self.window_ns().saturating_sub(self.token_ns);
@@ -143,13 +157,13 @@ impl SharedBucket {
     }
 
     /// Where the bucket stands.
+    #[must_use]
     pub fn state(&self, now: Timestamp) -> BucketState {
         let missing_ns = self.full_at_ns().saturating_sub(nanos(now));
         let remaining = self.window_ns().saturating_sub(missing_ns) / self.token_ns;
         BucketState {
             limit: self.limit.get(),
-            // Never above the limit, so it fits.
-            remaining: remaining.min(self.limit.get().into()) as u32,
+            remaining: u32::try_from(remaining).unwrap_or(u32::MAX).min(self.limit.get()),
             full_at: now.plus(Duration::from_nanos(missing_ns)),
             window_s: self.window_s(),
         }
@@ -208,5 +222,18 @@ mod tests {
     fn zero_is_no_limit() {
         let clock = Clock::manual(Timestamp::default());
         assert!(SharedBucket::new(0, Duration::from_secs(60), None, &clock).is_none());
+    }
+
+    #[test]
+    fn threads_take_no_more_than_there_is() {
+        let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+        let bucket = SharedBucket::new(1000, Duration::from_secs(60), None, &clock).unwrap();
+        let taken = std::thread::scope(|scope| {
+            let take_many = || (0..500).filter(|_| bucket.take(&clock).is_ok()).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take_many)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+        });
+        assert_eq!(taken, 1000);
+        assert_eq!(bucket.state(clock.now()).remaining, 0);
     }
 }
