@@ -1,0 +1,166 @@
+//! A timer that wakes its actor at the earliest moment that was asked for.
+//!
+//! Each wait has a generation, which comes back with the wake-up: one that was on its way when an
+//! earlier moment took its place is then told from the one that counts.
+
+use postrider_domain::Timestamp;
+use tokio::task::AbortHandle;
+
+use crate::clock::Clock;
+
+/// Waits for one moment of engine time. Dropping it ends the wait.
+#[derive(Debug, Default)]
+pub struct Timer {
+    /// Of the running wait.
+    generation: u64,
+    /// What it waits for; `None` when nothing runs.
+    until: Option<Timestamp>,
+    task: Option<AbortHandle>,
+}
+
+impl Timer {
+    /// Has `wake` called with the generation of this wait once engine time reaches `at`. A timer
+    /// that waits for that moment or an earlier one goes on waiting for it; a later one is replaced.
+    ///
+    /// It must be called in a tokio runtime. `wake` should only put a message into a mailbox: the
+    /// actor may be gone by then.
+    pub fn wake_at(
+        &mut self,
+        clock: &Clock,
+        at: Timestamp,
+        wake: impl FnOnce(u64) + Send + 'static,
+    ) {
+        if self.until.is_some_and(|until| until <= at) {
+            return;
+        }
+        self.stop();
+        self.generation += 1;
+        self.until = Some(at);
+        let (clock, generation) = (clock.clone(), self.generation);
+        let task = tokio::spawn(async move {
+            clock.sleep_until(at).await;
+            wake(generation);
+        });
+        self.task = Some(task.abort_handle());
+    }
+
+    /// The wake-up of a generation has arrived. Returns whether it ended the running wait; a wake-up
+    /// of an older one changes nothing.
+    pub fn woken(&mut self, generation: u64) -> bool {
+        let is_current = generation == self.generation && self.until.is_some();
+        if is_current {
+            self.until = None;
+        }
+        is_current
+    }
+
+    /// What it waits for; `None` when no wait runs.
+    #[must_use]
+    pub const fn until(&self) -> Option<Timestamp> {
+        self.until
+    }
+
+    fn stop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+    use super::*;
+
+    /// A timer, its clock, and the mailbox that it wakes.
+    struct Rig {
+        timer: Timer,
+        clock: Clock,
+        sender: UnboundedSender<u64>,
+        mailbox: UnboundedReceiver<u64>,
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let (sender, mailbox) = unbounded_channel();
+            Self { timer: Timer::default(), clock: Clock::manual(at(0)), sender, mailbox }
+        }
+
+        fn wake_at(&mut self, seconds: u64) {
+            let sender = self.sender.clone();
+            self.timer.wake_at(&self.clock, at(seconds), move |generation| {
+                sender.send(generation).unwrap();
+            });
+        }
+
+        /// Moves the clock and gives the generation that is woken then.
+        async fn woken_after(&mut self, seconds: u64) -> u64 {
+            self.clock.advance(Duration::from_secs(seconds));
+            self.mailbox.recv().await.unwrap()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_wakes_at_the_moment_and_can_be_set_again() {
+        let mut rig = Rig::new();
+        for generation in 1..=3 {
+            rig.wake_at(generation * 10);
+            assert_eq!(rig.timer.until(), Some(at(generation * 10)));
+            assert_eq!(rig.woken_after(10).await, generation);
+            assert!(rig.timer.woken(generation));
+            assert_eq!(rig.timer.until(), None);
+            assert!(!rig.timer.woken(generation), "it has woken already");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earliest_moment_is_kept() {
+        let mut rig = Rig::new();
+        rig.wake_at(20);
+        rig.wake_at(20);
+        rig.wake_at(30);
+        assert_eq!(rig.timer.until(), Some(at(20)));
+        rig.wake_at(10);
+        assert_eq!(rig.timer.until(), Some(at(10)));
+        assert_eq!(rig.woken_after(10).await, 2, "the first wait was replaced once");
+        assert!(rig.timer.woken(2));
+        rig.wake_at(30);
+        assert_eq!(rig.woken_after(20).await, 3, "and its task has ended");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wake_up_that_was_replaced_on_its_way_is_ignored() {
+        let mut rig = Rig::new();
+        rig.wake_at(20);
+        let old = rig.woken_after(20).await;
+        // The actor has not read it yet when something is due that was due before.
+        rig.wake_at(15);
+        assert!(!rig.timer.woken(old));
+        assert_eq!(rig.timer.until(), Some(at(15)));
+        let new = rig.mailbox.recv().await.unwrap();
+        assert!(new > old && rig.timer.woken(new));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_with_its_owner() {
+        let Rig { mut timer, clock, sender, mut mailbox } = Rig::new();
+        timer.wake_at(&clock, at(10), move |generation| sender.send(generation).unwrap());
+        drop(timer);
+        // Tokio's own time, which passes at once when nothing else is to do.
+        let told = tokio::time::timeout(Duration::from_secs(60), mailbox.recv()).await;
+        assert_eq!(told, Ok(None), "the task is gone, and its sender with it");
+    }
+}
