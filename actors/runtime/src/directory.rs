@@ -1,0 +1,266 @@
+//! A directory of the actors of one kind: who exists, and where each of them is.
+//!
+//! An entry lasts, while its actor comes and goes: it is started on demand, passivated when it has
+//! nothing to do, and restarted by the supervisor when it dies.
+
+use std::fmt;
+use std::hash::Hash;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use dashmap::DashMap;
+use parking_lot::RwLock;
+use ractor::{ActorRef, Message, MessagingErr};
+use tokio::sync::oneshot;
+
+use crate::supervise::{NurseryMessage as SupervisorMessage, Residence as Placement};
+
+/// The actors of one kind, by `K`, and the way to their supervisor. `M` is what they are told, `X`
+/// what the kind keeps of each.
+pub struct Directory<K, M, X> {
+    slots: DashMap<K, Arc<Slot<M, X>>>,
+    supervisor: OnceLock<ActorRef<SupervisorMessage<K>>>,
+}
+
+/// One actor's entry: where the actor is, and the kind's own `X`, to which it dereferences.
+pub struct Slot<M, X> {
+    placement: RwLock<Placement<M>>,
+    kept: X,
+}
+
+/// A message that came to no actor.
+#[derive(Debug)]
+pub struct Undelivered<M> {
+    /// The message.
+    pub message: M,
+    /// Where the actor was: idle, so that starting it helps; live, when it has died and the
+    /// supervisor does not know it yet; down or parked.
+    pub placement: Placement<M>,
+}
+
+impl<K: Eq + Hash, M, X> Default for Directory<K, M, X> {
+    fn default() -> Self {
+        Self { slots: DashMap::new(), supervisor: OnceLock::new() }
+    }
+}
+
+impl<K, M, X> Directory<K, M, X>
+where
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    M: Message,
+{
+    /// Connects the supervisor; only the first call counts.
+    pub fn set_supervisor(&self, supervisor: ActorRef<SupervisorMessage<K>>) {
+        drop(self.supervisor.set(supervisor));
+    }
+
+    /// The entry of `key`, if there is one.
+    pub fn slot(&self, key: &K) -> Option<Arc<Slot<M, X>>> {
+        self.slots.get(key).map(|slot| Arc::clone(&slot))
+    }
+
+    /// The entry of `key`. If there is none, an idle one is added with what `new` makes.
+    pub fn slot_or_insert_with(&self, key: K, new: impl FnOnce() -> X) -> Arc<Slot<M, X>> {
+        // Most calls find one: look before locking the shard for writing.
+        if let Some(slot) = self.slot(&key) {
+            return slot;
+        }
+        Arc::clone(&self.slots.entry(key).or_insert_with(|| Arc::new(Slot::new(new()))))
+    }
+
+    /// Takes the entry of `key` out. Its actor goes on until it is told to stop.
+    pub fn remove(&self, key: &K) -> Option<Arc<Slot<M, X>>> {
+        self.slots.remove(key).map(|(_, slot)| slot)
+    }
+
+    /// Whether there is an entry of `key`.
+    pub fn contains(&self, key: &K) -> bool {
+        self.slots.contains_key(key)
+    }
+
+    /// Every entry.
+    pub fn slots(&self) -> Vec<Arc<Slot<M, X>>> {
+        self.slots.iter().map(|slot| Arc::clone(&slot)).collect()
+    }
+
+    /// Visits every entry. The visitor must not use the directory: part of it is locked.
+    pub fn for_each(&self, mut visit: impl FnMut(&K, &Slot<M, X>)) {
+        self.slots.iter().for_each(|entry| visit(entry.key(), entry.value()));
+    }
+
+    /// The actor of `key`, if it runs.
+    pub fn live(&self, key: &K) -> Option<ActorRef<M>> {
+        self.slot(key).and_then(|slot| slot.live())
+    }
+
+    /// Whether the actor of `key` runs.
+    pub fn is_live(&self, key: &K) -> bool {
+        self.slot(key).is_some_and(|slot| slot.is_live())
+    }
+
+    /// The actors that run.
+    pub fn all_live(&self) -> Vec<ActorRef<M>> {
+        self.slots.iter().filter_map(|slot| slot.live()).collect()
+    }
+
+    /// Puts a message into the mailbox of `key`'s actor, if it runs. Returns whether it was put
+    /// there.
+    pub fn cast_live(&self, key: &K, message: M) -> bool {
+        self.slot(key).is_some_and(|slot| slot.cast(message).is_ok())
+    }
+
+    /// Puts a message into the mailbox of every actor that runs; it is made for each.
+    pub fn cast_all_live(&self, message: impl Fn() -> M) {
+        for slot in self.slots() {
+            if slot.is_live() {
+                // One that has died or rests meanwhile has nothing to be told.
+                drop(slot.cast(message()));
+            }
+        }
+    }
+
+    /// Has the supervisor start the actor of `key`, unless it runs, or is down or parked.
+    pub fn start(&self, key: K) {
+        self.ask_to_start(key, None);
+    }
+
+    /// The same, and returns when the supervisor has seen to it. The actor may not run even then: it
+    /// is down or parked, or the engine is stopping.
+    pub async fn start_and_wait(&self, key: K) {
+        let (done, seen) = oneshot::channel();
+        self.ask_to_start(key, Some(done));
+        // Dropped unanswered: the engine is stopping.
+        drop(seen.await);
+    }
+
+    fn ask_to_start(&self, key: K, done: Option<oneshot::Sender<()>>) {
+        if let Some(supervisor) = self.supervisor.get() {
+            // The supervisor is gone when the engine is.
+            drop(supervisor.cast(SupervisorMessage::Start(key, done)));
+        }
+    }
+
+    /// Publishes where the actor of `key` is, if there is such an entry.
+    pub fn publish(&self, key: &K, placement: Placement<M>) {
+        if let Some(slot) = self.slot(key) {
+            slot.publish(placement);
+        }
+    }
+}
+
+impl<M, X> Slot<M, X> {
+    /// An idle one.
+    pub const fn new(kept: X) -> Self {
+        Self { placement: RwLock::new(Placement::Idle), kept }
+    }
+
+    /// Where the actor is.
+    pub fn placement(&self) -> Placement<M> {
+        self.placement.read().clone()
+    }
+
+    /// The actor, if it runs.
+    pub fn live(&self) -> Option<ActorRef<M>> {
+        match &*self.placement.read() {
+            Placement::Live(actor) => Some(actor.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the actor runs.
+    pub fn is_live(&self) -> bool {
+        matches!(&*self.placement.read(), Placement::Live(_))
+    }
+
+    /// Whether the actor is idle: not running, and neither down nor parked.
+    pub fn is_idle(&self) -> bool {
+        matches!(&*self.placement.read(), Placement::Idle)
+    }
+
+    /// Publishes where the actor is.
+    pub fn publish(&self, placement: Placement<M>) {
+        *self.placement.write() = placement;
+    }
+
+    /// Publishes where the actor is, after `before` was called under the write lock. What
+    /// [`cast_or`](Self::cast_or) kept for the actor can be handed to it there, and nothing is kept
+    /// that it misses.
+    pub fn publish_with(&self, placement: Placement<M>, before: impl FnOnce(&Placement<M>, &X)) {
+        let mut place = self.placement.write();
+        before(&placement, &self.kept);
+        *place = placement;
+    }
+
+    /// Passivates the actor if `may_rest`, and returns whether it did. The actor must stop then.
+    ///
+    /// `may_rest` judges under the write lock, and [`cast`](Self::cast) holds the read lock: that is
+    /// what makes passivation safe. Whoever has work for the actor says so in `X` (takes a permit,
+    /// counts a wake-up) before it casts. So either `may_rest` sees that and the actor stays, or the
+    /// caller finds the actor idle and has it started anew; no message is left in a mailbox that
+    /// nobody reads. `may_rest` must not use the slot's placement: it is locked.
+    pub fn rest_if(&self, may_rest: impl FnOnce(&X) -> bool) -> bool {
+        let mut placement = self.placement.write();
+        let rests = may_rest(&self.kept);
+        if rests {
+            *placement = Placement::Idle;
+        }
+        rests
+    }
+}
+
+impl<M: Message, X> Slot<M, X> {
+    /// Puts a message into the actor's mailbox.
+    ///
+    /// # Errors
+    /// [`Undelivered`]: no actor has it.
+    pub fn cast(&self, message: M) -> Result<(), Undelivered<M>> {
+        self.cast_or(message, |undelivered, _| undelivered).map_or(Ok(()), Err)
+    }
+
+    /// Puts a message into the actor's mailbox, or calls `otherwise` with it under the read lock, so
+    /// that where the actor is does not change meanwhile. Gives what `otherwise` gave; `None` when
+    /// the message is in the mailbox.
+    ///
+    /// `otherwise` must not use the slot's placement: it is locked.
+    pub fn cast_or<R>(
+        &self,
+        message: M,
+        otherwise: impl FnOnce(Undelivered<M>, &X) -> R,
+    ) -> Option<R> {
+        let placement = self.placement.read();
+        let message = match &*placement {
+            Placement::Live(actor) => match actor.cast(message) {
+                Err(MessagingErr::SendErr(message)) => message,
+                // No other error gives the message back. It is lost as if the actor had died with
+                // it in its mailbox.
+                Ok(()) | Err(_) => return None,
+            },
+            Placement::Idle | Placement::Down { .. } | Placement::Parked(_) => message,
+        };
+        let undelivered = Undelivered { message, placement: placement.clone() };
+        Some(otherwise(undelivered, &self.kept))
+    }
+}
+
+impl<M, X> Deref for Slot<M, X> {
+    type Target = X;
+
+    fn deref(&self) -> &X {
+        &self.kept
+    }
+}
+
+impl<M, X: fmt::Debug> fmt::Debug for Slot<M, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("kept", &self.kept).finish_non_exhaustive()
+    }
+}
+
+impl<K, M, X> fmt::Debug for Directory<K, M, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Directory")
+    }
+}
+
+#[cfg(test)]
+mod tests;
