@@ -4,13 +4,18 @@
 //! stability. [`clock`] alone reads the time and [`random`] alone draws random numbers.
 
 pub mod clock;
+pub mod directory;
+pub mod flow;
 pub mod random;
 pub mod sealed;
 pub mod secret;
 pub mod shared_bucket;
 pub mod supervise;
 pub mod task;
+pub mod timer;
 
 pub use clock::{Clock, Stopwatch};
+pub use directory::{Directory, Slot, Undelivered};
 pub use secret::Secret;
 pub use shared_bucket::{BucketState, SharedBucket};
+pub use timer::Timer;
