@@ -6,24 +6,22 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
 
 use postrider_channel::outcome::Settled;
 use postrider_channel::{Failure, Origin, Outbound, Outcome};
 use postrider_domain::{BroadcastId, MessageId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
+use postrider_runtime::flow::{CircuitBreaker, GradientLimit, Rate, TokenBucket};
+use postrider_runtime::timer::Timer;
 
-use super::breaker::Breaker;
 use super::lanes::{Attempt, Lanes};
 use super::news::{NumberNotice, Recipient, ToldNames};
-use super::pacer::Pacer;
 use super::pause::Pause;
 use super::providers::Connected;
 use super::recipients::Recipients;
 use super::room::{HandedOver, Place};
 use super::staged::Staged;
 use super::unnoted::Unnoted;
-use super::window::Window;
 use crate::ports::{Granted, Outcomes};
 use crate::{NumberSlot, Numbers};
 
@@ -86,16 +84,16 @@ pub struct State {
     unnoted: Unnoted,
     /// What the messages that are with the channel belong to, once for each message.
     pub(super) in_flight: Vec<Origin>,
-    pub(super) breaker: Breaker,
+    pub(super) breaker: CircuitBreaker,
     /// Whether the log says that the channel fails.
     pub(super) told_failing: bool,
-    pub(super) pacer: Option<Pacer>,
-    pub(super) window: Window,
+    pub(super) pacer: TokenBucket,
+    pub(super) window: GradientLimit,
     /// Throttles of this number alone.
     pub(super) pause: Pause,
     /// When the first of the waiting messages may not be worth sending any more.
     pub(super) expiry: Option<Timestamp>,
-    pub(super) wait: Wait,
+    pub(super) timer: Timer,
     /// Outcomes not handed back yet.
     answers: Vec<(Origin, Settled)>,
     /// What the answers told of recipients.
@@ -107,21 +105,11 @@ pub struct State {
     closed: bool,
 }
 
-/// What wakes the actor.
-#[derive(Default)]
-pub(super) struct Wait {
-    /// Of the running wait. Older ones are ignored.
-    pub(super) generation: u64,
-    /// What it waits for.
-    pub(super) until: Option<Timestamp>,
-    pub(super) task: Option<AbortHandle>,
-}
-
 impl State {
     fn new(connected: Arc<Connected>) -> Self {
         Self {
             era: 0,
-            pacer: Pacer::new(connected.messages_per_second),
+            pacer: TokenBucket::new(Rate::bursty(connected.messages_per_second)),
             connected,
             lanes: Lanes::default(),
             delayed: BTreeMap::new(),
@@ -131,12 +119,12 @@ impl State {
             released: Vec::new(),
             unnoted: Unnoted::default(),
             in_flight: Vec::new(),
-            breaker: Breaker::default(),
+            breaker: CircuitBreaker::default(),
             told_failing: false,
-            window: Window::default(),
+            window: GradientLimit::default(),
             pause: Pause::default(),
             expiry: None,
-            wait: Wait::default(),
+            timer: Timer::default(),
             answers: Vec::new(),
             recipients_told: Vec::new(),
             told_names: ToldNames::default(),
@@ -217,9 +205,7 @@ impl Actor for NumberActor {
             NumberMessage::Granted(granted) => state.granted(&granted),
             NumberMessage::Done(attempt, outcome) => self.done(*attempt, outcome, state),
             NumberMessage::Wake(generation) => {
-                if generation == state.wait.generation {
-                    state.wait.until = None;
-                }
+                state.timer.woken(generation);
             }
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Reconnected => self.reconnected(state),
@@ -259,7 +245,7 @@ impl NumberActor {
             return;
         }
         if connected.messages_per_second != state.connected.messages_per_second {
-            state.pacer = Pacer::new(connected.messages_per_second);
+            state.pacer = TokenBucket::new(Rate::bursty(connected.messages_per_second));
         }
         state.connected = connected;
         state.era += 1;

@@ -8,9 +8,9 @@ use postrider_channel::outcome::Settled;
 use postrider_domain::Timestamp;
 
 use super::actor::{NumberActor, NumberMessage, State};
-use super::breaker::Passage;
 use super::lanes::Attempt;
 use super::{Claims, Granted};
+use postrider_runtime::flow::Passage;
 
 /// Most claims that are given up in one commit of the workspace.
 const RELEASED_MAX: usize = 1000;

@@ -3,10 +3,11 @@
 use postrider_channel::outcome::Settled;
 use postrider_channel::{Failure, Origin, Outbound};
 use postrider_domain::NumberId;
+use postrider_runtime::directory::Undelivered;
 use postrider_runtime::supervise::Residence;
 
 use crate::ports::Outcomes;
-use crate::{NumberMessage, Numbers};
+use crate::{NumberEntry, NumberMessage, Numbers};
 
 impl Numbers {
     /// Fails messages of a number that was disconnected while they became durable, and hands those
@@ -38,20 +39,29 @@ impl Numbers {
     /// A number was disconnected: what it has not handed over fails, and it goes.
     pub fn close(&self, number: NumberId) {
         self.connected.remove(&number);
-        let Some((_, slot)) = self.directory.remove(&number) else { return };
-        let residence = slot.residence.read();
-        match &*residence {
-            Residence::Live(actor) => drop(actor.cast(NumberMessage::Close)),
-            // None has started yet, or one has died; what came since then has not come to any.
-            residence => {
-                let waiting = std::mem::take(&mut *slot.waiting.lock());
-                waiting.into_iter().for_each(|message| self.refuse(message));
-                let has_died = !matches!(residence, Residence::Idle);
-                // It took its messages with it.
-                if has_died && let Some(wiring) = self.wiring.get() {
-                    wiring.sink.queue_lost(number);
-                }
-            }
+        let Some(slot) = self.directory.remove(&number) else { return };
+        slot.cast_or(NumberMessage::Close, |undelivered, entry| {
+            self.closed(number, &undelivered, entry);
+        });
+    }
+
+    /// No actor could be told: none has started yet, or one has died; what came since then has not
+    /// come to any.
+    fn closed(
+        &self,
+        number: NumberId,
+        undelivered: &Undelivered<NumberMessage>,
+        entry: &NumberEntry,
+    ) {
+        if matches!(undelivered.placement, Residence::Live(_)) {
+            return;
+        }
+        let waiting = std::mem::take(&mut *entry.waiting.lock());
+        waiting.into_iter().for_each(|message| self.refuse(message));
+        let has_died = !matches!(undelivered.placement, Residence::Idle);
+        // It took its messages with it.
+        if has_died && let Some(wiring) = self.wiring.get() {
+            wiring.sink.queue_lost(number);
         }
     }
 }

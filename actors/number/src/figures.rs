@@ -68,12 +68,12 @@ impl Numbers {
     /// How the numbers are now.
     pub fn queues(&self) -> Queues {
         let mut queues = Queues::default();
-        for slot in &self.directory {
+        self.directory.for_each(|_, slot| {
             let queue = slot.queue.load(Ordering::Relaxed);
             queues.messages += queue;
             queues.longest = queues.longest.max(queue);
             queues.down += usize::from(slot.down_until_ms.load(Ordering::Relaxed) > 0);
-        }
+        });
         queues
     }
 }

@@ -5,7 +5,6 @@
 //! while when it keeps failing. It knows nothing of durability: [`ports::OutcomeSink`] does.
 
 pub mod actor;
-mod breaker;
 mod caught;
 mod claims;
 mod close;
@@ -15,7 +14,6 @@ mod golden;
 pub mod info;
 mod lanes;
 pub mod news;
-mod pacer;
 mod pause;
 pub mod ports;
 pub mod providers;
@@ -24,7 +22,6 @@ pub mod room;
 mod sending;
 mod staged;
 mod unnoted;
-mod window;
 mod withdraw;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +30,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use std::sync::OnceLock;
 
@@ -41,6 +37,7 @@ use postrider_channel::cloud_api::ProviderId;
 use postrider_channel::{Failure, Outbound};
 use postrider_domain::{BroadcastId, NumberId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
+use postrider_runtime::directory::{Directory, Slot, Undelivered};
 use postrider_runtime::supervise::{Family, Residence};
 
 pub use actor::NumberMessage;
@@ -52,7 +49,7 @@ use room::{HandedOver, Place, Room};
 
 /// The connected numbers, the actors of those that have something to send, and the way to them.
 pub struct Numbers {
-    directory: DashMap<NumberId, Arc<NumberSlot>>,
+    directory: Directory<NumberId, NumberMessage, NumberEntry>,
     connected: DashMap<NumberId, Arc<Connected>>,
     providers: Providers,
     clock: Clock,
@@ -69,8 +66,11 @@ pub struct Wiring {
 }
 
 /// One number's entry: it lasts, while its actor comes and goes.
-pub struct NumberSlot {
-    residence: RwLock<Residence<NumberMessage>>,
+pub type NumberSlot = Slot<NumberMessage, NumberEntry>;
+
+/// What is kept of a number beside where its actor is.
+#[derive(Debug, Default)]
+pub struct NumberEntry {
     /// Engine time until which the breaker is open, in milliseconds; 0 when it is closed.
     down_until_ms: AtomicU64,
     /// Messages that are not answered for.
@@ -86,7 +86,7 @@ pub struct NumberSlot {
 impl Numbers {
     pub fn new(providers: Providers, clock: Clock) -> Self {
         Self {
-            directory: DashMap::new(),
+            directory: Directory::default(),
             connected: DashMap::new(),
             providers,
             clock,
@@ -108,10 +108,8 @@ impl Numbers {
     /// The secrets or the pace of a number have changed, durably: its actor takes them up.
     pub fn reconnect(&self, stored: &Stored) {
         self.connect(stored);
-        if let Residence::Live(actor) = &*self.slot(stored.1.info.id).residence.read() {
-            // One that has died has a successor, which is told when it runs.
-            drop(actor.cast(NumberMessage::Reconnected));
-        }
+        // One that has died has a successor, which is told when it runs.
+        self.directory.cast_live(&stored.1.info.id, NumberMessage::Reconnected);
     }
 
     /// Numbers that the provider calls so, and whose they are.
@@ -138,6 +136,7 @@ impl Numbers {
 
     /// Connects the supervisor and the receiver of answers; only the first call counts.
     pub fn wire(&self, wiring: Wiring) {
+        self.directory.set_supervisor(wiring.supervisor.clone());
         drop(self.wiring.set(wiring));
     }
 
@@ -160,20 +159,14 @@ impl Numbers {
 
     /// Lets a number hand over what it has claimed.
     pub fn grant(&self, number: NumberId, granted: Granted) {
-        self.tell_live(number, NumberMessage::Granted(granted));
+        // One that has died has left what it had to its successor.
+        self.directory.cast_live(&number, NumberMessage::Granted(granted));
     }
 
     /// Tells a number that its answers are noted.
     pub fn noted(&self, number: NumberId, ticket: u64) {
-        self.tell_live(number, NumberMessage::Noted(ticket));
-    }
-
-    /// Tells a number that runs. One that has died has left what it had to its successor.
-    fn tell_live(&self, number: NumberId, message: NumberMessage) {
-        let Some(slot) = self.directory.get(&number).map(|slot| Arc::clone(&slot)) else { return };
-        if let Residence::Live(actor) = &*slot.residence.read() {
-            drop(actor.cast(message));
-        }
+        // The same.
+        self.directory.cast_live(&number, NumberMessage::Noted(ticket));
     }
 
     /// A provider has reported that a number's account cannot send.
@@ -208,69 +201,57 @@ impl Numbers {
     }
 
     fn hand_over_to(&self, number: NumberId, message: NumberMessage) {
-        let slot = self.slot(number);
-        let residence = slot.residence.read();
-        let message = match &*residence {
-            Residence::Live(actor) => match actor.cast(message) {
-                Err(ractor::MessagingErr::SendErr(message)) => message,
-                // If it died with what it had, its restart has everything handed over again.
-                Ok(()) | Err(_) => return,
-            },
-            Residence::Idle if !self.connected.contains_key(&number) => {
-                drop(residence);
-                self.directory.remove(&number);
-                return self.refuse(message);
-            }
-            Residence::Idle => message,
-            Residence::Down { .. } | Residence::Parked(_) => {
-                // Its restart has everything handed over again but what is claimed: of that, what
-                // has not come to it is as if its channel might have it.
-                let NumberMessage::Dispatch(mut messages) = message else { return };
-                messages.retain(|message| message.place.is_some());
-                if !messages.is_empty() {
-                    slot.waiting.lock().push(NumberMessage::Dispatch(messages));
+        /// What is to be done when the lock is given back.
+        enum Then {
+            Start,
+            Refuse(NumberMessage),
+            Nothing,
+        }
+        let keep = |undelivered: Undelivered<NumberMessage>, entry: &NumberEntry| {
+            let Undelivered { message, placement } = undelivered;
+            match placement {
+                Residence::Idle if !self.connected.contains_key(&number) => Then::Refuse(message),
+                // One that has died has everything handed over again by its restart.
+                Residence::Idle | Residence::Live(_) => {
+                    entry.waiting.lock().push(message);
+                    Then::Start
                 }
-                return;
+                Residence::Down { .. } | Residence::Parked(_) => {
+                    // Its restart has everything handed over again but what is claimed: of that,
+                    // what has not come to it is as if its channel might have it.
+                    let NumberMessage::Dispatch(mut messages) = message else {
+                        return Then::Nothing;
+                    };
+                    messages.retain(|message| message.place.is_some());
+                    if !messages.is_empty() {
+                        entry.waiting.lock().push(NumberMessage::Dispatch(messages));
+                    }
+                    Then::Nothing
+                }
             }
         };
-        slot.waiting.lock().push(message);
-        drop(residence);
-        if let Some(wiring) = self.wiring.get() {
-            let start = postrider_runtime::supervise::NurseryMessage::Start(number, None);
-            // The supervisor is gone when the engine is.
-            drop(wiring.supervisor.cast(start));
+        match self.slot(number).cast_or(message, keep) {
+            Some(Then::Start) => self.directory.start(number),
+            Some(Then::Refuse(message)) => {
+                self.directory.remove(&number);
+                self.refuse(message);
+            }
+            Some(Then::Nothing) | None => {}
         }
     }
 
     /// The actors that run.
     pub fn live(&self) -> Vec<ActorRef<NumberMessage>> {
-        let live = |slot: &NumberSlot| match &*slot.residence.read() {
-            Residence::Live(actor) => Some(actor.clone()),
-            _ => None,
-        };
-        self.directory.iter().filter_map(|entry| live(entry.value())).collect()
+        self.directory.all_live()
     }
 
     /// The number's entry.
     pub fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
-        if let Some(slot) = self.directory.get(&number) {
-            return Arc::clone(&slot);
-        }
-        let new = || {
-            Arc::new(NumberSlot {
-                residence: RwLock::new(Residence::Idle),
-                down_until_ms: AtomicU64::new(0),
-                queue: AtomicUsize::new(0),
-                under_way: AtomicUsize::new(0),
-                room: Arc::default(),
-                waiting: parking_lot::Mutex::default(),
-            })
-        };
-        Arc::clone(&self.directory.entry(number).or_insert_with(new))
+        self.directory.slot_or_insert_with(number, NumberEntry::default)
     }
 }
 
-impl NumberSlot {
+impl NumberEntry {
     /// How long the number is still left alone because it kept failing.
     pub fn down_for(&self, now: Timestamp) -> Option<Duration> {
         let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));
@@ -323,23 +304,22 @@ impl Family for NumberFamily {
     }
 
     fn is_resident(&self, number: &NumberId) -> bool {
-        matches!(&*self.0.slot(*number).residence.read(), Residence::Live(_))
+        self.0.directory.is_live(number)
     }
 
     fn publish(&self, number: &NumberId, residence: Residence<NumberMessage>) {
-        let slot = self.0.slot(*number);
-        let mut place = slot.residence.write();
-        if let Residence::Live(actor) = &residence {
-            for message in slot.waiting.lock().drain(..) {
-                // If it is gone already, its restart has everything handed over again.
-                drop(actor.cast(message));
+        self.0.slot(*number).publish_with(residence, |residence, entry| {
+            if let Residence::Live(actor) = residence {
+                for message in entry.waiting.lock().drain(..) {
+                    // If it is gone already, its restart has everything handed over again.
+                    drop(actor.cast(message));
+                }
+                // That may have changed while it was on its way.
+                drop(actor.cast(NumberMessage::Reconnected));
             }
-            // That may have changed while it was on its way.
-            drop(actor.cast(NumberMessage::Reconnected));
-        }
-        slot.room.is(0);
-        slot.under_way.store(0, Ordering::Relaxed);
-        *place = residence;
+            entry.room.is(0);
+            entry.under_way.store(0, Ordering::Relaxed);
+        });
     }
 
     fn restarted(&self, number: &NumberId) {

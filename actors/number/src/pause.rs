@@ -1,16 +1,15 @@
 //! A pause that a provider asked for, and that may hold for several numbers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use postrider_domain::Timestamp;
+use postrider_runtime::flow::Backoff;
 
-/// How long the first one lasts where the provider does not say; doubles while they come in a row.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// How long those last that come in a row, where the provider does not say.
+const PAUSE: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(60) };
 /// None is shorter, whatever the provider says.
 const ASKED_MIN: Duration = Duration::from_millis(100);
-/// None that the provider did not ask for lasts longer.
-const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// Until when nothing may be sent. Throttles of messages that were under way when a pause began
 /// belong to that pause.
@@ -18,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 pub struct Pause {
     until_ms: AtomicU64,
     /// How many came in a row.
-    row: AtomicU64,
+    row: AtomicU32,
 }
 
 impl Pause {
@@ -34,8 +33,7 @@ impl Pause {
             return;
         }
         let row = self.row.fetch_add(1, Ordering::AcqRel);
-        let wait = PAUSE_MIN.saturating_mul(1 << row.min(16)).min(PAUSE_MAX);
-        let until = now.plus(after.unwrap_or(wait).max(ASKED_MIN)).as_millis();
+        let until = now.plus(after.unwrap_or(PAUSE.delay(row)).max(ASKED_MIN)).as_millis();
         self.until_ms.fetch_max(until, Ordering::AcqRel);
     }
 

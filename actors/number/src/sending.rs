@@ -9,18 +9,21 @@ use postrider_channel::outcome::Settled;
 use postrider_channel::{Failure, FailureClass, Lane, Outcome, Throttle};
 use postrider_domain::Timestamp;
 use postrider_runtime::clock::Stopwatch;
+use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
 use postrider_runtime::random;
 
 use super::actor::{NumberActor, NumberMessage, State};
-use super::breaker::Passage;
 use super::caught::Caught;
 use super::lanes::Attempt;
 use super::news::{NumberNotice, Recipient};
 
-/// How long a message waits that the channel did not take, the first time; doubles each time.
-const RETRY_MIN: Duration = Duration::from_secs(1);
-/// A message never waits longer.
-const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How long a message waits that the channel did not take.
+const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+/// The part by which that is more or less, so that not all come back at once.
+const RETRY_SPREAD: f64 = 0.25;
+/// What the bulk lane leaves of the pace, in the time that it takes to fill, so that what goes first
+/// need not wait for the next token while a broadcast uses up all of them.
+const RESERVE: Duration = Duration::from_millis(100);
 /// Nor shorter, whatever the provider says.
 const ASKED_MIN: Duration = Duration::from_millis(100);
 /// Everything that waits is looked at for what is over: not more often than this.
@@ -39,7 +42,6 @@ impl NumberActor {
         self.take_in_what_is_due(now, state);
         self.send_staged(myself, now, state);
         let mut room = 0;
-        let tokens = |state: &State| state.pacer.as_ref().map_or(usize::MAX, |it| it.tokens(now));
         let blocked_until = loop {
             let left = state.window.limit().saturating_sub(state.under_way());
             if left == 0 {
@@ -49,7 +51,7 @@ impl NumberActor {
                 Some(until) => break until,
                 None => {
                     let Some(attempt) = state.lanes.pop() else {
-                        room = left.min(tokens(state));
+                        room = left.min(state.pacer.tokens(now));
                         break None;
                     };
                     self.send_or_keep(myself, attempt, now, state);
@@ -109,8 +111,12 @@ impl NumberActor {
             Passage::AfterTrial => return Some(None),
             Passage::Open | Passage::Trial => {}
         }
-        let paced = state.pacer.as_ref().map(|pacer| pacer.ready_at(state.lanes.next_lane()));
-        paced.filter(|ready| *ready > now).map(Some)
+        let reserve = match state.lanes.next_lane() {
+            Lane::First => Duration::ZERO,
+            Lane::Bulk => RESERVE,
+        };
+        let ready_at = state.pacer.ready_at_leaving(reserve);
+        (ready_at > now).then_some(Some(ready_at))
     }
 
     /// Until when a provider asked to be left alone.
@@ -134,9 +140,7 @@ impl NumberActor {
             state.breaker.begin_trial();
             attempt.trial = true;
         }
-        if let Some(pacer) = &mut state.pacer {
-            pacer.take(now);
-        }
+        state.pacer.take(now);
         if let Some(attempt) = state.staged.admit(attempt) {
             self.send(myself, attempt, state);
         }
@@ -287,7 +291,9 @@ impl NumberActor {
         for released in state.recipients.settled(attempt.message.to, attempt.sequence) {
             state.lanes.put_back(released);
         }
-        let wait = after.unwrap_or_else(|| backoff(attempt.refusals, random::fraction()));
+        let wait = after.unwrap_or_else(|| {
+            jittered(RETRY.delay(attempt.refusals), RETRY_SPREAD, random::fraction())
+        });
         attempt.refusals += 1;
         // When it is over before that, the waiting ends there, and the message with it.
         let at = now.plus(wait.max(ASKED_MIN)).min(attempt.message.give_up_at);
@@ -302,7 +308,7 @@ impl NumberActor {
 
     /// Logs when the channel begins to fail, and when it answers again.
     fn tell_failing(&self, state: &mut State) {
-        let is_failing = state.breaker.is_failing();
+        let is_failing = state.breaker.trip() == Some(Trip::Failing);
         match (std::mem::replace(&mut state.told_failing, is_failing), is_failing) {
             (false, true) => {
                 let cause = state.connected.channel.trouble().unwrap_or_default();
@@ -335,28 +341,10 @@ impl NumberActor {
         let Some(next) = waits.into_iter().flatten().filter(|next| *next > now).min() else {
             return;
         };
-        let wait = &mut state.wait;
-        if wait.until.is_some_and(|waited_for| waited_for <= next) {
-            return;
-        }
-        // What is over sooner takes the place of what it waited for.
-        if let Some(task) = wait.task.take() {
-            task.abort();
-        }
-        wait.generation += 1;
-        wait.until = Some(next);
-        let (myself, clock, generation) = (myself.clone(), self.clock.clone(), wait.generation);
-        let task = tokio::spawn(async move {
-            clock.sleep_until(next).await;
+        let myself = myself.clone();
+        state.timer.wake_at(&self.clock, next, move |generation| {
             // The actor may be gone, and its successor waits for itself.
             drop(myself.cast(NumberMessage::Wake(generation)));
         });
-        wait.task = Some(task.abort_handle());
     }
-}
-
-/// Exponential, with up to a quarter more or less by `jitter`, a fraction from 0 to 1.
-fn backoff(refusals: u32, jitter: f64) -> Duration {
-    let wait = RETRY_MIN.saturating_mul(1 << refusals.min(16)).min(RETRY_MAX);
-    wait.mul_f64(0.75 + jitter / 2.0)
 }

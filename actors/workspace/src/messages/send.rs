@@ -15,7 +15,6 @@ use postrider_domain::template::TemplateCategory;
 use postrider_domain::text::MessageText;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Event, MessageId, NumberId, Phone};
-use postrider_number::NumberSlot;
 use postrider_number::info::NumberInfo;
 use postrider_number::room::HandedOver;
 use postrider_store::Table;
@@ -157,7 +156,7 @@ impl Command for Send {
         };
         let event = Event::MessageQueued { id: message_id, give_up_at: state.give_up_at };
         context.core.perform(event, context.effects);
-        let place = context.number(number).and_then(NumberSlot::take_place);
+        let place = context.number(number).and_then(|slot| slot.take_place());
         if place.is_some() {
             // It goes out as soon as this is durable, with no commit between the two.
             context.core.perform(Event::MessageClaimed { id: message_id }, context.effects);
