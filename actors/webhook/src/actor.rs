@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use postrider_domain::Timestamp;
 use postrider_runtime::random;
 use postrider_runtime::supervise::Residence;
+use postrider_runtime::timer::Timer;
 use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
 
@@ -95,10 +96,8 @@ pub(super) struct Loaded {
     /// Who waits for the next writing, and for the one under way.
     pub(super) replies: Vec<ReplayReply>,
     pub(super) replies_under_way: Vec<ReplayReply>,
-    /// The generation of the running wait, and what it waits for. Older waits are ignored.
-    pub(super) wait: (u64, Option<Timestamp>),
-    /// The task that waits; it ends with the actor, and when another one begins.
-    pub(super) timer: JoinSet<()>,
+    /// Wakes the actor when the next delivery may go.
+    pub(super) timer: Timer,
     /// Counts what was done, to tell whether nothing was.
     pub(super) busy: u64,
     pub(super) idling: bool,
@@ -161,9 +160,7 @@ impl Actor for EndpointActor {
                 self.flushed(&myself, state);
             }
             EndpointMessage::Timer(generation) => {
-                if generation == state.wait.0 {
-                    state.wait.1 = None;
-                }
+                state.timer.woken(generation);
             }
             EndpointMessage::Idle(busy) => self.idle(&myself, busy, state),
             EndpointMessage::Replay(what, reply) => match self.replay(what, state).await {
@@ -192,7 +189,7 @@ impl EndpointActor {
             if !state.writing {
                 self.hub.leave(self.slot.id);
                 self.hub.forget(self.slot.workspace.clone(), self.slot.id);
-                *self.slot.residence.write() = Residence::Idle;
+                self.slot.publish(Residence::Idle);
                 myself.stop(None);
             }
             return;
@@ -244,7 +241,8 @@ impl EndpointActor {
         if state.line.cursor() != state.written {
             // What it only looked at was not worth a write until now.
             state.dirty = true;
-        } else if self.slot.passivate() {
+        } else if self.slot.rest_if(|endpoint| !endpoint.woken.load(Ordering::Acquire)) {
+            // The log has not grown since the actor looked.
             myself.stop(None);
         }
     }
@@ -336,7 +334,7 @@ impl EndpointActor {
         state: &mut Loaded,
     ) {
         state.line.suspend();
-        let Some((_, control)) = self.hub.wiring.get() else { return };
+        let Some(control) = self.hub.control.get() else { return };
         let (control, slot) = (Arc::clone(control), Arc::clone(&self.slot));
         let myself = myself.clone();
         let enabled_at = state.line.enabled_at();
@@ -360,14 +358,8 @@ impl EndpointActor {
         let healthy = self.hub.writer.is_healthy();
         let next = state.line.next_at(now).or_else(|| (!healthy).then(|| now.plus(STORAGE_WAIT)));
         let Some(next) = next else { return };
-        if state.wait.1.is_some_and(|waited_for| waited_for <= next) {
-            return;
-        }
-        state.wait = (state.wait.0 + 1, Some(next));
-        let (myself, clock, generation) = (myself.clone(), self.hub.clock.clone(), state.wait.0);
-        state.timer = JoinSet::new();
-        state.timer.spawn(async move {
-            clock.sleep_until(next).await;
+        let myself = myself.clone();
+        state.timer.wake_at(&self.hub.clock, next, move |generation| {
             // The actor may be gone, and its successor waits for itself.
             drop(myself.cast(EndpointMessage::Timer(generation)));
         });

@@ -7,7 +7,6 @@
 mod actor;
 mod attempt;
 mod body;
-mod breaker;
 pub mod client;
 pub mod delivery;
 mod earlier;
@@ -17,7 +16,6 @@ mod feed;
 mod golden;
 pub mod guard;
 mod lanes;
-mod limiter;
 mod line;
 mod pool;
 pub mod ports;
@@ -35,14 +33,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use dashmap::DashMap;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 use tokio::sync::oneshot;
 
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
 use postrider_runtime::clock::Clock;
+use postrider_runtime::directory::{Directory, Slot};
 use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
 use postrider_store::{StoreError, View, Writer};
 
@@ -107,44 +105,40 @@ pub struct Webhooks {
     writer: Writer,
     clock: Clock,
     pub master_keys: MasterKeys,
-    directory: DashMap<WebhookId, Arc<EndpointSlot>>,
+    directory: Directory<WebhookId, EndpointMessage, EndpointEntry>,
     pool: Pool,
     client: OnceLock<Option<Box<dyn Post>>>,
     /// Held while the directory follows what is stored.
     following: Mutex<()>,
     /// Nothing more is begun.
     draining: AtomicBool,
-    /// The supervisor, and what changes endpoints, set right after they exist.
-    wiring: OnceLock<(ActorRef<NurseryMessage<WebhookId>>, Arc<dyn EndpointControl>)>,
+    /// What changes endpoints, set right after it exists.
+    control: OnceLock<Arc<dyn EndpointControl>>,
 }
 
 /// One endpoint's entry: it lasts, while its actor comes and goes.
-pub struct EndpointSlot {
+pub type EndpointSlot = Slot<EndpointMessage, EndpointEntry>;
+
+/// What is kept of an endpoint beside where its actor is.
+#[derive(Debug)]
+pub struct EndpointEntry {
     id: WebhookId,
     workspace: WorkspaceId,
     endpoint: ArcSwap<Endpoint>,
-    residence: RwLock<Residence<EndpointMessage>>,
     /// The log has grown, and the actor has not looked since.
     woken: AtomicBool,
     /// Since when the oldest of what is due has been so, in milliseconds; the most there is: never.
     due_since_ms: AtomicU64,
 }
 
-impl EndpointSlot {
-    /// Lets the actor go, unless the log has grown since it looked.
-    fn passivate(&self) -> bool {
-        let mut residence = self.residence.write();
-        let idle = !self.woken.load(Ordering::Acquire);
-        if idle {
-            *residence = Residence::Idle;
-        }
-        idle
-    }
-
-    fn live(&self) -> Option<ActorRef<EndpointMessage>> {
-        match &*self.residence.read() {
-            Residence::Live(actor) => Some(actor.clone()),
-            _ => None,
+impl EndpointEntry {
+    fn new(workspace: WorkspaceId, endpoint: Endpoint) -> Self {
+        Self {
+            id: endpoint.id,
+            workspace,
+            endpoint: ArcSwap::from_pointee(endpoint),
+            woken: AtomicBool::new(false),
+            due_since_ms: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -164,11 +158,11 @@ impl Webhooks {
             writer,
             clock,
             master_keys,
-            directory: DashMap::new(),
+            directory: Directory::default(),
             client: OnceLock::new(),
             following: Mutex::default(),
             draining: AtomicBool::new(false),
-            wiring: OnceLock::new(),
+            control: OnceLock::new(),
         }
     }
 
@@ -178,7 +172,8 @@ impl Webhooks {
         supervisor: ActorRef<NurseryMessage<WebhookId>>,
         control: Arc<dyn EndpointControl>,
     ) {
-        drop(self.wiring.set((supervisor, control)));
+        self.directory.set_supervisor(supervisor);
+        drop(self.control.set(control));
     }
 
     /// Makes the directory follow what is stored of a workspace's endpoints, and has those that are
@@ -194,19 +189,9 @@ impl Webhooks {
         let mut now = Vec::with_capacity(endpoints.len());
         for endpoint in endpoints {
             let id = endpoint.id;
-            let known = self.directory.get(&id).map(|slot| Arc::clone(&slot));
-            let slot = known.unwrap_or_else(|| {
-                Arc::new(EndpointSlot {
-                    id,
-                    workspace: workspace.clone(),
-                    endpoint: ArcSwap::from_pointee(endpoint.clone()),
-                    residence: RwLock::new(Residence::Idle),
-                    woken: AtomicBool::new(false),
-                    due_since_ms: AtomicU64::new(u64::MAX),
-                })
-            });
+            let new = || EndpointEntry::new(workspace.clone(), endpoint.clone());
+            let slot = self.directory.slot_or_insert_with(id, new);
             slot.endpoint.store(Arc::new(endpoint));
-            self.directory.insert(id, Arc::clone(&slot));
             now.push(slot);
         }
         for gone in before.iter().filter(|slot| now.iter().all(|still| still.id != slot.id)) {
@@ -242,7 +227,7 @@ impl Webhooks {
             }
             self.follow(workspace, subscribers)?;
             for id in records::stored_ids(self.store.as_ref(), workspace)? {
-                if !self.directory.contains_key(&id) {
+                if !self.directory.contains(&id) {
                     self.forget(workspace.clone(), id);
                 }
             }
@@ -256,36 +241,31 @@ impl Webhooks {
         if !enabled || self.is_draining() || slot.woken.swap(true, Ordering::AcqRel) {
             return;
         }
-        match &*slot.residence.read() {
-            // One that has gone is restarted, and looks then.
-            Residence::Live(actor) => drop(actor.cast(EndpointMessage::Wake)),
-            Residence::Idle => self.start(slot.id, None),
-            Residence::Down { .. } | Residence::Parked(_) => {}
+        // One that has died is restarted, and looks then.
+        if let Err(unwoken) = slot.cast(EndpointMessage::Wake)
+            && matches!(unwoken.placement, Residence::Idle)
+        {
+            self.directory.start(slot.id);
         }
     }
 
     /// Asks an endpoint to deliver something again; says how much that is.
     pub async fn replay(&self, id: WebhookId, what: Replay) -> Result<u64, ReplayError> {
         let slot = self.slot(id).ok_or(ReplayError::NotFound)?;
-        if slot.live().is_none() {
-            let (done, seen) = oneshot::channel();
-            self.start(id, Some(done));
-            // Dropped unanswered: the engine is stopping, and no actor is found.
-            drop(seen.await);
+        if !slot.is_live() {
+            self.directory.start_and_wait(id).await;
         }
         let (reply, answer) = oneshot::channel();
-        if let Some(actor) = slot.live() {
-            drop(actor.cast(EndpointMessage::Replay(what, reply)));
-        }
+        // Where no actor takes it, the reply is dropped, and that is the answer.
+        drop(slot.cast(EndpointMessage::Replay(what, reply)));
         answer.await.unwrap_or_else(|_| Err(ReplayError::restarting()))
     }
 
     /// Begins nothing more, and resolves when nothing is under way and everything is written.
     pub async fn drain(&self) {
         self.draining.store(true, Ordering::Release);
-        let live: Vec<_> = self.directory.iter().filter_map(|slot| slot.live()).collect();
         let mut draining = Vec::new();
-        for actor in live {
+        for actor in self.directory.all_live() {
             let (done, drained) = oneshot::channel();
             if actor.cast(EndpointMessage::Drain(done)).is_ok() {
                 draining.push(drained);
@@ -305,9 +285,11 @@ impl Webhooks {
     /// For how long the oldest delivery of all that are due has been so. What is held back by the
     /// endpoint's own rate or its failures counts too.
     pub fn oldest_due(&self) -> Duration {
-        let since = self.directory.iter().map(|slot| slot.due_since_ms.load(Ordering::Relaxed));
-        let since = Timestamp::from_millis(since.min().unwrap_or(u64::MAX));
-        self.clock.now().since(since)
+        let mut since_ms = u64::MAX;
+        self.directory.for_each(|_, slot| {
+            since_ms = since_ms.min(slot.due_since_ms.load(Ordering::Relaxed));
+        });
+        self.clock.now().since(Timestamp::from_millis(since_ms))
     }
 
     fn is_draining(&self) -> bool {
@@ -315,14 +297,7 @@ impl Webhooks {
     }
 
     fn slot(&self, id: WebhookId) -> Option<Arc<EndpointSlot>> {
-        self.directory.get(&id).map(|slot| Arc::clone(&slot))
-    }
-
-    fn start(&self, id: WebhookId, done: Option<oneshot::Sender<()>>) {
-        if let Some((supervisor, _)) = self.wiring.get() {
-            // The supervisor is gone when the engine is.
-            drop(supervisor.cast(NurseryMessage::Start(id, done)));
-        }
+        self.directory.slot(&id)
     }
 
     /// The client, made when it is first needed; `None` when there can be none.
@@ -383,17 +358,15 @@ impl Family for WebhookFamily {
     }
 
     fn is_wanted(&self, id: &WebhookId) -> bool {
-        self.0.slot(*id).is_some()
+        self.0.directory.contains(id)
     }
 
     fn is_resident(&self, id: &WebhookId) -> bool {
-        self.0.slot(*id).is_some_and(|slot| slot.live().is_some())
+        self.0.directory.is_live(id)
     }
 
     fn publish(&self, id: &WebhookId, residence: Residence<EndpointMessage>) {
-        if let Some(slot) = self.0.slot(*id) {
-            *slot.residence.write() = residence;
-        }
+        self.0.directory.publish(id, residence);
     }
 
     /// An endpoint reads what is due whenever it starts.

@@ -15,14 +15,14 @@ mod stretch;
 mod turns;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use postrider_domain::Timestamp;
+use postrider_runtime::flow::{AimdLimit, CircuitBreaker, Rate, TokenBucket};
 
-use super::breaker::Breaker;
 use super::delivery::{Aftermath, Attempt, DisabledReason, Failure, LineRules, Parcel};
 use super::lanes::Lanes;
-use super::limiter::{Limiter, Pace};
 use super::records::{Cursor, Open, Waiting};
 use super::schedule::{self, FAILING_MAX};
 use stretch::Stretch;
@@ -59,9 +59,9 @@ pub(super) struct Line {
     lanes: Lanes,
     /// Records to be written (or, without a value, deleted) since they were last taken.
     changed: BTreeMap<u64, Option<Waiting>>,
-    limiter: Limiter,
-    breaker: Breaker,
-    pace: Pace,
+    limiter: AimdLimit,
+    breaker: CircuitBreaker,
+    pace: TokenBucket,
     left_alone_until: Timestamp,
     failing_since: Option<Timestamp>,
 }
@@ -104,7 +104,7 @@ impl Line {
             self.forgive();
         }
         self.rules = rules;
-        self.pace.set(rules.per_second);
+        self.pace.set_rate(Rate::smooth(rules.per_second.map_or(0, NonZeroU32::get)));
     }
 
     /// Puts everything that waits in order, or out of it.
@@ -198,7 +198,7 @@ impl Line {
             self.forget(attempt.parcel.first);
         }
         self.limiter.succeeded(latency);
-        self.breaker.answered();
+        self.breaker.answered(true);
         self.failing_since = None;
     }
 
@@ -243,7 +243,8 @@ impl Line {
         } else {
             self.limiter.failed()
         }
-        self.breaker.failed(now);
+        // While a trial is under way nothing else is.
+        self.breaker.failed(now, self.breaker.is_trying());
         if failure.slow_down {
             let pause = schedule::pause(failure.retry_after);
             self.left_alone_until = self.left_alone_until.max(now.plus(pause));
@@ -377,7 +378,7 @@ impl Line {
 
     /// Lets the endpoint begin anew.
     fn forgive(&mut self) {
-        self.breaker.answered();
+        self.breaker.answered(true);
         self.left_alone_until = Timestamp::default();
     }
 }

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use postrider_domain::Timestamp;
 use postrider_runtime::supervise::Damaged;
+use postrider_runtime::timer::Timer;
 use postrider_store::view::codec::encode;
 use postrider_store::{Change, StoreError, Table};
 
@@ -54,8 +55,7 @@ impl EndpointActor {
             written: stored.cursor,
             replies: Vec::new(),
             replies_under_way: Vec::new(),
-            wait: (0, None),
-            timer: JoinSet::new(),
+            timer: Timer::default(),
             busy: 0,
             idling: false,
             drained: None,
