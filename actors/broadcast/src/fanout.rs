@@ -219,7 +219,7 @@ impl Fanout {
                 self.broadcasts.remove(self.id);
                 myself.stop(None);
             }
-        } else if self.slot.rest(state.wakes) {
+        } else if super::rest(&self.slot, state.wakes) {
             myself.stop(None);
         }
         Ok(())

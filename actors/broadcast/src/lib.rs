@@ -24,14 +24,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use dashmap::DashMap;
-use parking_lot::RwLock;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 
 use postrider_channel::outcome::Settled;
 use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_runtime::clock::Clock;
+use postrider_runtime::directory::{Directory, Slot};
 use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
 use postrider_store::{View, Writer};
 
@@ -73,9 +72,9 @@ pub struct Broadcasts {
     pub options: BroadcastOptions,
     /// What every fan-out uses.
     services: Services,
-    directory: DashMap<BroadcastId, Arc<BroadcastSlot>>,
+    directory: Directory<BroadcastId, FanoutMessage, BroadcastEntry>,
     /// Set right after they exist.
-    wiring: OnceLock<Wiring>,
+    host: OnceLock<Arc<dyn BroadcastHost>>,
     /// The real time of the last beat, in milliseconds; 0 before the first.
     last_beat_ms: AtomicU64,
 }
@@ -103,9 +102,13 @@ pub struct Wiring {
 }
 
 /// One broadcast's entry: it lasts until the broadcast is over, while its actor comes and goes.
-pub struct BroadcastSlot {
+pub type BroadcastSlot = Slot<FanoutMessage, BroadcastEntry>;
+
+/// What is kept of a broadcast beside where its actor is.
+#[derive(Debug)]
+pub struct BroadcastEntry {
+    /// Whose it is.
     pub workspace: WorkspaceId,
-    residence: RwLock<Residence<FanoutMessage>>,
     /// Whether an actor has something to do.
     wanted: AtomicBool,
     /// Counts the times it was woken.
@@ -125,33 +128,31 @@ impl Broadcasts {
         Self {
             options,
             services,
-            directory: DashMap::new(),
-            wiring: OnceLock::new(),
+            directory: Directory::default(),
+            host: OnceLock::new(),
             last_beat_ms: AtomicU64::new(0),
         }
     }
 
     /// Connects the supervisor and the workspaces; only the first call counts.
     pub fn wire(&self, wiring: Wiring) {
-        drop(self.wiring.set(wiring));
+        self.directory.set_supervisor(wiring.supervisor);
+        drop(self.host.set(wiring.host));
     }
 
     fn host(&self) -> Option<&dyn BroadcastHost> {
-        self.wiring.get().map(|wiring| wiring.host.as_ref())
+        self.host.get().map(AsRef::as_ref)
     }
 
     /// Adds a broadcast that is durable; it begins at `due` and not before its actor is woken.
     pub fn add(&self, workspace: &WorkspaceId, id: BroadcastId, due: Timestamp) {
-        self.directory.entry(id).or_insert_with(|| {
-            Arc::new(BroadcastSlot {
-                workspace: workspace.clone(),
-                residence: RwLock::new(Residence::Idle),
-                wanted: AtomicBool::new(false),
-                wakes: AtomicU64::new(0),
-                due_ms: AtomicU64::new(due.as_millis()),
-                noticed: AtomicU64::new(0),
-                noticed_late: AtomicU64::new(0),
-            })
+        self.directory.slot_or_insert_with(id, || BroadcastEntry {
+            workspace: workspace.clone(),
+            wanted: AtomicBool::new(false),
+            wakes: AtomicU64::new(0),
+            due_ms: AtomicU64::new(due.as_millis()),
+            noticed: AtomicU64::new(0),
+            noticed_late: AtomicU64::new(0),
         });
     }
 
@@ -160,8 +161,9 @@ impl Broadcasts {
         self.directory.remove(&id);
     }
 
+    /// The broadcast's entry, unless it is over.
     pub fn slot(&self, id: BroadcastId) -> Option<Arc<BroadcastSlot>> {
-        self.directory.get(&id).map(|slot| Arc::clone(&slot))
+        self.directory.slot(&id)
     }
 
     /// Has the broadcast's actor look at its record, and started if it does not run.
@@ -169,15 +171,8 @@ impl Broadcasts {
         let Some(slot) = self.slot(id) else { return };
         slot.wakes.fetch_add(1, Ordering::AcqRel);
         slot.wanted.store(true, Ordering::Release);
-        if !slot.tell(FanoutMessage::Look) {
-            self.start(id);
-        }
-    }
-
-    fn start(&self, id: BroadcastId) {
-        if let Some(Wiring { supervisor, .. }) = self.wiring.get() {
-            // The supervisor is gone when the engine is.
-            drop(supervisor.cast(NurseryMessage::Start(id, None)));
+        if !cast(&slot, FanoutMessage::Look) {
+            self.directory.start(id);
         }
     }
 
@@ -187,8 +182,7 @@ impl Broadcasts {
         let (now, real) = (clock.now(), clock.real().as_millis());
         let last = self.last_beat_ms.swap(real, Ordering::AcqRel);
         let mut idle = Vec::new();
-        for entry in &self.directory {
-            let slot = entry.value();
+        self.directory.for_each(|id, slot| {
             let due = slot.due_ms.load(Ordering::Acquire);
             if due <= now.as_millis() && due != 0 {
                 // Since the last beat it cannot have been due for longer than that is ago, however
@@ -199,11 +193,11 @@ impl Broadcasts {
                 slot.due_ms.store(0, Ordering::Release);
                 slot.wanted.store(true, Ordering::Release);
             }
-            if slot.wanted.load(Ordering::Acquire) && !slot.tell(FanoutMessage::Tick) {
-                idle.push(*entry.key());
+            if slot.wanted.load(Ordering::Acquire) && !cast(slot, FanoutMessage::Tick) {
+                idle.push(*id);
             }
-        }
-        idle.into_iter().for_each(|id| self.start(id));
+        });
+        idle.into_iter().for_each(|id| self.directory.start(id));
     }
 
     /// Hands outcomes to the broadcasts that they belong to: broadcast, recipient, outcome.
@@ -218,7 +212,7 @@ impl Broadcasts {
         for (broadcast, outcomes) in grouped {
             if let Some(slot) = self.slot(broadcast) {
                 // One that has just died takes them for unknown when it is back.
-                slot.tell(FanoutMessage::Settled(outcomes));
+                cast(&slot, FanoutMessage::Settled(outcomes));
             }
         }
     }
@@ -229,44 +223,44 @@ impl Broadcasts {
             let Some(slot) = of_one.first().and_then(|(id, _)| self.slot(*id)) else { continue };
             let places = of_one.iter().map(|(_, index)| *index).collect();
             // One that has just died takes them for unknown when it is back.
-            slot.tell(FanoutMessage::Withdrawn(places));
+            cast(&slot, FanoutMessage::Withdrawn(places));
         }
     }
 
     /// Tells every actor that runs; the message is made for each.
     pub fn tell_live(&self, message: impl Fn() -> FanoutMessage) {
-        for entry in &self.directory {
-            entry.value().tell(message());
+        self.directory.cast_all_live(message);
+    }
+}
+
+/// Casts to the broadcast's actor. Returns false if one must be started for that.
+fn cast(slot: &BroadcastSlot, message: FanoutMessage) -> bool {
+    match slot.cast(message) {
+        Ok(()) => true,
+        // The supervisor starts it again by itself, or never.
+        Err(undelivered) => {
+            matches!(undelivered.placement, Residence::Down { .. } | Residence::Parked(_))
         }
     }
 }
 
-impl BroadcastSlot {
-    /// Tells the actor. Returns whether one runs.
-    fn tell(&self, message: FanoutMessage) -> bool {
-        match &*self.residence.read() {
-            Residence::Live(actor) => actor.cast(message).is_ok(),
-            // The supervisor starts it again by itself, or never.
-            Residence::Down { .. } | Residence::Parked(_) => true,
-            Residence::Idle => false,
+/// Passivates the actor unless it was woken after `wakes` was read. Callers must read `wakes` before
+/// they look for work.
+fn rest(slot: &BroadcastSlot, wakes: u64) -> bool {
+    slot.rest_if(|entry| {
+        // Who wakes it counts first and looks for the actor then.
+        let rests = entry.wakes() == wakes;
+        if rests {
+            entry.wanted.store(false, Ordering::Release);
         }
-    }
+        rests
+    })
+}
 
+impl BroadcastEntry {
     /// How often it was woken.
     pub fn wakes(&self) -> u64 {
         self.wakes.load(Ordering::Acquire)
-    }
-
-    /// Lets the actor go, unless it was woken since it had been so many times.
-    pub fn rest(&self, wakes: u64) -> bool {
-        let mut residence = self.residence.write();
-        // Who wakes it counts first and looks for the actor then.
-        let rests = self.wakes() == wakes;
-        if rests {
-            self.wanted.store(false, Ordering::Release);
-            *residence = Residence::Idle;
-        }
-        rests
     }
 
     /// How long ago its time came, by `real` time; zero for one that has none.
@@ -304,18 +298,15 @@ impl Family for BroadcastFamily {
     }
 
     fn is_wanted(&self, id: &BroadcastId) -> bool {
-        self.0.directory.contains_key(id)
+        self.0.directory.contains(id)
     }
 
     fn is_resident(&self, id: &BroadcastId) -> bool {
-        let slot = self.0.slot(*id);
-        slot.is_some_and(|slot| matches!(&*slot.residence.read(), Residence::Live(_)))
+        self.0.directory.is_live(id)
     }
 
     fn publish(&self, id: &BroadcastId, residence: Residence<FanoutMessage>) {
-        if let Some(slot) = self.0.slot(*id) {
-            *slot.residence.write() = residence;
-        }
+        self.0.directory.publish(id, residence);
     }
 
     /// It reads where it was when it starts.
