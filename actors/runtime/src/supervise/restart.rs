@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use postrider_domain::Timestamp;
 
-/// The first delay; each further death doubles it.
-const DELAY_MIN: Duration = Duration::from_millis(100);
-/// No delay is longer: a store that works again is noticed within it.
-const DELAY_MAX: Duration = Duration::from_secs(5);
+use crate::flow::{Backoff, jittered};
+
+/// How long a child that died waits. A store that works again is noticed within the longest delay.
+const RESTART: Backoff = Backoff { min: Duration::from_millis(100), max: Duration::from_secs(5) };
+/// The part by which that is more or less, so that not all come back at once.
+const RESTART_SPREAD: f64 = 0.25;
 /// A child that lived this long counts as healthy: its next death is a first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
@@ -30,10 +32,9 @@ impl RestartPolicy {
         if self.started_at.take().is_some_and(|started| now.since(started) >= HEALTHY_AFTER) {
             self.deaths_in_a_row = 0;
         }
-        let doublings = self.deaths_in_a_row.min(16);
+        let delay = RESTART.delay(self.deaths_in_a_row);
         self.deaths_in_a_row = self.deaths_in_a_row.saturating_add(1);
-        let delay = DELAY_MIN.saturating_mul(1 << doublings).min(DELAY_MAX);
-        delay.mul_f64(0.75 + jitter / 2.0)
+        jittered(delay, RESTART_SPREAD, jitter)
     }
 }
 
@@ -53,7 +54,7 @@ mod tests {
         assert_eq!(delays[..4], [100, 200, 400, 800]);
         assert_eq!(delays[11], 5_000);
         policy.started(now);
-        assert_eq!(policy.died(now.plus(Duration::from_secs(60)), 0.5), DELAY_MIN);
+        assert_eq!(policy.died(now.plus(Duration::from_secs(60)), 0.5), RESTART.min);
     }
 
     #[test]
