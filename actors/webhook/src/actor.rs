@@ -187,7 +187,7 @@ impl EndpointActor {
     fn go_on(&self, myself: &ActorRef<EndpointMessage>, state: &mut Loaded) {
         if state.retired {
             if !state.writing {
-                self.hub.leave(self.slot.id);
+                self.hub.pool.leave(self.slot.id);
                 self.hub.forget(self.slot.workspace.clone(), self.slot.id);
                 self.slot.publish(Residence::Idle);
                 myself.stop(None);
@@ -197,7 +197,7 @@ impl EndpointActor {
         self.read_on(myself, state);
         let now = self.hub.clock.now();
         while self.may_begin(state) && state.line.may_start(now) {
-            match self.hub.permit(self.slot.id, &self.slot.workspace) {
+            match self.hub.pool.permit(self.slot.id, &self.slot.workspace) {
                 Some(permit) => self.begin(myself, permit, state),
                 // One comes when it is this endpoint's turn.
                 None => break,

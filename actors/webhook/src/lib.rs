@@ -105,8 +105,8 @@ pub struct Webhooks {
     writer: Writer,
     clock: Clock,
     pub master_keys: MasterKeys,
-    directory: Directory<WebhookId, EndpointMessage, EndpointEntry>,
-    pool: Pool,
+    directory: Arc<Endpoints>,
+    pool: Arc<Pool>,
     client: OnceLock<Option<Box<dyn Post>>>,
     /// Held while the directory follows what is stored.
     following: Mutex<()>,
@@ -118,6 +118,8 @@ pub struct Webhooks {
 
 /// One endpoint's entry: it lasts, while its actor comes and goes.
 pub type EndpointSlot = Slot<EndpointMessage, EndpointEntry>;
+
+type Endpoints = Directory<WebhookId, EndpointMessage, EndpointEntry>;
 
 /// What is kept of an endpoint beside where its actor is.
 #[derive(Debug)]
@@ -151,14 +153,15 @@ impl Webhooks {
         clock: Clock,
         master_keys: MasterKeys,
     ) -> Self {
+        let directory = Arc::new(Endpoints::default());
         Self {
-            pool: Pool::new(options.requests_max),
+            pool: Arc::new(Pool::new(options.requests_max, Arc::clone(&directory))),
             options,
             store,
             writer,
             clock,
             master_keys,
-            directory: Directory::default(),
+            directory,
             client: OnceLock::new(),
             following: Mutex::default(),
             draining: AtomicBool::new(false),

@@ -9,11 +9,13 @@ use parking_lot::Mutex;
 use postrider_domain::{WebhookId, WorkspaceId};
 
 use super::slots::Slots;
-use super::{EndpointMessage, Webhooks};
+use super::{EndpointMessage, Endpoints};
 
 /// The places.
 pub(super) struct Pool {
     slots: Mutex<Slots<WebhookId, WorkspaceId>>,
+    /// The way to an endpoint whose turn it is.
+    endpoints: Arc<Endpoints>,
     delivered: AtomicU64,
     refused: AtomicU64,
     unanswered: AtomicU64,
@@ -44,9 +46,10 @@ pub(super) enum Counted {
 }
 
 impl Pool {
-    pub(super) fn new(total: usize) -> Self {
+    pub(super) fn new(total: usize, endpoints: Arc<Endpoints>) -> Self {
         Self {
             slots: Mutex::new(Slots::new(total)),
+            endpoints,
             delivered: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
@@ -75,11 +78,28 @@ impl Pool {
             latency_us: read(&self.latency_us),
         }
     }
+
+    /// A place, if one is free and it is this endpoint's turn; otherwise its actor is sent one
+    /// when it is.
+    pub(super) fn permit(
+        self: &Arc<Self>,
+        endpoint: WebhookId,
+        workspace: &WorkspaceId,
+    ) -> Option<Permit> {
+        let taken = self.slots.lock().take(endpoint, workspace);
+        let pool = Arc::clone(self);
+        taken.then(|| Permit { pool, endpoint, workspace: workspace.clone() })
+    }
+
+    /// The endpoint waits for no place any more.
+    pub(super) fn leave(&self, endpoint: WebhookId) {
+        self.slots.lock().leave(endpoint);
+    }
 }
 
 /// The right to have one request under way.
 pub struct Permit {
-    hub: Arc<Webhooks>,
+    pool: Arc<Pool>,
     endpoint: WebhookId,
     workspace: WorkspaceId,
 }
@@ -92,31 +112,12 @@ impl std::fmt::Debug for Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = self.hub.pool.slots.lock().give_back(self.endpoint, &self.workspace);
+        let next = self.pool.slots.lock().give_back(self.endpoint, &self.workspace);
         let Some((endpoint, workspace)) = next else { return };
-        let permit = Self { hub: Arc::clone(&self.hub), endpoint, workspace };
+        let permit = Self { pool: Arc::clone(&self.pool), endpoint, workspace };
         // If it is gone, dropping the permit passes it on.
-        if let Some(actor) = self.hub.slot(endpoint).and_then(|slot| slot.live()) {
+        if let Some(actor) = self.pool.endpoints.live(&endpoint) {
             drop(actor.cast(EndpointMessage::Permit(permit)));
         }
-    }
-}
-
-impl Webhooks {
-    /// A place, if one is free and it is this endpoint's turn; otherwise its actor is sent one
-    /// when it is.
-    pub(super) fn permit(
-        self: &Arc<Self>,
-        endpoint: WebhookId,
-        workspace: &WorkspaceId,
-    ) -> Option<Permit> {
-        let taken = self.pool.slots.lock().take(endpoint, workspace);
-        let hub = Arc::clone(self);
-        taken.then(|| Permit { hub, endpoint, workspace: workspace.clone() })
-    }
-
-    /// The endpoint waits for no place any more.
-    pub(super) fn leave(&self, endpoint: WebhookId) {
-        self.pool.slots.lock().leave(endpoint);
     }
 }
