@@ -16,7 +16,7 @@ use crate::engine::CLOCK_OFFSET_KEY;
 use postrider_channel::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
-use postrider_runtime::supervise::Residence;
+use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table};
 use postrider_workspace::actor::{Configure, WorkspaceMessage};
@@ -152,16 +152,16 @@ impl Admin {
                 return Err(storage().into());
             }
         };
-        let otps = match slot.residence() {
+        let otps = match slot.placement() {
             // None that can be counted, if it dies just now.
-            Residence::Live(_) => self.configure(id, Configure::Read).await.map_or(0, |it| it.otps),
+            Placement::Live(_) => self.configure(id, Configure::Read).await.map_or(0, |it| it.otps),
             _ => 0,
         };
-        let state = match slot.residence() {
-            Residence::Idle => WorkspaceState::Idle,
-            Residence::Live(_) => WorkspaceState::Live,
-            Residence::Down { .. } => WorkspaceState::Restarting,
-            Residence::Parked(reason) => WorkspaceState::Parked(reason.to_string()),
+        let state = match slot.placement() {
+            Placement::Idle => WorkspaceState::Idle,
+            Placement::Live(_) => WorkspaceState::Live,
+            Placement::Down { .. } => WorkspaceState::Restarting,
+            Placement::Parked(reason) => WorkspaceState::Parked(reason.to_string()),
         };
         Ok(WorkspaceInfo {
             id: id.clone(),

@@ -31,7 +31,7 @@ use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Slot};
-use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
+use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
 use postrider_store::{View, Writer};
 
 pub use audience::{Audience, Variables};
@@ -96,7 +96,7 @@ pub struct Services {
 /// What broadcasts need and is made after them.
 pub struct Wiring {
     /// Starts and restarts the actors.
-    pub supervisor: ActorRef<NurseryMessage<BroadcastId>>,
+    pub supervisor: ActorRef<SupervisorMessage<BroadcastId>>,
     /// The workspaces.
     pub host: Arc<dyn BroadcastHost>,
 }
@@ -239,7 +239,7 @@ fn cast(slot: &BroadcastSlot, message: FanoutMessage) -> bool {
         Ok(()) => true,
         // The supervisor starts it again by itself, or never.
         Err(undelivered) => {
-            matches!(undelivered.placement, Residence::Down { .. } | Residence::Parked(_))
+            matches!(undelivered.placement, Placement::Down { .. } | Placement::Parked(_))
         }
     }
 }
@@ -276,9 +276,9 @@ impl BroadcastEntry {
 }
 
 /// The broadcasts as a supervisor's children.
-pub struct BroadcastFamily(pub Arc<Broadcasts>);
+pub struct BroadcastSpec(pub Arc<Broadcasts>);
 
-impl Family for BroadcastFamily {
+impl ChildSpec for BroadcastSpec {
     type Key = BroadcastId;
     type Message = FanoutMessage;
 
@@ -301,12 +301,12 @@ impl Family for BroadcastFamily {
         self.0.directory.contains(id)
     }
 
-    fn is_resident(&self, id: &BroadcastId) -> bool {
+    fn is_live(&self, id: &BroadcastId) -> bool {
         self.0.directory.is_live(id)
     }
 
-    fn publish(&self, id: &BroadcastId, residence: Residence<FanoutMessage>) {
-        self.0.directory.publish(id, residence);
+    fn publish(&self, id: &BroadcastId, placement: Placement<FanoutMessage>) {
+        self.0.directory.publish(id, placement);
     }
 
     /// It reads where it was when it starts.

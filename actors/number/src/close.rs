@@ -4,7 +4,7 @@ use postrider_channel::outcome::Settled;
 use postrider_channel::{Failure, Origin, Outbound};
 use postrider_domain::NumberId;
 use postrider_runtime::directory::Undelivered;
-use postrider_runtime::supervise::Residence;
+use postrider_runtime::supervise::Placement;
 
 use crate::ports::Outcomes;
 use crate::{NumberEntry, NumberMessage, Numbers};
@@ -53,12 +53,12 @@ impl Numbers {
         undelivered: &Undelivered<NumberMessage>,
         entry: &NumberEntry,
     ) {
-        if matches!(undelivered.placement, Residence::Live(_)) {
+        if matches!(undelivered.placement, Placement::Live(_)) {
             return;
         }
         let waiting = std::mem::take(&mut *entry.waiting.lock());
         waiting.into_iter().for_each(|message| self.refuse(message));
-        let has_died = !matches!(undelivered.placement, Residence::Idle);
+        let has_died = !matches!(undelivered.placement, Placement::Idle);
         // It took its messages with it.
         if has_died && let Some(wiring) = self.wiring.get() {
             wiring.sink.queue_lost(number);

@@ -38,7 +38,7 @@ use postrider_channel::{Failure, Outbound};
 use postrider_domain::{BroadcastId, NumberId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Slot, Undelivered};
-use postrider_runtime::supervise::{Family, Residence};
+use postrider_runtime::supervise::{ChildSpec, Placement};
 
 pub use actor::NumberMessage;
 use figures::OutcomeCounts;
@@ -61,7 +61,7 @@ pub struct Numbers {
 
 /// What the numbers need and is made after them.
 pub struct Wiring {
-    pub supervisor: ActorRef<postrider_runtime::supervise::NurseryMessage<NumberId>>,
+    pub supervisor: ActorRef<postrider_runtime::supervise::SupervisorMessage<NumberId>>,
     pub sink: Arc<dyn OutcomeSink>,
 }
 
@@ -210,13 +210,13 @@ impl Numbers {
         let keep = |undelivered: Undelivered<NumberMessage>, entry: &NumberEntry| {
             let Undelivered { message, placement } = undelivered;
             match placement {
-                Residence::Idle if !self.connected.contains_key(&number) => Then::Refuse(message),
+                Placement::Idle if !self.connected.contains_key(&number) => Then::Refuse(message),
                 // One that has died has everything handed over again by its restart.
-                Residence::Idle | Residence::Live(_) => {
+                Placement::Idle | Placement::Live(_) => {
                     entry.waiting.lock().push(message);
                     Then::Start
                 }
-                Residence::Down { .. } | Residence::Parked(_) => {
+                Placement::Down { .. } | Placement::Parked(_) => {
                     // Its restart has everything handed over again but what is claimed: of that,
                     // what has not come to it is as if its channel might have it.
                     let NumberMessage::Dispatch(mut messages) = message else {
@@ -271,9 +271,9 @@ impl NumberEntry {
 }
 
 /// The numbers as a supervisor's children.
-pub struct NumberFamily(pub Arc<Numbers>);
+pub struct NumberSpec(pub Arc<Numbers>);
 
-impl Family for NumberFamily {
+impl ChildSpec for NumberSpec {
     type Key = NumberId;
     type Message = NumberMessage;
 
@@ -303,13 +303,13 @@ impl Family for NumberFamily {
         self.0.connected.contains_key(number)
     }
 
-    fn is_resident(&self, number: &NumberId) -> bool {
+    fn is_live(&self, number: &NumberId) -> bool {
         self.0.directory.is_live(number)
     }
 
-    fn publish(&self, number: &NumberId, residence: Residence<NumberMessage>) {
-        self.0.slot(*number).publish_with(residence, |residence, entry| {
-            if let Residence::Live(actor) = residence {
+    fn publish(&self, number: &NumberId, placement: Placement<NumberMessage>) {
+        self.0.slot(*number).publish_with(placement, |placement, entry| {
+            if let Placement::Live(actor) = placement {
                 for message in entry.waiting.lock().drain(..) {
                     // If it is gone already, its restart has everything handed over again.
                     drop(actor.cast(message));

@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use ractor::{ActorRef, Message, MessagingErr};
 use tokio::sync::oneshot;
 
-use crate::supervise::{NurseryMessage as SupervisorMessage, Residence as Placement};
+use crate::supervise::{Placement, SupervisorMessage};
 
 /// The actors of one kind, by `K`, and the way to their supervisor. `M` is what they are told, `X`
 /// what the kind keeps of each.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 
-use postrider_broadcast::{BroadcastFamily, Wiring as BroadcastWiring};
-use postrider_number::{NumberFamily, Wiring};
-use postrider_runtime::supervise::Nursery;
-use postrider_webhook::WebhookFamily;
+use postrider_broadcast::{BroadcastSpec, Wiring as BroadcastWiring};
+use postrider_number::{NumberSpec, Wiring};
+use postrider_runtime::Clock;
+use postrider_runtime::supervise::{ChildSpec, Supervisor, SupervisorMessage};
+use postrider_webhook::WebhookSpec;
 use postrider_workspace::DisableInWorkspace;
 use postrider_workspace::actor::WorkspaceMessage;
 use postrider_workspace::broadcasts::Host;
@@ -17,7 +18,7 @@ use postrider_workspace::retention::Retention;
 use postrider_workspace::snapshots::{SnapshotMessage, Snapshots};
 
 use postrider_workspace::delivery_sink::DeliverySink;
-use postrider_workspace::directory::WorkspaceFamily;
+use postrider_workspace::directory::WorkspaceSpec;
 use postrider_workspace::services::Services;
 
 /// How often the workspaces are told that time has passed.
@@ -58,26 +59,22 @@ impl Actor for Root {
         myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Children, ActorProcessingErr> {
-        let clock = self.shared.clock.clone();
-        let family = Arc::new(WorkspaceFamily(Arc::clone(&self.shared)));
-        let nursery = Nursery { family, clock: clock.clone() };
-        let (workspaces, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
-        let family = Arc::new(NumberFamily(Arc::clone(&self.shared.numbers)));
-        let nursery = Nursery { family, clock: clock.clone() };
-        let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
-        let family = Arc::new(BroadcastFamily(Arc::clone(&self.shared.broadcasts)));
-        let nursery = Nursery { family, clock: self.shared.clock.clone() };
-        let (fan_outs, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        let clock = &self.shared.clock;
+        let spec = WorkspaceSpec(Arc::clone(&self.shared));
+        let workspaces = supervise(spec, clock, &myself).await?;
+        let spec = NumberSpec(Arc::clone(&self.shared.numbers));
+        let numbers = supervise(spec, clock, &myself).await?;
+        let spec = BroadcastSpec(Arc::clone(&self.shared.broadcasts));
+        let fan_outs = supervise(spec, clock, &myself).await?;
         let host = Arc::new(Host(Arc::downgrade(&self.shared)));
         self.shared.broadcasts.wire(BroadcastWiring { supervisor: fan_outs, host });
         self.shared.workspaces.set_supervisor(workspaces);
         let settle = Arc::new(DeliverySink(Arc::downgrade(&self.shared)));
-        self.shared.numbers.wire(Wiring { supervisor, sink: settle });
-        let family = Arc::new(WebhookFamily(Arc::clone(&self.shared.webhooks)));
-        let nursery = Nursery { family, clock };
-        let (supervisor, _) = Actor::spawn_linked(None, nursery, (), myself.get_cell()).await?;
+        self.shared.numbers.wire(Wiring { supervisor: numbers, sink: settle });
+        let spec = WebhookSpec(Arc::clone(&self.shared.webhooks));
+        let endpoints = supervise(spec, clock, &myself).await?;
         let control = Arc::new(DisableInWorkspace(Arc::downgrade(&self.shared)));
-        self.shared.webhooks.wire(supervisor, control);
+        self.shared.webhooks.wire(endpoints, control);
         let snapshots = match &self.snapshots {
             None => None,
             Some(snapshots) => {
@@ -134,4 +131,15 @@ impl Actor for Root {
         tracing::error!(%error, "a supervisor died; the engine stops");
         Err(error)
     }
+}
+
+/// Starts the supervisor of one kind of actors, linked to the root.
+async fn supervise<S: ChildSpec>(
+    spec: S,
+    clock: &Clock,
+    root: &ActorRef<RootMessage>,
+) -> Result<ActorRef<SupervisorMessage<S::Key>>, SpawnErr> {
+    let supervisor = Supervisor { spec: Arc::new(spec), clock: clock.clone() };
+    let (supervisor, _) = Actor::spawn_linked(None, supervisor, (), root.get_cell()).await?;
+    Ok(supervisor)
 }

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use postrider_domain::Timestamp;
 use postrider_runtime::random;
-use postrider_runtime::supervise::Residence;
+use postrider_runtime::supervise::Placement;
 use postrider_runtime::timer::Timer;
 use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
@@ -189,7 +189,7 @@ impl EndpointActor {
             if !state.writing {
                 self.hub.pool.leave(self.slot.id);
                 self.hub.forget(self.slot.workspace.clone(), self.slot.id);
-                self.slot.publish(Residence::Idle);
+                self.slot.publish(Placement::Idle);
                 myself.stop(None);
             }
             return;

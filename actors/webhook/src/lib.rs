@@ -41,7 +41,7 @@ use postrider_domain::keys::MasterKeys;
 use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Slot};
-use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
+use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
 use postrider_store::{StoreError, View, Writer};
 
 pub use actor::EndpointMessage;
@@ -172,7 +172,7 @@ impl Webhooks {
     /// Connects the supervisor and what changes endpoints; only the first call counts.
     pub fn wire(
         &self,
-        supervisor: ActorRef<NurseryMessage<WebhookId>>,
+        supervisor: ActorRef<SupervisorMessage<WebhookId>>,
         control: Arc<dyn EndpointControl>,
     ) {
         self.directory.set_supervisor(supervisor);
@@ -246,7 +246,7 @@ impl Webhooks {
         }
         // One that has died is restarted, and looks then.
         if let Err(unwoken) = slot.cast(EndpointMessage::Wake)
-            && matches!(unwoken.placement, Residence::Idle)
+            && matches!(unwoken.placement, Placement::Idle)
         {
             self.directory.start(slot.id);
         }
@@ -339,9 +339,9 @@ impl Webhooks {
 }
 
 /// The endpoints as a supervisor's children.
-pub struct WebhookFamily(pub Arc<Webhooks>);
+pub struct WebhookSpec(pub Arc<Webhooks>);
 
-impl Family for WebhookFamily {
+impl ChildSpec for WebhookSpec {
     type Key = WebhookId;
     type Message = EndpointMessage;
 
@@ -364,12 +364,12 @@ impl Family for WebhookFamily {
         self.0.directory.contains(id)
     }
 
-    fn is_resident(&self, id: &WebhookId) -> bool {
+    fn is_live(&self, id: &WebhookId) -> bool {
         self.0.directory.is_live(id)
     }
 
-    fn publish(&self, id: &WebhookId, residence: Residence<EndpointMessage>) {
-        self.0.directory.publish(id, residence);
+    fn publish(&self, id: &WebhookId, placement: Placement<EndpointMessage>) {
+        self.0.directory.publish(id, placement);
     }
 
     /// An endpoint reads what is due whenever it starts.

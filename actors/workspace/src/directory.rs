@@ -11,13 +11,13 @@ use crate::services::Services;
 use crate::actor::WorkspaceMessage;
 use crate::mailbox::slot::Slot;
 use postrider_domain::WorkspaceId;
-use postrider_runtime::supervise::{Family, NurseryMessage, Residence};
+use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
 
 /// The directory of workspaces and the way to their supervisor.
 #[derive(Default)]
 pub struct Workspaces {
     slots: DashMap<WorkspaceId, Arc<Slot>>,
-    supervisor: OnceLock<ActorRef<NurseryMessage<WorkspaceId>>>,
+    supervisor: OnceLock<ActorRef<SupervisorMessage<WorkspaceId>>>,
 }
 
 impl Workspaces {
@@ -37,7 +37,7 @@ impl Workspaces {
     }
 
     /// Connects the supervisor; only the first call counts.
-    pub fn set_supervisor(&self, supervisor: ActorRef<NurseryMessage<WorkspaceId>>) {
+    pub fn set_supervisor(&self, supervisor: ActorRef<SupervisorMessage<WorkspaceId>>) {
         drop(self.supervisor.set(supervisor));
     }
 
@@ -45,7 +45,7 @@ impl Workspaces {
     pub async fn start(&self, id: WorkspaceId) {
         let Some(supervisor) = self.supervisor.get() else { return };
         let (done, seen) = tokio::sync::oneshot::channel();
-        if supervisor.cast(NurseryMessage::Start(id, Some(done))).is_ok() {
+        if supervisor.cast(SupervisorMessage::Start(id, Some(done))).is_ok() {
             // Dropped unanswered: the engine is stopping, and the caller finds no actor.
             drop(seen.await);
         }
@@ -63,9 +63,9 @@ impl Workspaces {
 }
 
 /// The workspaces as a supervisor's children.
-pub struct WorkspaceFamily(pub Arc<Services>);
+pub struct WorkspaceSpec(pub Arc<Services>);
 
-impl Family for WorkspaceFamily {
+impl ChildSpec for WorkspaceSpec {
     type Key = WorkspaceId;
     type Message = WorkspaceMessage;
 
@@ -89,13 +89,13 @@ impl Family for WorkspaceFamily {
         self.0.workspaces.slot(id).is_some()
     }
 
-    fn is_resident(&self, id: &WorkspaceId) -> bool {
+    fn is_live(&self, id: &WorkspaceId) -> bool {
         self.0.workspaces.slot(id).is_some_and(|slot| slot.live().is_some())
     }
 
-    fn publish(&self, id: &WorkspaceId, residence: Residence<WorkspaceMessage>) {
+    fn publish(&self, id: &WorkspaceId, placement: Placement<WorkspaceMessage>) {
         if let Some(slot) = self.0.workspaces.slot(id) {
-            slot.set_residence(residence);
+            slot.set_placement(placement);
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::services::Services;
 use postrider_domain::{LogEntry, Timestamp, WorkspaceId};
-use postrider_runtime::supervise::Residence;
+use postrider_runtime::supervise::Placement;
 use postrider_store::view::event_log;
 use postrider_store::view::log_chunk::{Head, event_log_prefix};
 use postrider_store::{Change, Direction, Store, StoreError, Table, View};
@@ -74,7 +74,7 @@ impl Retention {
             self.left = shared.workspaces.all();
         }
         if !self.left.is_empty() && !runs(self.waking.as_ref()) && shared.writer.is_healthy() {
-            let rests = |slot: &Arc<Slot>| matches!(slot.residence(), Residence::Idle);
+            let rests = |slot: &Arc<Slot>| matches!(slot.placement(), Placement::Idle);
             let resting = std::iter::from_fn(|| self.left.pop()).filter(rests);
             let woken: Vec<_> = resting.take(WOKEN_MAX).collect();
             self.waking = Some(tokio::spawn(wake(Arc::clone(shared), woken)));

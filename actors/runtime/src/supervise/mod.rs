@@ -1,19 +1,19 @@
 //! Supervision: who restarts whom, when, and when not.
 
-mod nursery;
 mod restart;
+mod supervisor;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
 
-pub use nursery::{Family, Nursery, NurseryMessage};
 pub use restart::RestartPolicy;
+pub use supervisor::{ChildSpec, Supervisor, SupervisorMessage};
 
 /// Where a supervised child is.
 #[derive(Debug)]
-pub enum Residence<M> {
+pub enum Placement<M> {
     /// Nowhere, and rightly: it is started when it is needed.
     Idle,
     /// In this actor.
@@ -27,7 +27,7 @@ pub enum Residence<M> {
     Parked(Arc<str>),
 }
 
-impl<M> Clone for Residence<M> {
+impl<M> Clone for Placement<M> {
     fn clone(&self) -> Self {
         match self {
             Self::Idle => Self::Idle,

@@ -9,7 +9,7 @@ use ractor::ActorRef;
 use tokio::sync::oneshot;
 
 use postrider_domain::WorkspaceId;
-use postrider_runtime::supervise::Residence;
+use postrider_runtime::supervise::Placement;
 
 use crate::actor::WorkspaceMessage;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
@@ -90,7 +90,7 @@ pub struct Slot {
     /// Whose entry it is.
     pub id: WorkspaceId,
     in_flight: AtomicUsize,
-    residence: RwLock<Residence<WorkspaceMessage>>,
+    placement: RwLock<Placement<WorkspaceMessage>>,
     /// Whether the journal may hold something hot of it that no actor has in memory.
     in_journal: AtomicBool,
     /// Who follows its event log.
@@ -103,7 +103,7 @@ impl Slot {
         Self {
             id,
             in_flight: AtomicUsize::new(0),
-            residence: RwLock::new(Residence::Idle),
+            placement: RwLock::new(Placement::Idle),
             in_journal: AtomicBool::new(false),
             subscribers: LogSubscribers::default(),
         }
@@ -131,17 +131,17 @@ impl Slot {
 
     /// Puts a message into the actor's mailbox.
     pub fn deliver(&self, message: WorkspaceMessage) -> Result<(), Undelivered> {
-        match &*self.residence.read() {
-            Residence::Live(actor) => actor.cast(message).map_err(|error| match error {
+        match &*self.placement.read() {
+            Placement::Live(actor) => actor.cast(message).map_err(|error| match error {
                 ractor::MessagingErr::SendErr(message) => Undelivered::NotLive(Box::new(message)),
                 _ => Undelivered::Down(Unavailable::because(UnavailableReason::Restarting)),
             }),
-            Residence::Idle => Err(Undelivered::NotLive(Box::new(message))),
-            Residence::Down { retry_after } => Err(Undelivered::Down(Unavailable {
+            Placement::Idle => Err(Undelivered::NotLive(Box::new(message))),
+            Placement::Down { retry_after } => Err(Undelivered::Down(Unavailable {
                 reason: UnavailableReason::Restarting,
                 retry_after: *retry_after,
             })),
-            Residence::Parked(reason) => Err(Undelivered::Down(Unavailable {
+            Placement::Parked(reason) => Err(Undelivered::Down(Unavailable {
                 reason: UnavailableReason::Parked(reason.to_string()),
                 retry_after: Duration::from_secs(60),
             })),
@@ -149,32 +149,32 @@ impl Slot {
     }
 
     /// Where the workspace is.
-    pub fn residence(&self) -> Residence<WorkspaceMessage> {
-        self.residence.read().clone()
+    pub fn placement(&self) -> Placement<WorkspaceMessage> {
+        self.placement.read().clone()
     }
 
     /// The actor, if one runs.
     pub fn live(&self) -> Option<ActorRef<WorkspaceMessage>> {
-        match &*self.residence.read() {
-            Residence::Live(actor) => Some(actor.clone()),
+        match &*self.placement.read() {
+            Placement::Live(actor) => Some(actor.clone()),
             _ => None,
         }
     }
 
     /// Publishes where the actor is.
-    pub fn set_residence(&self, residence: Residence<WorkspaceMessage>) {
-        *self.residence.write() = residence;
+    pub fn set_placement(&self, placement: Placement<WorkspaceMessage>) {
+        *self.placement.write() = placement;
     }
 
     /// Lets the actor go, unless a command is under way. Once this is true nothing is in the
     /// actor's mailbox that somebody waits for, nor can anything come.
     pub fn passivate(&self) -> bool {
-        let mut residence = self.residence.write();
+        let mut placement = self.placement.write();
         // A permit is taken before a message is delivered and delivery holds the read lock, so
         // with none out there is nothing to lose.
         let idle = self.in_flight.load(Ordering::Acquire) == 0;
         if idle {
-            *residence = Residence::Idle;
+            *placement = Placement::Idle;
             self.in_journal.store(false, Ordering::Release);
         }
         idle

@@ -1,5 +1,7 @@
-//! A supervisor of many children of one kind: it starts them on demand, restarts those that fail,
-//! and parks those that cannot be mended.
+//! A supervisor of many actors of one kind, its children.
+//!
+//! It starts them on demand, restarts those that fail after a backoff, and parks those that a restart
+//! cannot mend.
 
 use std::fmt;
 use std::future::Future;
@@ -15,13 +17,13 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::random;
 
-use super::{Damaged, Residence, RestartPolicy};
+use super::{Damaged, Placement, RestartPolicy};
 
 /// The reason that ractor gives for an actor that was killed, alone of those that do not fail.
 const KILLED: &str = "killed";
 
-/// A kind of children.
-pub trait Family: Send + Sync + 'static {
+/// One kind of children: how one is started, whether it is wanted, and where its placement is kept.
+pub trait ChildSpec: Send + Sync + 'static {
     /// Tells one child from another.
     type Key: Clone + Eq + Hash + Send + Sync + fmt::Display + 'static;
     /// What a child is told.
@@ -40,11 +42,11 @@ pub trait Family: Send + Sync + 'static {
     /// Whether the child should run; one that should not is not restarted.
     fn is_wanted(&self, key: &Self::Key) -> bool;
 
-    /// Whether the child was last published as live. One that has let itself go was not.
-    fn is_resident(&self, key: &Self::Key) -> bool;
+    /// Whether the child was last published as live. One that has passivated itself was not.
+    fn is_live(&self, key: &Self::Key) -> bool;
 
-    /// Publishes where the child is.
-    fn publish(&self, key: &Self::Key, residence: Residence<Self::Message>);
+    /// Publishes the child's placement.
+    fn publish(&self, key: &Self::Key, placement: Placement<Self::Message>);
 
     /// The child runs again after it had died.
     fn restarted(&self, key: &Self::Key);
@@ -52,7 +54,7 @@ pub trait Family: Send + Sync + 'static {
 
 /// What the supervisor is told.
 #[derive(Debug)]
-pub enum NurseryMessage<K> {
+pub enum SupervisorMessage<K> {
     /// Start this child unless it runs, or is down for a while or for good. Answered, by a value
     /// or by being dropped, when it has been seen to.
     Start(K, Option<oneshot::Sender<()>>),
@@ -61,19 +63,19 @@ pub enum NurseryMessage<K> {
 }
 
 /// The supervisor.
-pub struct Nursery<F: Family> {
-    /// The kind of its children.
-    pub family: Arc<F>,
+pub struct Supervisor<S: ChildSpec> {
+    /// How its children are started.
+    pub spec: Arc<S>,
     /// Measures health and delays.
     pub clock: Clock,
 }
 
 /// The supervisor's memory.
-pub struct Children<F: Family> {
+pub struct Children<S: ChildSpec> {
     /// The running ones, by actor.
-    running: HashMap<ActorId, F::Key>,
+    running: HashMap<ActorId, S::Key>,
     /// What is known of each that runs, or is down or parked.
-    known: HashMap<F::Key, Child>,
+    known: HashMap<S::Key, Child>,
 }
 
 #[derive(Debug, Default)]
@@ -92,9 +94,9 @@ enum ChildState {
     Parked,
 }
 
-impl<F: Family> Actor for Nursery<F> {
-    type Msg = NurseryMessage<F::Key>;
-    type State = Children<F>;
+impl<S: ChildSpec> Actor for Supervisor<S> {
+    type Msg = SupervisorMessage<S::Key>;
+    type State = Children<S>;
     type Arguments = ();
 
     async fn pre_start(
@@ -112,10 +114,9 @@ impl<F: Family> Actor for Nursery<F> {
         children: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NurseryMessage::Start(key, done) => {
-                let left = |child: &Child| {
-                    child.state == ChildState::Running && !self.family.is_resident(&key)
-                };
+            SupervisorMessage::Start(key, done) => {
+                let left =
+                    |child: &Child| child.state == ChildState::Running && !self.spec.is_live(&key);
                 if children.known.get(&key).is_none_or(left) {
                     self.start(&myself, key, children).await;
                 }
@@ -124,15 +125,15 @@ impl<F: Family> Actor for Nursery<F> {
                     done.send(()).ok();
                 }
             }
-            NurseryMessage::Restart(key) => {
+            SupervisorMessage::Restart(key) => {
                 let down = children.known.get(&key).map(|child| &child.state);
                 if down == Some(&ChildState::Down) {
-                    if self.family.is_wanted(&key) {
+                    if self.spec.is_wanted(&key) {
                         self.start(&myself, key.clone(), children).await;
-                        self.family.restarted(&key);
+                        self.spec.restarted(&key);
                     } else {
                         children.known.remove(&key);
-                        self.family.publish(&key, Residence::Idle);
+                        self.spec.publish(&key, Placement::Idle);
                     }
                 }
             }
@@ -172,21 +173,21 @@ impl<F: Family> Actor for Nursery<F> {
     }
 }
 
-impl<F: Family> Nursery<F> {
+impl<S: ChildSpec> Supervisor<S> {
     async fn start(
         &self,
-        myself: &ActorRef<NurseryMessage<F::Key>>,
-        key: F::Key,
-        children: &mut Children<F>,
+        myself: &ActorRef<SupervisorMessage<S::Key>>,
+        key: S::Key,
+        children: &mut Children<S>,
     ) {
-        match self.family.spawn(&key, myself.get_cell()).await {
+        match self.spec.spawn(&key, myself.get_cell()).await {
             Ok(actor) => {
                 children.running.insert(actor.get_id(), key.clone());
                 let child = children.known.entry(key.clone()).or_default();
                 child.actor = Some(actor.get_id());
                 child.state = ChildState::Running;
                 child.policy.started(self.clock.now());
-                self.family.publish(&key, Residence::Live(actor));
+                self.spec.publish(&key, Placement::Live(actor));
             }
             Err(error) => self.died(myself, key, &ActorProcessingErr::from(error), children),
         }
@@ -195,27 +196,27 @@ impl<F: Family> Nursery<F> {
     /// Parks a child, or has it started again after a while.
     fn died(
         &self,
-        myself: &ActorRef<NurseryMessage<F::Key>>,
-        key: F::Key,
+        myself: &ActorRef<SupervisorMessage<S::Key>>,
+        key: S::Key,
         error: &ActorProcessingErr,
-        children: &mut Children<F>,
+        children: &mut Children<S>,
     ) {
         let child = children.known.entry(key.clone()).or_default();
         if let Some(reason) = damage(error) {
-            tracing::error!(kind = F::NAME, child = %key, reason, "parked");
+            tracing::error!(kind = S::NAME, child = %key, reason, "parked");
             child.state = ChildState::Parked;
-            self.family.publish(&key, Residence::Parked(reason.into()));
+            self.spec.publish(&key, Placement::Parked(reason.into()));
             return;
         }
         let delay = child.policy.died(self.clock.now(), random::fraction());
-        tracing::warn!(kind = F::NAME, child = %key, %error, ?delay, "died; it is restarted");
+        tracing::warn!(kind = S::NAME, child = %key, %error, ?delay, "died; it is restarted");
         child.state = ChildState::Down;
-        self.family.publish(&key, Residence::Down { retry_after: delay });
+        self.spec.publish(&key, Placement::Down { retry_after: delay });
         let supervisor = myself.clone();
         drop(tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             // The supervisor is gone when the engine is.
-            drop(supervisor.cast(NurseryMessage::Restart(key)));
+            drop(supervisor.cast(SupervisorMessage::Restart(key)));
         }));
     }
 }
