@@ -16,13 +16,13 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     ConversationId, Email, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
 };
+use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table, View};
 
 use crate::email::{known_key, mail_key, queue_key};
 
-/// The wait before the second try; each next one is twice as long.
-const PAUSE_MIN: Duration = Duration::from_secs(30);
-const PAUSE_MAX: Duration = Duration::from_secs(3600);
+/// How long a mail waits that the server did not take.
+const RETRY: Backoff = Backoff { min: Duration::from_secs(30), max: Duration::from_secs(3600) };
 
 /// A mail that goes out.
 #[derive(Serialize, Deserialize)]
@@ -129,7 +129,7 @@ impl Command for SettleMail {
                 settle(context, id, record, MessageStatus::Failed, Some(error));
             }
             Mailed::Retry(why) => {
-                let pause = PAUSE_MIN.saturating_mul(1 << queued.failures.min(10)).min(PAUSE_MAX);
+                let pause = RETRY.delay(queued.failures);
                 let queued = Queued {
                     handed: false,
                     next_at: context.now().plus(pause),

@@ -13,6 +13,7 @@ use postrider_channel::cloud_api::{CloudApiNumber, ListedTemplate};
 use postrider_domain::{WorkspaceId, template};
 use postrider_number::info::NumberKind;
 use postrider_runtime::clock::Clock;
+use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table};
 
 use crate::actor::Configure;
@@ -29,13 +30,12 @@ const TAKEN_AT_ONCE: usize = 50;
 /// The provider lists so many in one call, and allows 200 calls an hour: half of that is used.
 const LISTED_AT_ONCE: usize = 100;
 const PAUSE_FOR_EACH_CALL: Duration = Duration::from_secs(36);
-/// How long a failed try in the background waits for the next one, the first time and at the most;
-/// doubles each time.
-const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
+/// How long a failed try in the background waits for the next one.
+const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(300) };
 /// A start goes on with those of one workspace after the other, so far apart.
 const PAUSE_AT_START: Duration = Duration::from_millis(200);
 /// Tries in the background.
-const TRIES_MAX: usize = 20;
+const TRIES_MAX: u32 = 20;
 
 impl Workspace {
     /// Brings the templates up to date with those of the provider behind the workspace's oldest
@@ -144,7 +144,6 @@ impl Background {
 
     /// Gives how many calls the last try was.
     async fn try_until_done(&self) -> Result<u32, Gone> {
-        let [mut wait, wait_max] = RETRY;
         for tried in 1..=TRIES_MAX {
             let error = match self.sync().await {
                 Ok(calls) => return Ok(calls),
@@ -157,8 +156,7 @@ impl Background {
             };
             let workspace = &self.id;
             tracing::warn!(%workspace, %error, tried, "templates could not be brought up to date");
-            self.wait(wait).await;
-            wait = wait.saturating_mul(2).min(wait_max);
+            self.wait(RETRY.delay(tried - 1)).await;
         }
         Ok(1)
     }

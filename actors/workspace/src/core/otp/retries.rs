@@ -8,6 +8,7 @@ use postrider_channel::Outbound;
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, Repeat};
 use postrider_domain::{Event, MessageId, RequestId, Timestamp};
 use postrider_number::room::HandedOver;
+use postrider_runtime::flow::Backoff;
 
 use crate::core::Core;
 use crate::core::effects::Effects;
@@ -16,8 +17,8 @@ use postrider_channel::outcome::Settled;
 
 /// A code goes out again so many times.
 const REPEATS_MAX: u8 = 2;
-/// How long a report is waited for before the first time; twice as long before the next.
-const PAUSE: Duration = Duration::from_secs(10);
+/// How long a report is waited for: before the first time, and at the most.
+const PAUSE: Backoff = Backoff { min: Duration::from_secs(10), max: Duration::from_secs(2560) };
 /// Most that one tick sends again.
 const TICK_MAX: usize = 1000;
 
@@ -84,7 +85,7 @@ impl Core {
     /// No answer came: plans the next time, if there is one.
     pub(crate) fn plan_repeat(&mut self, id: RequestId, effects: &mut Effects) {
         let count = self.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
-        let due = self.now().plus(PAUSE.saturating_mul(1 << count.min(8)));
+        let due = self.now().plus(PAUSE.delay(count.into()));
         let lost = self.known(id).is_some_and(|otp| is_lost(&otp, due));
         let repeat = Repeat { count, due: Some(due) };
         self.set_repeat(id, (lost && count < REPEATS_MAX).then_some(repeat), effects);
