@@ -23,6 +23,7 @@ use postrider_workspace::actor::{Configure, WorkspaceMessage};
 use postrider_workspace::core::CreditsChange;
 use postrider_workspace::core::records;
 use postrider_workspace::core::records::Profile;
+use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::services::Services;
 use postrider_workspace::{Workspace, WorkspaceSettings};
 
@@ -95,7 +96,8 @@ impl Admin {
         let key = records::profile_key(&id);
         let change = Change::put(Table::Workspaces, key, codec::encode(&profile));
         self.shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
-        self.shared.workspaces.add(id.clone());
+        let new = || WorkspaceEntry::new(id.clone());
+        self.shared.workspaces.slot_or_insert_with(id.clone(), new);
         Ok(WorkspaceInfo {
             id,
             name: profile.name,
@@ -119,7 +121,7 @@ impl Admin {
         limit: usize,
     ) -> Result<(Vec<WorkspaceInfo>, usize), Unavailable> {
         let mut ids: Vec<_> =
-            self.shared.workspaces.all().iter().map(|slot| slot.id.clone()).collect();
+            self.shared.workspaces.slots().iter().map(|slot| slot.id.clone()).collect();
         ids.sort();
         let total = ids.len();
         let mut infos = Vec::new();
@@ -306,7 +308,7 @@ impl Admin {
         shared.writer.commit(vec![change]).await?;
         shared.clock.advance(step);
         shared.broadcasts.beat();
-        for actor in shared.workspaces.all().iter().filter_map(|slot| slot.live()) {
+        for actor in shared.workspaces.slots().iter().filter_map(|slot| slot.live()) {
             let (done, seen) = oneshot::channel();
             if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
                 // Dropped unanswered: the workspace restarts, and sees to it then.

@@ -108,7 +108,7 @@ impl Figures {
         self.number_queue_longest.set(queues.longest as f64);
         self.number_down.set(queues.down as f64);
         self.in_flight.set(shared.admission.in_flight() as f64);
-        let live = shared.workspaces.all().iter().filter(|slot| slot.live().is_some()).count();
+        let live = shared.workspaces.slots().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);
         self.journal_position.set(shared.writer.last_position().0 as f64);
         let webhooks = shared.webhooks.figures();

@@ -227,8 +227,8 @@ impl Broadcasts {
         }
     }
 
-    /// Tells every actor that runs; the message is made for each.
-    pub fn tell_live(&self, message: impl Fn() -> FanoutMessage) {
+    /// Puts a message into the mailbox of every actor that runs; it is made for each.
+    pub fn cast_all_live(&self, message: impl Fn() -> FanoutMessage) {
         self.directory.cast_all_live(message);
     }
 }

@@ -101,7 +101,7 @@ impl Actor for Root {
         RootMessage::Beat: RootMessage,
         children: &mut Children,
     ) -> Result<(), ActorProcessingErr> {
-        self.shared.workspaces.tell_live(|| WorkspaceMessage::Tick);
+        self.shared.workspaces.cast_all_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat();
         children.retention.beat(&self.shared);
         Mailer::beat(&self.shared);

@@ -34,7 +34,8 @@ use postrider_workspace::core::otp::pumping_guard::Guard;
 use postrider_workspace::core::records;
 use postrider_workspace::email::Mailer;
 use postrider_workspace::inbox::deletion;
-use postrider_workspace::mailbox::slot::Admission;
+use postrider_workspace::mailbox::admission::Admission;
+use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::root::Root;
@@ -133,7 +134,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     // They hold what must go on by itself: unsent messages, expiries, deletions. A damaged one is
     // parked, so that it can be seen before somebody needs it.
     for id in shared.recovered.ids().into_iter().chain(opened.damaged).chain(opened.deleting) {
-        shared.workspaces.start(id).await;
+        shared.workspaces.start_and_wait(id).await;
     }
     follow_webhooks(&shared).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
@@ -175,7 +176,7 @@ fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
 async fn follow_webhooks(shared: &Arc<Services>) -> Result<(), StartError> {
     let shared = Arc::clone(shared);
     let following = move || {
-        let slots = shared.workspaces.all();
+        let slots = shared.workspaces.slots();
         shared.webhooks.follow_all(slots.iter().map(|slot| (&slot.id, &slot.subscribers)))
     };
     let followed = tokio::task::spawn_blocking(following).await;
@@ -186,7 +187,7 @@ async fn follow_webhooks(shared: &Arc<Services>) -> Result<(), StartError> {
 fn workspaces(all: Vec<WorkspaceId>, damaged: &[WorkspaceId]) -> Workspaces {
     let workspaces = Workspaces::default();
     for id in all {
-        workspaces.add(id);
+        workspaces.slot_or_insert_with(id.clone(), || WorkspaceEntry::new(id));
     }
     for slot in damaged.iter().filter_map(|id| workspaces.slot(id)) {
         slot.enter();

@@ -48,7 +48,7 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
 /// Tells every broadcast that runs, and waits for their answers.
 async fn all(shared: &Services, message: impl Fn(oneshot::Sender<()>) -> FanoutMessage) {
     let asked = std::cell::RefCell::new(Vec::new());
-    shared.broadcasts.tell_live(|| {
+    shared.broadcasts.cast_all_live(|| {
         let (done, answer) = oneshot::channel();
         asked.borrow_mut().push(answer);
         message(done)
@@ -85,7 +85,7 @@ async fn finish(inner: &Inner, grace: Duration) {
     let (drained, _) = tokio::join!(tokio::time::timeout(wait, numbers), webhooks);
     let drained = drained.is_ok();
     all(shared, |done| FanoutMessage::Flush { drained, done }).await;
-    for slot in shared.workspaces.all() {
+    for slot in shared.workspaces.slots() {
         if let Some(actor) = slot.live() {
             let (done, settled) = oneshot::channel();
             if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {

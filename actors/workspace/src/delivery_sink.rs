@@ -68,14 +68,14 @@ impl OutcomeSink for DeliverySink {
     fn stopped(&self, number: NumberId, failure: &Failure) {
         if let Some(shared) = self.0.upgrade() {
             let stopped = || FanoutMessage::NumberStopped(number, failure.clone());
-            shared.broadcasts.tell_live(stopped);
+            shared.broadcasts.cast_all_live(stopped);
         }
     }
 
     fn queue_lost(&self, number: NumberId) {
         if let Some(shared) = self.0.upgrade() {
-            shared.broadcasts.tell_live(|| FanoutMessage::QueueLost(number));
-            shared.workspaces.tell_live(|| WorkspaceMessage::Redispatch);
+            shared.broadcasts.cast_all_live(|| FanoutMessage::QueueLost(number));
+            shared.workspaces.cast_all_live(|| WorkspaceMessage::Redispatch);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::core::otp::types::{
 };
 use crate::core::view::unreadable;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::mailbox::slot::{ReplyTo, Slot, Undelivered};
+use crate::mailbox::slot::{ReplyTo, Slot, Undelivered, deliver};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How often a command that found no actor has one started before it gives up.
@@ -192,14 +192,14 @@ impl Workspace {
     ) -> Result<T, E> {
         let permit = self.slot.admit(&self.shared.admission)?;
         let (sender, answer) = oneshot::channel();
-        let mut undelivered = self.slot.deliver(message(ReplyTo::new(sender, permit)));
+        let mut undelivered = deliver(&self.slot, message(ReplyTo::new(sender, permit)));
         for _ in 0..STARTS_MAX {
             match undelivered {
                 Ok(()) => break,
                 Err(Undelivered::Down(why)) => return Err(why.into()),
                 Err(Undelivered::NotLive(message)) => {
-                    self.shared.workspaces.start(self.slot.id.clone()).await;
-                    undelivered = self.slot.deliver(*message);
+                    self.shared.workspaces.start_and_wait(self.slot.id.clone()).await;
+                    undelivered = deliver(&self.slot, *message);
                 }
             }
         }

@@ -9,7 +9,6 @@ use tokio::task::JoinHandle;
 
 use crate::services::Services;
 use postrider_domain::{LogEntry, Timestamp, WorkspaceId};
-use postrider_runtime::supervise::Placement;
 use postrider_store::view::event_log;
 use postrider_store::view::log_chunk::{Head, event_log_prefix};
 use postrider_store::{Change, Direction, Store, StoreError, Table, View};
@@ -71,10 +70,10 @@ impl Retention {
         }
         if now >= *self.next_round.get_or_insert(now.plus(FIRST_WAKE)) && self.left.is_empty() {
             self.next_round = Some(now.plus(WAKE_EVERY));
-            self.left = shared.workspaces.all();
+            self.left = shared.workspaces.slots();
         }
         if !self.left.is_empty() && !runs(self.waking.as_ref()) && shared.writer.is_healthy() {
-            let rests = |slot: &Arc<Slot>| matches!(slot.placement(), Placement::Idle);
+            let rests = |slot: &Arc<Slot>| slot.is_idle();
             let resting = std::iter::from_fn(|| self.left.pop()).filter(rests);
             let woken: Vec<_> = resting.take(WOKEN_MAX).collect();
             self.waking = Some(tokio::spawn(wake(Arc::clone(shared), woken)));
@@ -89,13 +88,13 @@ fn runs(task: Option<&JoinHandle<()>>) -> bool {
 /// Wakes them: with the next beat each forgets what is over, and rests again.
 async fn wake(shared: Arc<Services>, resting: Vec<Arc<Slot>>) {
     for slot in resting {
-        shared.workspaces.start(slot.id.clone()).await;
+        shared.workspaces.start_and_wait(slot.id.clone()).await;
     }
 }
 
 /// Deletes everything that is too old or too much, in parts. After a failure the next one goes on.
 async fn sweep(shared: Arc<Services>, now: Timestamp) {
-    let mut left: Vec<_> = shared.workspaces.all().iter().map(|slot| slot.id.clone()).collect();
+    let mut left: Vec<_> = shared.workspaces.slots().iter().map(|slot| slot.id.clone()).collect();
     while !left.is_empty() {
         let (store, options) = (Arc::clone(&shared.store), shared.events);
         let scan = move || {

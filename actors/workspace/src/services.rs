@@ -16,7 +16,7 @@ use crate::contacts::creation_limit::Creations;
 use crate::core::otp::pumping_guard::Guard;
 use crate::directory::Workspaces;
 use crate::email::Mailer;
-use crate::mailbox::slot::Admission;
+use crate::mailbox::admission::Admission;
 use crate::messages::MessageOptions;
 use crate::templates::sync::TemplateSyncs;
 

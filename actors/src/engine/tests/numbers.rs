@@ -340,7 +340,7 @@ async fn what_is_not_durable_is_not_handed_over_again() {
     });
     let delivered = || engine.sandbox().messages(acme.id(), None, 10).len();
     for _ in 0..50 {
-        engine.shared().workspaces.tell_live(|| WorkspaceMessage::Redispatch);
+        engine.shared().workspaces.cast_all_live(|| WorkspaceMessage::Redispatch);
         tokio::task::yield_now().await;
     }
     assert_eq!(delivered(), 0);

@@ -32,7 +32,7 @@ use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use crate::mailbox::slot::{ReplyTo, Slot};
+use crate::mailbox::slot::{ReplyTo, Slot, passivate};
 use crate::{WorkspaceSettings, messages as message};
 use postrider_channel::outcome::Settled;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
@@ -372,7 +372,7 @@ impl WorkspaceActor {
             && state.core.hot.is_empty()
             && state.gate.is_clear()
             && !state.conversations_gone.any()
-            && self.slot.passivate()
+            && passivate(&self.slot)
         {
             myself.stop(None);
         }

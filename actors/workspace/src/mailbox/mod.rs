@@ -1,3 +1,4 @@
 //! The way into a workspace's actor: admission, messages and where the actor is.
 
+pub mod admission;
 pub mod slot;
