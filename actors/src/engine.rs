@@ -23,7 +23,7 @@ use postrider_store::{Store, View};
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::core::otp::pumping_guard::GuardOptions;
 use postrider_workspace::messages::MessageOptions;
-pub use postrider_workspace::services::Services;
+pub(crate) use postrider_workspace::services::Services;
 use postrider_workspace::{EventOptions, Workspace};
 
 mod callbacks;

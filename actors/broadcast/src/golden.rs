@@ -11,10 +11,10 @@ use super::record::*;
 use super::reports::{Report, Reports};
 use postrider_channel::TemplateName;
 use postrider_domain::day::Day;
+use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::{BroadcastId, NumberId, Phone, WorkspaceId};
-use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use postrider_store::{Change, MemoryStore, Store};
+use postrider_store::{Change, Group, MemoryStore, Store};
 
 fn workspace() -> WorkspaceId {
     "acme".parse().unwrap()

@@ -5,12 +5,12 @@ use std::time::Duration;
 use expect_test::expect;
 
 use super::buckets::{Addresses, Saved, key_name};
-use super::creations::Creations;
 use super::keys::{KeyHash, KeyRecord};
 use super::*;
-use postrider_domain::{KeyId, Scope};
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use postrider_store::{MemoryStore, Store as _};
+use postrider_domain::{KeyId, Scope};
+use postrider_store::{Group, MemoryStore, Store as _};
+use postrider_workspace::contacts::creation_limit::Creations;
 
 #[test]
 fn a_key_is_stored_as_ever() {

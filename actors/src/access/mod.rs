@@ -26,7 +26,7 @@ use postrider_workspace::Workspace;
 use buckets::{Addresses, Saved};
 pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
-pub use postrider_runtime::shared_bucket::{BucketState, SharedBucket};
+pub(crate) use postrider_runtime::shared_bucket::{BucketState, SharedBucket};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);

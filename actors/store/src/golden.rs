@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::events::Head;
+use super::view::log_chunk::Head;
 use super::*;
 use postrider_domain::golden::{Sheet, unhex};
 

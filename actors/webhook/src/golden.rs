@@ -6,8 +6,8 @@ use super::delivery::{Batch, DisabledReason};
 use super::endpoint::{Endpoint, WebhookSettings};
 use super::lanes::Lane;
 use super::records::*;
-use postrider_domain::{EventId, EventKind, PublicEvent, WebhookId, WorkspaceId};
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
+use postrider_domain::{EventId, EventKind, PublicEvent, WebhookId, WorkspaceId};
 
 fn id() -> WebhookId {
     WebhookId::from_parts(AT, UNIQUE)

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use postrider_actors::store::{FjallOptions, FjallStore, Position, Store as _};
+use postrider_actors::store::{FjallOptions, FjallStore, Log as _, Position};
 use postrider_actors::{Engine, Verification};
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ pub(crate) fn child(order: &Order) -> Result<Restarted> {
             let time = Stopwatch::start();
             let store = FjallStore::open(&order.directory.join("store"), FjallOptions::default())?;
             // The blocks that this reads stay in the database's cache, as they do at a start.
-            store.journal(Position::START, &mut |_frame| ControlFlow::Continue(()))?;
+            store.read(Position::START, &mut |_frame| ControlFlow::Continue(()))?;
             settled(time.elapsed())
         }
     }

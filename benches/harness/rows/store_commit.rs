@@ -13,7 +13,7 @@ use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use postrider_actors::domain::{LogEntry, PublicEvent, RequestId, Timestamp};
 use postrider_actors::store::{
-    Batch, CommitError, FjallOptions, FjallStore, Group as Commit, Subscriber, Writer,
+    Batch, CommitError, FjallOptions, FjallStore, GroupNumber as Commit, Subscriber, Writer,
     WriterOptions,
 };
 

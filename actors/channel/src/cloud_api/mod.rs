@@ -113,7 +113,7 @@ pub struct CloudApi {
 
 impl CloudApi {
     /// A client for this interface.
-    /// 
+    ///
     /// # Errors
     /// [`http::TlsError`]: the certificates cannot be read.
     pub fn new(options: CloudApiOptions) -> Result<Self, http::TlsError> {

@@ -4,8 +4,8 @@ use expect_test::expect;
 
 use super::*;
 use crate::code::{CodeLength, Expiry};
-use crate::{MessageId, Phone};
 use crate::golden::{AT, Sheet, UNIQUE};
+use crate::{MessageId, Phone};
 
 fn request() -> RequestId {
     RequestId::from_parts(AT, UNIQUE)

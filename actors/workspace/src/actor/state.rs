@@ -24,7 +24,7 @@ use crate::core::records::Profile;
 use crate::core::view::{Pending, Records};
 use crate::inbox::inbound_messages as inbound;
 use crate::messages::waiters::Waiters;
-use crate::{broadcasts, conversations, idempotency, messages as message};
+use crate::{broadcasts, idempotency, messages as message};
 use postrider_channel::outcome::Settled;
 
 /// Most answers that are noted in one commit.

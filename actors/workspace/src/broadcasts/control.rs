@@ -13,7 +13,6 @@ use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventKind};
 use postrider_store::CommitError;
 
-use crate::analytics;
 use crate::broadcasts::{counts, find, save, tell, tell_with};
 use crate::core::command::{Command, Context};
 use crate::handle::Workspace;
@@ -259,7 +258,7 @@ impl Workspace {
     }
 
     /// Changes the status of a broadcast, and answers its record once that is durable.
-    /// 
+    ///
     /// # Errors
     /// [`BroadcastError`]: there is none, its status does not allow it, or not now.
     pub async fn control_broadcast(

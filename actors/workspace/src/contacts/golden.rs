@@ -4,9 +4,9 @@ use expect_test::expect;
 use serde_json::json;
 
 use super::record::*;
-use super::{facets, live, texts};
-use postrider_domain::{ContactName, CustomFields, Email, Tags, WorkspaceId};
+use super::{occupancy, search_index, segment_index};
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
+use postrider_domain::{ContactName, CustomFields, Email, Tags, WorkspaceId};
 
 const PLACE: u64 = 0x0102;
 
@@ -65,21 +65,21 @@ fn keys_are_as_ever() {
 #[test]
 fn the_index_is_written_and_read_as_ever() {
     let mut sheet = Sheet::default();
-    let text = texts::text_of(&contact());
-    let all = texts::with(None, 1, Some(&text)).unwrap();
-    let all = texts::with(Some(&all), 3, Some(&texts::text_of(&bare()))).unwrap();
+    let text = search_index::text_of(&contact());
+    let all = search_index::with(None, 1, Some(&text)).unwrap();
+    let all = search_index::with(Some(&all), 3, Some(&search_index::text_of(&bare()))).unwrap();
     sheet.text("texts", &all);
     let needle = memchr::memmem::Finder::new("example");
-    assert_eq!(texts::matching(&all, &needle), 1 << 1);
-    let entry = facets::entry_of(&contact());
-    let all = facets::with(None, 1, Some(&entry)).unwrap();
-    let all = facets::with(Some(&all), 3, Some(&facets::entry_of(&bare()))).unwrap();
+    assert_eq!(search_index::matching(&all, &needle), 1 << 1);
+    let entry = segment_index::entry_of(&contact());
+    let all = segment_index::with(None, 1, Some(&entry)).unwrap();
+    let all = segment_index::with(Some(&all), 3, Some(&segment_index::entry_of(&bare()))).unwrap();
     sheet.bytes("facets", &all);
-    let read: Vec<_> = facets::Facet::all(&all).collect();
-    assert!(read[0].slot == 1 && read[0].has_tag(&facets::tag_hash("vip")));
-    assert!(read[0].has_field(&facets::field_hash("sum", &json!(100))));
-    assert!(read[1].slot == 3 && !read[1].has_name(&facets::name_hash("plan")));
-    let bitmap = live::with(live::with(None, 9, true), 4095, true).unwrap();
+    let read: Vec<_> = segment_index::Facet::all(&all).collect();
+    assert!(read[0].slot == 1 && read[0].has_tag(&segment_index::tag_hash("vip")));
+    assert!(read[0].has_field(&segment_index::field_hash("sum", &json!(100))));
+    assert!(read[1].slot == 3 && !read[1].has_name(&segment_index::name_hash("plan")));
+    let bitmap = occupancy::with(occupancy::with(None, 9, true), 4095, true).unwrap();
     assert_eq!(bitmap.len(), 512);
     sheet.bytes("first of a bitmap", &bitmap[..8]);
     sheet.bytes("last of a bitmap", &bitmap[504..]);
@@ -92,5 +92,5 @@ fn the_index_is_written_and_read_as_ever() {
         first of a bitmap: 0002000000000000
         last of a bitmap: 0000000000000080
     "#]]);
-    assert_eq!(live::chunks(2, &bitmap).collect::<Vec<_>>(), [(191, 1 << 63), (128, 1 << 9)]);
+    assert_eq!(occupancy::chunks(2, &bitmap).collect::<Vec<_>>(), [(191, 1 << 63), (128, 1 << 9)]);
 }

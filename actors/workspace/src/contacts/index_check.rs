@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use postrider_domain::WorkspaceId;
-use postrider_store::{Direction, Store, Table, View};
+use postrider_store::{Direction, Table, View};
 
 use crate::contacts::record;
 use crate::contacts::record::{Contact, contact_key, next_key, phone_key, prefix};

@@ -10,7 +10,7 @@ pub mod creation_limit;
 mod export;
 mod filter;
 #[cfg(test)]
-pub(super) mod golden;
+pub(crate) mod golden;
 mod index;
 #[cfg(any(test, feature = "testing"))]
 mod index_check;

@@ -14,7 +14,6 @@ use postrider_number::NumberSlot;
 use postrider_number::info::NumberInfo;
 use postrider_store::{Direction, Table, View, Visit};
 
-use crate::conversations;
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::view::{Records, unreadable};

@@ -3,17 +3,18 @@
 use expect_test::expect;
 
 use super::hot::HotState;
-use super::otp::OtpSent;
+use super::otp::types::OtpSent;
 use super::records::{self, Profile};
 use postrider_channel::TemplateName;
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::event::{Delivery, Repeat};
+use postrider_domain::golden::{AT, Sheet, UNIQUE, unhex};
 use postrider_domain::{
     Destinations, Event, LimitsOverride, MessageId, NumberId, RequestId, Timestamp, WorkspaceId,
 };
-use postrider_domain::golden::{AT, Sheet, UNIQUE, unhex};
 use postrider_number::info::{NewNumber, NewProvider, NumberRecord};
-use postrider_store::{Change, MemoryStore, Store, Table};
+use postrider_store::view::codec;
+use postrider_store::{Change, Group, MemoryStore, Store, Table};
 
 fn workspace() -> WorkspaceId {
     "acme".parse().unwrap()
@@ -58,7 +59,7 @@ fn settings_and_balance_are_stored_as_ever() {
         number key: acme\x00number/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         templates wanted key: acme\x00templates/wanted
     "#]]);
-    assert_eq!(records::encode(&profile()), serde_json::to_vec(&profile()).unwrap());
+    assert_eq!(codec::encode(&profile()), serde_json::to_vec(&profile()).unwrap());
 
     let new = NewNumber { provider: NewProvider::Sandbox, messages_per_second: None };
     let keys = postrider_domain::keys::MasterKeys::single([7; 32]);
@@ -66,16 +67,16 @@ fn settings_and_balance_are_stored_as_ever() {
     let store = MemoryStore::new();
     let put = |key, value: Vec<u8>| Change::put(Table::Workspaces, key, value);
     let changes = [
-        put(records::profile_key(&workspace()), records::encode(&profile())),
+        put(records::profile_key(&workspace()), codec::encode(&profile())),
         put(records::credits_key(&workspace()), 0x0102_u64.to_be_bytes().to_vec()),
-        put(records::number_key(&workspace(), number), records::encode(&record)),
+        put(records::number_key(&workspace(), number), codec::encode(&record)),
     ];
     store.commit(Group::new(None, &changes)).unwrap();
     let read = records::load(&store, &workspace()).unwrap().unwrap();
     assert_eq!((read.profile, read.credits, read.numbers), (profile(), 0x0102, vec![record.info]));
     assert_eq!(records::all_ids(&store).unwrap(), [workspace()]);
     let earlier = r#"{"name":"acme","created_at":1700000000123}"#;
-    assert_eq!(records::decode(earlier.as_bytes()), Ok(Profile::new("acme".into(), AT)));
+    assert_eq!(codec::decode(earlier.as_bytes()), Ok(Profile::new("acme".into(), AT)));
 }
 
 /// A memory with something of everything in it.
@@ -152,9 +153,9 @@ fn snapshots_of_earlier_versions_are_read() {
 
 #[test]
 fn answers_under_an_idempotency_key_are_stored_as_ever() {
-    use super::broadcasts::BroadcastMade;
-    use super::contacts::Contact;
-    use super::message::{MessageSent, MessageStatus};
+    use crate::broadcasts::BroadcastMade;
+    use crate::contacts::Contact;
+    use crate::messages::{MessageSent, MessageStatus};
     use postrider_broadcast::record::BroadcastStatus;
     use postrider_domain::BroadcastId;
     let mut sheet = Sheet::default();
@@ -171,7 +172,7 @@ fn answers_under_an_idempotency_key_are_stored_as_ever() {
         let made = BroadcastMade { broadcast_id, status, total_recipients: 300 };
         sheet.postcard(&format!("broadcast {}", status.as_str()), &made);
     }
-    let contact = super::contacts::golden::contact();
+    let contact = crate::contacts::golden::contact();
     sheet.postcard("contact", &contact);
     sheet.postcard("contacts", &vec![None::<Contact>, Some(contact)]);
     sheet.is(expect![[r#"

@@ -4,8 +4,8 @@ use expect_test::expect;
 
 use super::outgoing::{Queued, Record};
 use super::*;
+use crate::messages::{MessageError, MessageStatus};
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use crate::message::{MessageError, MessageStatus};
 
 #[test]
 fn a_mail_is_stored_as_ever() {

@@ -3,10 +3,10 @@
 use expect_test::expect;
 
 use super::content::StoredContent;
-use super::state::{MessageError, MessageKind, MessageState, MessageStatus};
+use super::record::{MessageError, MessageKind, MessageState, MessageStatus};
 use postrider_channel::TemplateName;
-use postrider_domain::{MessageId, NumberId, WorkspaceId};
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
+use postrider_domain::{MessageId, NumberId, WorkspaceId};
 
 fn state() -> MessageState {
     MessageState {

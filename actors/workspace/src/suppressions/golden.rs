@@ -22,7 +22,7 @@ fn an_opt_out_is_stored_as_ever() {
         record: {"reason":"opted out by message","created_at":1700000000123}
         without a reason: {"reason":null,"created_at":1700000000123}
     "#]]);
-    let (key, value) = (key(&workspace, phone), records::encode(&record));
+    let (key, value) = (key(&workspace, phone), codec::encode(&record));
     let read = suppression(&key[phones_prefix(&workspace).len() - 1..], &value).unwrap();
     assert_eq!(read, Suppression { phone, reason: record.reason, created_at: AT });
     assert_eq!(number(&0x0102_u64.to_be_bytes()), Ok(0x0102));
