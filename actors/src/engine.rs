@@ -27,9 +27,9 @@ pub(crate) use postrider_workspace::services::Services;
 use postrider_workspace::{EventOptions, Workspace};
 
 mod callbacks;
-mod fingerprints;
 mod health;
-mod reseal;
+mod key_check;
+mod reencrypt;
 mod root;
 mod start;
 mod start_error;

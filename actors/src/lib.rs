@@ -99,16 +99,16 @@ pub use engine::{
 pub use postrider_broadcast::{
     Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,
 };
-pub use postrider_number::info::{
+pub use postrider_number::providers::CustomChannel;
+pub use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
 };
-pub use postrider_number::providers::CustomChannel;
 pub use postrider_webhook::delivery::DisabledReason;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};
-pub use postrider_webhook::guard::{AddressRules, WebhookUrlError};
-pub use postrider_webhook::records::Delivery as WebhookDelivery;
+pub use postrider_webhook::records::DeliveryAttempt as WebhookDelivery;
 pub use postrider_webhook::replay::{Replay, ReplayError};
 pub use postrider_webhook::signature::WebhookSecret;
+pub use postrider_webhook::ssrf::{AddressRules, WebhookUrlError};
 pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
 pub use postrider_workspace::actor::configure::ChangeError;
 pub use postrider_workspace::broadcasts::{

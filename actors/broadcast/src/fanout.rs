@@ -1,10 +1,10 @@
 //! The fan-out: a broadcast's actor. It claims a window of recipients, hands their messages over
 //! when that is durable, takes the outcomes and writes them with the next claim.
 
+mod failure_policy;
 mod load;
-mod may_send;
 mod messages;
-mod verdict;
+mod preconditions;
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
 use postrider_channel::Failure;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::{BroadcastId, Day, NumberId};
-use postrider_number::room::HandedOver;
+use postrider_number::capacity::HandedOver;
 use postrider_store::{Change, StoreError, Table};
 
 use super::control::{Control, ControlError};
-use super::days::{self, Counted};
+use super::daily_counts::{self, Counted};
 use super::outcomes::{Failed, Mark};
 use super::plan::Plan;
 use super::record::{self, BroadcastPolicy, BroadcastStatus, Record, window_key};
 use super::{BroadcastSlot, Broadcasts, Services};
+use failure_policy::{Verdict, verdict};
 use messages::Messages;
-use verdict::{Verdict, verdict};
 
 /// What a fan-out is told.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub enum FanoutMessage {
     /// A second has passed.
     Tick,
     /// The channel's answers, by recipient.
-    Settled(Vec<(u32, Settled)>),
+    Settled(Vec<(u32, FinalOutcome)>),
     /// The number has handed these back: they surely were not taken.
     Withdrawn(Vec<u32>),
     /// The number's account cannot send.
@@ -110,7 +110,7 @@ impl Actor for Fanout {
             FanoutMessage::Tick => write_all = true,
             FanoutMessage::Settled(outcomes) => self.take(outcomes, state).await,
             FanoutMessage::Withdrawn(places) => {
-                places.into_iter().for_each(|index| state.plan.settle(index, Mark::Again, None));
+                places.into_iter().for_each(|index| state.plan.settle(index, Mark::Retry, None));
             }
             FanoutMessage::NumberStopped(number, failure) => {
                 if let (true, Some(Verdict::Pause(reason))) =
@@ -123,7 +123,7 @@ impl Actor for Fanout {
                 if number == state.record.number {
                     state.plan.settle_in_flight(match state.record.policy {
                         BroadcastPolicy::AtMostOnce => Mark::Unknown,
-                        BroadcastPolicy::AtLeastOnce => Mark::Again,
+                        BroadcastPolicy::AtLeastOnce => Mark::Retry,
                     });
                 }
             }
@@ -232,7 +232,7 @@ impl Fanout {
             let sending = state.record.status == BroadcastStatus::Sending;
             if !sending {
                 for index in std::mem::take(&mut state.claimed) {
-                    state.plan.settle(index, Mark::Again, None);
+                    state.plan.settle(index, Mark::Retry, None);
                 }
             }
             let room = sending && state.claimed.is_empty() && self.has_room(state);
@@ -276,7 +276,7 @@ impl Fanout {
     async fn write(&self, state: &mut Running) -> bool {
         let (today, name) = (Day::of(self.services().clock.now()), &*state.record.name);
         let (store, workspace) = (self.services().view.as_ref(), &self.slot.workspace);
-        let stored = || days::stored(store, workspace, self.id, (today, name));
+        let stored = || daily_counts::stored(store, workspace, self.id, (today, name));
         if let Err(error) = state.counted.count(today, state.plan.news(), stored) {
             tracing::warn!(broadcast = %self.id, %error, "outcomes wait to be counted");
             return false;
@@ -314,22 +314,22 @@ impl Fanout {
     }
 
     /// Takes the channel's answers.
-    async fn take(&self, outcomes: Vec<(u32, Settled)>, state: &mut Running) {
+    async fn take(&self, outcomes: Vec<(u32, FinalOutcome)>, state: &mut Running) {
         let mut stop = None;
         for (index, settled) in outcomes {
             let (mark, failed) = match settled {
-                Settled::Sent => (Mark::Sent, None),
-                Settled::Unknown => (Mark::Unknown, None),
-                Settled::NotSentInTime => {
+                FinalOutcome::Sent => (Mark::Sent, None),
+                FinalOutcome::Unknown => (Mark::Unknown, None),
+                FinalOutcome::NotSentInTime => {
                     let late = Failed { refused: false, code: None, details: Box::default() };
                     (Mark::Failed, Some(late))
                 }
-                Settled::Failed(failure) => {
+                FinalOutcome::Failed(failure) => {
                     let verdict = verdict(&failure);
                     let again = matches!(verdict, Some(Verdict::Pause(_)));
                     stop = stop.or(verdict);
                     match again {
-                        true => (Mark::Again, None),
+                        true => (Mark::Retry, None),
                         false => (Mark::Failed, Some(Failed::of(&failure))),
                     }
                 }
@@ -363,10 +363,10 @@ impl Fanout {
     async fn flush(&self, drained: bool, state: &mut Running) {
         // What was claimed and not handed over, and what the number did not get to, was not sent.
         for index in std::mem::take(&mut state.claimed) {
-            state.plan.settle(index, Mark::Again, None);
+            state.plan.settle(index, Mark::Retry, None);
         }
         if drained {
-            state.plan.settle_in_flight(Mark::Again);
+            state.plan.settle_in_flight(Mark::Retry);
         }
         if state.plan.is_dirty() {
             self.write(state).await;

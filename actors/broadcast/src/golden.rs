@@ -4,9 +4,9 @@ use expect_test::expect;
 use serde_json::json;
 
 use super::audience::{Audience, Segment};
-use super::days::{self, Counter, DayCounts};
+use super::daily_counts::{self, Counter, DayCounts};
 use super::outcomes::{Failed, Mark, Window};
-use super::phones::{ByPhone, place_of};
+use super::phone_index::{ByPhone, place_of};
 use super::record::*;
 use super::reports::{Report, Reports};
 use postrider_channel::TemplateName;
@@ -86,8 +86,11 @@ fn keys_are_as_ever() {
     sheet.text("by phone", &phones_key(&workspace, id(), 15_550_123_456));
     sheet.text("window", &window_key(&workspace, id(), 0x0304));
     let day = Day::of(AT);
-    sheet.text("day", &days::key(&workspace, day, id(), Counter::FanOut));
-    sheet.text("day of the workspace", &days::key(&workspace, day, id(), Counter::Workspace));
+    sheet.text("day", &daily_counts::key(&workspace, day, id(), Counter::FanOut));
+    sheet.text(
+        "day of the workspace",
+        &daily_counts::key(&workspace, day, id(), Counter::Workspace),
+    );
     sheet.text("message", message_id(id(), 0x0506).to_string().as_bytes());
     sheet.is(expect![[r#"
         records: acme\x00b
@@ -103,9 +106,9 @@ fn keys_are_as_ever() {
         day of the workspace: acme\x00c\x00\x00L\xdb\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x01
         message: msg_01hf7yat3v041061050r000186
     "#]]);
-    let key = days::key(&workspace, day, id(), Counter::FanOut);
-    let rest = key.strip_prefix(&*days::prefix(&workspace)).unwrap();
-    assert_eq!(days::read_key(rest), Some((day, id())));
+    let key = daily_counts::key(&workspace, day, id(), Counter::FanOut);
+    let rest = key.strip_prefix(&*daily_counts::prefix(&workspace)).unwrap();
+    assert_eq!(daily_counts::read_key(rest), Some((day, id())));
     let (key, index) = of_message(&workspace, message_id(id(), 0x0506));
     assert!(record_key(&workspace, id()).starts_with(&key) && index == 0x0506);
     assert_eq!((SEGMENT, WINDOW), (8000, 500));
@@ -148,7 +151,7 @@ fn outcomes_reports_and_days_are_stored_as_ever() {
     let failed = Failed { refused: true, code: Some(131_026), details: "no".into() };
     let mut sheet = Sheet::default();
     let mut window = Window::claimed(7);
-    let marks = [Mark::Claimed, Mark::Again, Mark::Sent, Mark::Failed, Mark::Unknown];
+    let marks = [Mark::Claimed, Mark::Retry, Mark::Sent, Mark::Failed, Mark::Unknown];
     for (at, mark) in marks.into_iter().chain([Mark::OptedOut]).enumerate() {
         window.set(at, mark);
     }

@@ -6,14 +6,14 @@
 
 pub mod audience;
 pub mod control;
-pub mod days;
+pub mod daily_counts;
 pub mod draft;
 pub mod fanout;
 #[cfg(test)]
 mod golden;
 pub mod outcomes;
 pub mod parameters;
-pub mod phones;
+pub mod phone_index;
 pub mod plan;
 pub mod ports;
 pub mod record;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use ractor::{ActorCell, ActorRef, SpawnErr};
 
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_runtime::clock::Clock;
@@ -201,8 +201,8 @@ impl Broadcasts {
     }
 
     /// Hands outcomes to the broadcasts that they belong to: broadcast, recipient, outcome.
-    pub fn settled(&self, outcomes: Vec<(BroadcastId, u32, Settled)>) {
-        let mut grouped: Vec<(BroadcastId, Vec<(u32, Settled)>)> = Vec::new();
+    pub fn settled(&self, outcomes: Vec<(BroadcastId, u32, FinalOutcome)>) {
+        let mut grouped: Vec<(BroadcastId, Vec<(u32, FinalOutcome)>)> = Vec::new();
         for (broadcast, index, settled) in outcomes {
             match grouped.last_mut().filter(|(last, _)| *last == broadcast) {
                 Some((_, outcomes)) => outcomes.push((index, settled)),

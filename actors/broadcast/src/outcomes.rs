@@ -16,7 +16,7 @@ pub enum Mark {
     /// It may be with the channel.
     Claimed = 0,
     /// It surely was not taken, and is to be sent yet.
-    Again = 1,
+    Retry = 1,
     /// The channel took it.
     Sent = 2,
     /// It surely was not taken, and never will be.
@@ -29,11 +29,11 @@ pub enum Mark {
 
 impl Mark {
     const ALL: [Self; 6] =
-        [Self::Claimed, Self::Again, Self::Sent, Self::Failed, Self::Unknown, Self::OptedOut];
+        [Self::Claimed, Self::Retry, Self::Sent, Self::Failed, Self::Unknown, Self::OptedOut];
 
     /// Whether it stays so.
     pub const fn is_final(self) -> bool {
-        !matches!(self, Self::Claimed | Self::Again)
+        !matches!(self, Self::Claimed | Self::Retry)
     }
 }
 

@@ -20,24 +20,24 @@ pub struct Plan {
     /// Claimed before, surely not taken, to be sent yet.
     again: VecDeque<u32>,
     tally: Tally,
-    news: News,
+    news: UncountedOutcomes,
 }
 
 /// Outcomes that were not counted yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct News {
+pub struct UncountedOutcomes {
     /// Messages that the channel took, or may have taken.
     pub sent: u32,
     /// Messages that it surely did not take.
     pub failed: u32,
 }
 
-impl News {
+impl UncountedOutcomes {
     /// Each message counts as one of the two, once, when its first outcome is known.
     const fn add(&mut self, from: Mark, to: Mark) {
         match (from, to) {
-            (Mark::Claimed | Mark::Again, Mark::Sent | Mark::Unknown) => self.sent += 1,
-            (Mark::Claimed | Mark::Again, Mark::Failed) => self.failed += 1,
+            (Mark::Claimed | Mark::Retry, Mark::Sent | Mark::Unknown) => self.sent += 1,
+            (Mark::Claimed | Mark::Retry, Mark::Failed) => self.failed += 1,
             _ => {}
         }
     }
@@ -53,7 +53,7 @@ impl Plan {
             dirty: BTreeSet::new(),
             again: VecDeque::new(),
             tally: Tally::default(),
-            news: News::default(),
+            news: UncountedOutcomes::default(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Plan {
             let becomes = match (mark, policy) {
                 (Mark::Claimed, _) if is_reported => Mark::Sent,
                 (Mark::Claimed, BroadcastPolicy::AtMostOnce) => Mark::Unknown,
-                (Mark::Claimed, BroadcastPolicy::AtLeastOnce) => Mark::Again,
+                (Mark::Claimed, BroadcastPolicy::AtLeastOnce) => Mark::Retry,
                 (mark, _) => mark,
             };
             if becomes != mark {
@@ -82,7 +82,7 @@ impl Plan {
                 window.set(at, becomes);
                 self.dirty.insert(number);
             }
-            if becomes == Mark::Again {
+            if becomes == Mark::Retry {
                 self.again.push_back(index);
             }
             self.tally.add(becomes);
@@ -95,13 +95,13 @@ impl Plan {
     }
 
     /// What was not counted yet.
-    pub const fn news(&self) -> News {
+    pub const fn news(&self) -> UncountedOutcomes {
         self.news
     }
 
     /// It is counted.
     pub fn counted(&mut self) {
-        self.news = News::default();
+        self.news = UncountedOutcomes::default();
     }
 
     /// Messages that may be with the channel.
@@ -115,7 +115,7 @@ impl Plan {
 
     /// Whether every recipient has an outcome.
     pub fn is_done(&self) -> bool {
-        self.next == self.sendable && self.in_flight() == 0 && self.tally.of(Mark::Again) == 0
+        self.next == self.sendable && self.in_flight() == 0 && self.tally.of(Mark::Retry) == 0
     }
 
     /// Claims the next recipients, at most `max` of them, and of one window. They must not be
@@ -125,7 +125,7 @@ impl Plan {
         while claimed.len() < max as usize
             && let Some(index) = self.again.pop_front()
         {
-            if self.change(index, Mark::Again, Mark::Claimed) {
+            if self.change(index, Mark::Retry, Mark::Claimed) {
                 claimed.push(index);
             }
         }
@@ -144,11 +144,11 @@ impl Plan {
     /// Takes the outcome of a message; one that was answered for already stays as it is, unless
     /// nothing was known of it.
     pub fn settle(&mut self, index: u32, mark: Mark, failed: Option<Failed>) {
-        let known = [Mark::Claimed, Mark::Again, Mark::Unknown];
+        let known = [Mark::Claimed, Mark::Retry, Mark::Unknown];
         let Some(from) = known.into_iter().find(|from| self.change(index, *from, mark)) else {
             return;
         };
-        if from != mark && mark == Mark::Again {
+        if from != mark && mark == Mark::Retry {
             self.again.push_back(index);
         }
         if let (Some(failed), Some(window)) = (failed, self.open.get_mut(&(index / WINDOW))) {
@@ -282,7 +282,7 @@ mod tests {
         );
         plan.settle(1, Mark::Unknown, None);
         plan.settle(1, Mark::Sent, None);
-        plan.settle(2, Mark::Again, None);
+        plan.settle(2, Mark::Retry, None);
         plan.settle(7, Mark::Sent, None);
         assert_eq!([plan.tally().of(Mark::Sent), plan.in_flight()], [2, 0]);
         assert!(!plan.is_done());
@@ -378,7 +378,7 @@ mod tests {
             prop_assert!(handed_over.iter().all(|times| *times <= 1));
             let finals = [Mark::Sent, Mark::Unknown].map(|mark| plan.tally().of(mark));
             prop_assert_eq!(finals[0] + finals[1], sendable);
-            prop_assert_eq!(plan.news(), News { sent: sendable - counted, failed: 0 });
+            prop_assert_eq!(plan.news(), UncountedOutcomes { sent: sendable - counted, failed: 0 });
         }
     }
 }

@@ -149,9 +149,9 @@ impl Outbound {
     }
 }
 
-/// What became of handing a message over.
+/// What became of handing a message over: of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The provider took it.
     Sent,
     /// The provider took it, and knows whoever has that phone by this other number.
@@ -231,8 +231,11 @@ impl Failure {
     }
 }
 
+/// The earlier name of [`AttemptOutcome`].
+pub use AttemptOutcome as Outcome;
+
 /// Resolves to what became of a message.
-pub type Sending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub type Sending = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
 /// Something that hands messages to a provider. Calls run side by side; each resolves once.
 pub trait Channel: Send + Sync + 'static {

@@ -4,7 +4,7 @@ use crate::Failure;
 
 /// What the channel finally said of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
+pub enum FinalOutcome {
     /// It took it.
     Sent,
     /// It refused it.

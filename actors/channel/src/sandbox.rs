@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use postrider_domain::{MessageId, OtpCode, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 
-use super::{Channel, Content, Failure, Outbound, Outcome, Sending, TemplateContent};
+use super::{AttemptOutcome, Channel, Content, Failure, Outbound, Sending, TemplateContent};
 
 /// Scripts of one workspace that hold at once; more are not taken.
 const SCRIPTS_MAX: usize = 10_000;
@@ -218,22 +218,22 @@ impl Channel for SandboxChannel {
     fn send(&self, message: Outbound) -> Sending {
         let sandbox = &self.0;
         match sandbox.take(&message) {
-            ScriptedOutcome::Sent => Box::pin(std::future::ready(Outcome::Sent)),
+            ScriptedOutcome::Sent => Box::pin(std::future::ready(AttemptOutcome::Sent)),
             ScriptedOutcome::Failed { error_code } => {
                 let failure = Failure::permanent(Some(error_code));
-                Box::pin(std::future::ready(Outcome::Failed(failure)))
+                Box::pin(std::future::ready(AttemptOutcome::Failed(failure)))
             }
             ScriptedOutcome::Unavailable => {
-                Box::pin(std::future::ready(Outcome::Retry { after: None }))
+                Box::pin(std::future::ready(AttemptOutcome::Retry { after: None }))
             }
-            ScriptedOutcome::Lost => Box::pin(std::future::ready(Outcome::Unknown)),
+            ScriptedOutcome::Lost => Box::pin(std::future::ready(AttemptOutcome::Unknown)),
             ScriptedOutcome::Slow => {
                 let sandbox = Arc::clone(sandbox);
                 Box::pin(async move {
                     let due = sandbox.clock.now().plus(SLOW);
                     sandbox.clock.sleep_until(due).await;
                     sandbox.deliver(&message);
-                    Outcome::Sent
+                    AttemptOutcome::Sent
                 })
             }
         }

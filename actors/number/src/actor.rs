@@ -7,21 +7,21 @@ use hashbrown::HashSet;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
 
-use postrider_channel::outcome::Settled;
-use postrider_channel::{Failure, Origin, Outbound, Outcome};
+use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{AttemptOutcome, Failure, Origin, Outbound};
 use postrider_domain::{BroadcastId, MessageId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::flow::{CircuitBreaker, GradientLimit, Rate, TokenBucket};
 use postrider_runtime::timer::Timer;
 
-use super::lanes::{Attempt, Lanes};
-use super::news::{NumberNotice, Recipient, ToldNames};
-use super::pause::Pause;
+use super::capacity::{HandedOver, Reservation};
+use super::claim_queue::ClaimQueue;
+use super::notices::{NumberNotice, Recipient, ToldNames};
 use super::providers::Connected;
-use super::recipients::Recipients;
-use super::room::{HandedOver, Place};
-use super::staged::Staged;
-use super::unnoted::Unnoted;
+use super::queue::{Attempt, SendQueue};
+use super::recipient_backoff::Recipients;
+use super::throttle::Pause;
+use super::unacked::Unacked;
 use crate::ports::{Granted, Outcomes};
 use crate::{NumberSlot, Numbers};
 
@@ -34,13 +34,13 @@ pub enum NumberMessage {
     Recover(Vec<Outbound>),
     /// These were claimed: what it does not have may have been sent by a predecessor, or was
     /// answered for in vain.
-    Doubt(Vec<Outbound>),
+    ReportUnknown(Vec<Outbound>),
     /// The workspace has durably noted the answers of this ticket.
-    Noted(u64),
+    Acked(u64),
     /// The workspace has durably noted claims.
     Granted(Granted),
     /// A message that took time has its outcome.
-    Done(Box<Attempt>, Outcome),
+    Done(Box<Attempt>, AttemptOutcome),
     /// The wait of this generation is over.
     Wake(u64),
     /// The provider has reported that the account cannot send.
@@ -69,19 +69,19 @@ pub struct State {
     /// How often that has changed.
     pub(super) era: u32,
     /// To be sent. Every one is a pending request of a workspace, and those are bounded.
-    pub(super) lanes: Lanes,
+    pub(super) lanes: SendQueue,
     /// To be tried again from a moment on, by that and their place in the order.
     pub(super) delayed: BTreeMap<(Timestamp, u64), Attempt>,
     /// Those whose recipient waits.
     pub(super) recipients: Recipients,
     /// Those that are about to be handed over.
-    pub(super) staged: Staged,
+    pub(super) staged: ClaimQueue,
     /// Held by what has come and is not reckoned with yet.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Reservation>,
     /// Claims that the workspace is to be told the end of.
     pub(super) released: Vec<MessageId>,
     /// Outcomes that the workspace has not noted.
-    unnoted: Unnoted,
+    unacked: Unacked,
     /// What the messages that are with the channel belong to, once for each message.
     pub(super) in_flight: Vec<Origin>,
     pub(super) breaker: CircuitBreaker,
@@ -95,7 +95,7 @@ pub struct State {
     pub(super) expiry: Option<Timestamp>,
     pub(super) timer: Timer,
     /// Outcomes not handed back yet.
-    answers: Vec<(Origin, Settled)>,
+    answers: Vec<(Origin, FinalOutcome)>,
     /// What the answers told of recipients.
     pub(super) recipients_told: Vec<Recipient>,
     pub(super) told_names: ToldNames,
@@ -111,13 +111,13 @@ impl State {
             era: 0,
             pacer: TokenBucket::new(Rate::bursty(connected.messages_per_second)),
             connected,
-            lanes: Lanes::default(),
+            lanes: SendQueue::default(),
             delayed: BTreeMap::new(),
             recipients: Recipients::default(),
-            staged: Staged::default(),
+            staged: ClaimQueue::default(),
             places: Vec::new(),
             released: Vec::new(),
-            unnoted: Unnoted::default(),
+            unacked: Unacked::default(),
             in_flight: Vec::new(),
             breaker: CircuitBreaker::default(),
             told_failing: false,
@@ -159,7 +159,7 @@ impl State {
     fn origins(&self) -> HashSet<Origin> {
         let waiting = self.lanes.iter().chain(self.delayed.values()).chain(self.recipients.iter());
         let waiting = waiting.chain(self.staged.iter()).map(|attempt| attempt.message.origin);
-        let over = self.unnoted.origins();
+        let over = self.unacked.origins();
         waiting.chain(self.in_flight.iter().copied()).chain(over).collect()
     }
 }
@@ -194,14 +194,14 @@ impl Actor for NumberActor {
                 missing.for_each(|message| state.push(message.into()));
                 self.workspace_is_new(state);
             }
-            NumberMessage::Doubt(messages) => {
+            NumberMessage::ReportUnknown(messages) => {
                 let has = state.origins();
                 state.release_again(&messages);
                 let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
                 self.workspace_is_new(state);
-                missing.for_each(|message| self.answer(&message, Settled::Unknown, state));
+                missing.for_each(|message| self.answer(&message, FinalOutcome::Unknown, state));
             }
-            NumberMessage::Noted(ticket) => state.unnoted.noted(ticket),
+            NumberMessage::Acked(ticket) => state.unacked.acked(ticket),
             NumberMessage::Granted(granted) => state.granted(&granted),
             NumberMessage::Done(attempt, outcome) => self.done(*attempt, outcome, state),
             NumberMessage::Wake(generation) => {
@@ -252,7 +252,7 @@ impl NumberActor {
         state.breaker.try_at_once(self.clock.now());
     }
 
-    fn done(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
+    fn done(&self, mut attempt: Attempt, outcome: AttemptOutcome, state: &mut State) {
         let under_way = state.under_way();
         let of = attempt.message.origin;
         if let Some(place) = state.in_flight.iter().position(|origin| *origin == of) {
@@ -260,12 +260,12 @@ impl NumberActor {
         }
         if let Some(watch) = attempt.watch.take() {
             match outcome {
-                Outcome::Unknown => state.window.throttled(),
-                Outcome::Sent | Outcome::SentAs(_) | Outcome::Failed(_) => {
+                AttemptOutcome::Unknown => state.window.throttled(),
+                AttemptOutcome::Sent | AttemptOutcome::SentAs(_) | AttemptOutcome::Failed(_) => {
                     state.window.answered(watch.elapsed(), under_way);
                 }
                 // What they say is taken below.
-                Outcome::Throttled { .. } | Outcome::Retry { .. } => {}
+                AttemptOutcome::Throttled { .. } | AttemptOutcome::Retry { .. } => {}
             }
         }
         self.concluded(attempt, outcome, state);
@@ -274,7 +274,7 @@ impl NumberActor {
     /// The workspace may have been rebuilt: it has forgotten what it was told and has not noted.
     fn workspace_is_new(&self, state: &mut State) {
         state.staged.ask_anew();
-        for (ticket, answers) in state.unnoted.all() {
+        for (ticket, answers) in state.unacked.all() {
             self.give(answers, Some(ticket), &self.workspace);
         }
     }
@@ -286,19 +286,19 @@ impl NumberActor {
         let waiting = state.lanes.drain().chain(delayed).chain(state.recipients.drain());
         let waiting = waiting.collect();
         for attempt in self.give_back(waiting, state) {
-            self.conclude(&attempt, Settled::Failed(Failure::permanent(None)), state);
+            self.conclude(&attempt, FinalOutcome::Failed(Failure::permanent(None)), state);
         }
     }
 
     /// Gives a message its final answer.
-    pub(super) fn conclude(&self, attempt: &Attempt, settled: Settled, state: &mut State) {
+    pub(super) fn conclude(&self, attempt: &Attempt, settled: FinalOutcome, state: &mut State) {
         for released in state.recipients.settled(attempt.message.to, attempt.sequence) {
             state.lanes.put_back(released);
         }
         self.answer(&attempt.message, settled, state);
     }
 
-    fn answer(&self, message: &Outbound, settled: Settled, state: &mut State) {
+    fn answer(&self, message: &Outbound, settled: FinalOutcome, state: &mut State) {
         if state.workspace.as_ref() != Some(&message.workspace) {
             self.hand_back(state);
             state.workspace = Some(message.workspace.clone());
@@ -316,7 +316,7 @@ impl NumberActor {
                 let answers = std::mem::replace(&mut state.answers, rest);
                 // Here, since those that were not noted are given again.
                 self.numbers.outcomes.count(&answers);
-                let ticket = state.unnoted.keep(&answers);
+                let ticket = state.unacked.keep(&answers);
                 self.give(answers, ticket, workspace);
             }
         }
@@ -331,10 +331,15 @@ impl NumberActor {
         }
     }
 
-    fn give(&self, settled: Vec<(Origin, Settled)>, ticket: Option<u64>, workspace: &WorkspaceId) {
+    fn give(
+        &self,
+        settled: Vec<(Origin, FinalOutcome)>,
+        ticket: Option<u64>,
+        workspace: &WorkspaceId,
+    ) {
         if let Some(wiring) = self.numbers.wiring.get() {
-            let noted_to = ticket.map(|ticket| (self.number, ticket));
-            wiring.sink.settled(workspace, Outcomes { settled, noted_to });
+            let ack_to = ticket.map(|ticket| (self.number, ticket));
+            wiring.sink.settled(workspace, Outcomes { settled, ack_to });
         }
     }
 }

@@ -4,11 +4,11 @@ use hashbrown::HashSet;
 use ractor::ActorRef;
 
 use postrider_channel::Outbound;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::Timestamp;
 
 use super::actor::{NumberActor, NumberMessage, State};
-use super::lanes::Attempt;
+use super::queue::Attempt;
 use super::{Claims, Granted};
 use postrider_runtime::flow::Passage;
 
@@ -76,7 +76,7 @@ impl NumberActor {
                 if attempt.trial {
                     state.breaker.undecided(true);
                 }
-                self.conclude(&attempt, Settled::NotSentInTime, state);
+                self.conclude(&attempt, FinalOutcome::NotSentInTime, state);
                 continue;
             }
             let paused = self.paused(now, state).is_some();

@@ -1,6 +1,6 @@
 //! Disconnecting a number: what it has not handed over fails, unless it is a broadcast's.
 
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin, Outbound};
 use postrider_domain::NumberId;
 use postrider_runtime::directory::Undelivered;
@@ -13,13 +13,13 @@ impl Numbers {
     /// Fails messages of a number that was disconnected while they became durable, and hands those
     /// of broadcasts back.
     pub(super) fn refuse(&self, message: NumberMessage) {
-        let failed = Settled::Failed(Failure::permanent(None));
+        let failed = FinalOutcome::Failed(Failure::permanent(None));
         let (messages, settled) = match message {
             NumberMessage::Dispatch(messages) => {
                 (messages.into_iter().map(|handed| handed.message).collect(), failed)
             }
             NumberMessage::Recover(messages) => (messages, failed),
-            NumberMessage::Doubt(messages) => (messages, Settled::Unknown),
+            NumberMessage::ReportUnknown(messages) => (messages, FinalOutcome::Unknown),
             _ => return,
         };
         let Some(wiring) = self.wiring.get() else { return };
@@ -31,7 +31,7 @@ impl Numbers {
             }
             let settled = vec![(origin, settled.clone())];
             self.outcomes.count(&settled);
-            wiring.sink.settled(&workspace, Outcomes { settled, noted_to: None });
+            wiring.sink.settled(&workspace, Outcomes { settled, ack_to: None });
         }
         self.withdrawn(places);
     }

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::info::{NewNumber, NewProvider, NumberRecord};
+use super::record::{NewNumber, NewProvider, NumberRecord};
 use postrider_domain::NumberId;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::keys::MasterKeys;

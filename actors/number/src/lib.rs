@@ -5,23 +5,23 @@
 //! while when it keeps failing. It knows nothing of durability: [`ports::OutcomeSink`] does.
 
 pub mod actor;
-mod caught;
+pub mod capacity;
+mod claim_queue;
 mod claims;
 mod close;
-pub mod figures;
 #[cfg(test)]
 mod golden;
-pub mod info;
-mod lanes;
-pub mod news;
-mod pause;
+pub mod metrics;
+pub mod notices;
+mod panic_guard;
 pub mod ports;
 pub mod providers;
-mod recipients;
-pub mod room;
+mod queue;
+mod recipient_backoff;
+pub mod record;
 mod sending;
-mod staged;
-mod unnoted;
+mod throttle;
+mod unacked;
 mod withdraw;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,11 +41,11 @@ use postrider_runtime::directory::{Directory, Slot, Undelivered};
 use postrider_runtime::supervise::{ChildSpec, Placement};
 
 pub use actor::NumberMessage;
-use figures::OutcomeCounts;
-use info::{NumberKind, Stored};
+use capacity::{HandedOver, Reservation, SendCapacity};
+use metrics::OutcomeCounts;
 pub use ports::{Claims, Granted, OutcomeSink, Outcomes};
 use providers::{Connected, Providers};
-use room::{HandedOver, Place, Room};
+use record::{NumberKind, Stored};
 
 /// The connected numbers, the actors of those that have something to send, and the way to them.
 pub struct Numbers {
@@ -78,7 +78,7 @@ pub struct NumberEntry {
     /// Those of them that are with the channel.
     under_way: AtomicUsize,
     /// For single messages that could go to the channel at once.
-    room: Arc<Room>,
+    capacity: Arc<SendCapacity>,
     /// What came while no actor ran; it is given to the next one.
     waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
@@ -153,8 +153,8 @@ impl Numbers {
     }
 
     /// Tells of messages that were claimed: what a number does not have any more is unknown.
-    pub fn doubt(&self, messages: Vec<Outbound>) {
-        self.hand_over(messages, |message| message.number, NumberMessage::Doubt);
+    pub fn report_unknown(&self, messages: Vec<Outbound>) {
+        self.hand_over(messages, |message| message.number, NumberMessage::ReportUnknown);
     }
 
     /// Lets a number hand over what it has claimed.
@@ -164,9 +164,9 @@ impl Numbers {
     }
 
     /// Tells a number that its answers are noted.
-    pub fn noted(&self, number: NumberId, ticket: u64) {
+    pub fn ack(&self, number: NumberId, ticket: u64) {
         // The same.
-        self.directory.cast_live(&number, NumberMessage::Noted(ticket));
+        self.directory.cast_live(&number, NumberMessage::Acked(ticket));
     }
 
     /// A provider has reported that a number's account cannot send.
@@ -265,8 +265,8 @@ impl NumberEntry {
     }
 
     /// Takes a place for a single message that the number could hand over at once.
-    pub fn take_place(&self) -> Option<Place> {
-        self.room.take()
+    pub fn take_place(&self) -> Option<Reservation> {
+        self.capacity.take()
     }
 }
 
@@ -317,7 +317,7 @@ impl ChildSpec for NumberSpec {
                 // That may have changed while it was on its way.
                 drop(actor.cast(NumberMessage::Reconnected));
             }
-            entry.room.is(0);
+            entry.capacity.set(0);
             entry.under_way.store(0, Ordering::Relaxed);
         });
     }

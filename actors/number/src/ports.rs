@@ -1,17 +1,17 @@
 //! What numbers need from above, and what they exchange with it.
 
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin};
 use postrider_domain::{BroadcastId, MessageId, NumberId, WorkspaceId};
 
-use crate::news::NumberNotice;
+use crate::notices::NumberNotice;
 
 /// Takes what numbers find out. Implemented above, where outcomes are made durable.
 ///
 /// No method blocks or waits.
 pub trait OutcomeSink: Send + Sync + 'static {
     /// The channel has finally answered for these messages of a workspace. The receiver must call
-    /// [`Numbers::noted`](crate::Numbers::noted) with the ticket once they are durable; until then
+    /// [`Numbers::ack`](crate::Numbers::ack) with the ticket once they are durable; until then
     /// the number keeps them and reports them again to a workspace that restarts.
     fn settled(&self, workspace: &WorkspaceId, answers: Outcomes);
 
@@ -36,9 +36,9 @@ pub trait OutcomeSink: Send + Sync + 'static {
 /// The channel's final answers for messages.
 #[derive(Debug)]
 pub struct Outcomes {
-    pub settled: Vec<(Origin, Settled)>,
+    pub settled: Vec<(Origin, FinalOutcome)>,
     /// The number that is told when they are durably noted, and under which ticket.
-    pub noted_to: Option<(NumberId, u64)>,
+    pub ack_to: Option<(NumberId, u64)>,
 }
 
 /// What a number claims of its workspace's single messages: none is handed over before its claim

@@ -6,12 +6,12 @@ use dashmap::DashMap;
 
 use postrider_channel::cloud_api::{CloudApi, CloudApiNumber, CloudApiOptions, ProviderId};
 use postrider_channel::sandbox::{Sandbox, SandboxChannel};
-use postrider_channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending};
+use postrider_channel::{AttemptOutcome, Channel, Failure, FailureClass, Outbound, Sending};
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
 
-use super::info::{NumberKind, NumberRecord, Stored};
-use super::pause::Pause;
+use super::record::{NumberKind, NumberRecord, Stored};
+use super::throttle::Pause;
 
 /// Most messages in a second through a number of the Cloud API, where nothing is set.
 const CLOUD_API_RATE: u32 = 80;
@@ -125,6 +125,6 @@ struct Unusable(Box<str>);
 impl Channel for Unusable {
     fn send(&self, _message: Outbound) -> Sending {
         let failure = Failure { class: FailureClass::Account, code: None, details: self.0.clone() };
-        Box::pin(std::future::ready(Outcome::Failed(failure)))
+        Box::pin(std::future::ready(AttemptOutcome::Failed(failure)))
     }
 }

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
-use postrider_channel::outcome::Settled;
-use postrider_channel::{Failure, FailureClass, Lane, Outcome, Throttle};
+use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Throttle};
 use postrider_domain::Timestamp;
 use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
 use postrider_runtime::random;
 
 use super::actor::{NumberActor, NumberMessage, State};
-use super::caught::Caught;
-use super::lanes::Attempt;
-use super::news::{NumberNotice, Recipient};
+use super::notices::{NumberNotice, Recipient};
+use super::panic_guard::Caught;
+use super::queue::Attempt;
 
 /// How long a message waits that the channel did not take.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
@@ -34,7 +34,7 @@ impl NumberActor {
     pub(super) fn send_what_may_go(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
         if state.draining.is_some() {
             state.release_waiting();
-            self.slot.room.is(0);
+            self.slot.capacity.set(0);
             state.places.clear();
             return self.tell_claims(state);
         }
@@ -67,7 +67,7 @@ impl NumberActor {
         self.slot.under_way.store(state.under_way(), Ordering::Relaxed);
         state.release_waiting();
         let is_open = state.breaker.passage(now) == Passage::Open;
-        self.slot.room.is(if is_open { room } else { 0 });
+        self.slot.capacity.set(if is_open { room } else { 0 });
         // After that, so that none is taken twice.
         state.places.clear();
         self.tell_failing(state);
@@ -96,7 +96,7 @@ impl NumberActor {
                 if attempt.trial {
                     state.breaker.undecided(true);
                 }
-                self.conclude(&attempt, Settled::NotSentInTime, state);
+                self.conclude(&attempt, FinalOutcome::NotSentInTime, state);
             }
         }
     }
@@ -133,7 +133,7 @@ impl NumberActor {
         state: &mut State,
     ) {
         if attempt.message.give_up_at <= now {
-            return self.conclude(&attempt, Settled::NotSentInTime, state);
+            return self.conclude(&attempt, FinalOutcome::NotSentInTime, state);
         }
         let Some(mut attempt) = self.hold(attempt, state) else { return };
         if state.breaker.passage(now) == Passage::Trial {
@@ -178,41 +178,48 @@ impl NumberActor {
     }
 
     /// Takes what the channel said of a message.
-    pub(super) fn concluded(&self, mut attempt: Attempt, outcome: Outcome, state: &mut State) {
+    pub(super) fn concluded(
+        &self,
+        mut attempt: Attempt,
+        outcome: AttemptOutcome,
+        state: &mut State,
+    ) {
         // What an earlier channel of the number says decides nothing of this one.
         let is_current = attempt.era == state.era;
         let trial = std::mem::take(&mut attempt.trial) && is_current;
         match outcome {
-            Outcome::Failed(failure) if failure.class == FailureClass::Account && !is_current => {
+            AttemptOutcome::Failed(failure)
+                if failure.class == FailureClass::Account && !is_current =>
+            {
                 self.put_back(attempt, state);
             }
-            Outcome::Failed(failure) if failure.class == FailureClass::Account => {
+            AttemptOutcome::Failed(failure) if failure.class == FailureClass::Account => {
                 self.stopped(attempt, failure, trial, state);
             }
-            Outcome::Throttled { scope, after } => {
+            AttemptOutcome::Throttled { scope, after } => {
                 self.throttled(attempt, scope, after, trial, state);
             }
-            Outcome::Retry { after } => self.not_taken(attempt, after, trial, state),
-            Outcome::Unknown => {
+            AttemptOutcome::Retry { after } => self.not_taken(attempt, after, trial, state),
+            AttemptOutcome::Unknown => {
                 state.breaker.undecided(trial);
-                self.conclude(&attempt, Settled::Unknown, state);
+                self.conclude(&attempt, FinalOutcome::Unknown, state);
             }
-            Outcome::SentAs(known_as) => {
+            AttemptOutcome::SentAs(known_as) => {
                 let phone = attempt.message.to;
                 if state.told_names.is_news(self.clock.now(), phone, known_as) {
                     let at = attempt.message.message_id.timestamp();
                     state.recipients_told.push(Recipient::KnownAs { phone, known_as, at });
                 }
                 attempt.trial = trial;
-                self.concluded(attempt, Outcome::Sent, state);
+                self.concluded(attempt, AttemptOutcome::Sent, state);
             }
-            Outcome::Sent => {
+            AttemptOutcome::Sent => {
                 let pauses = [&*state.connected.app_pause, &*state.connected.account_pause];
-                pauses.into_iter().chain([&state.pause]).for_each(super::pause::Pause::taken);
+                pauses.into_iter().chain([&state.pause]).for_each(super::throttle::Pause::taken);
                 self.answered(trial, state);
-                self.conclude(&attempt, Settled::Sent, state);
+                self.conclude(&attempt, FinalOutcome::Sent, state);
             }
-            Outcome::Failed(failure) => {
+            AttemptOutcome::Failed(failure) => {
                 self.answered(trial, state);
                 if failure.class == FailureClass::OptedOut {
                     let told = Recipient::StoppedMarketing(attempt.message.to);
@@ -220,7 +227,7 @@ impl NumberActor {
                     let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
                     state.recipients_told.extend(of_broadcast.then_some(told));
                 }
-                self.conclude(&attempt, Settled::Failed(failure), state);
+                self.conclude(&attempt, FinalOutcome::Failed(failure), state);
             }
         }
     }

@@ -4,7 +4,7 @@ use postrider_channel::Origin;
 use postrider_domain::BroadcastId;
 
 use super::actor::{NumberActor, State};
-use super::lanes::Attempt;
+use super::queue::Attempt;
 
 /// The place of a message in a broadcast, if it is one's.
 pub(super) const fn place_in(attempt: &Attempt) -> Option<(BroadcastId, u32)> {

@@ -2,7 +2,7 @@
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, Timestamp, WorkspaceId};
-use postrider_number::info::NumberChangeError;
+use postrider_number::record::NumberChangeError;
 use postrider_workspace::actor::configure::ChangeError;
 
 /// A workspace, as an administrator sees it.

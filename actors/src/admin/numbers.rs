@@ -6,7 +6,7 @@ use std::sync::Arc;
 use postrider_channel::cloud_api::ProviderId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{NumberId, WorkspaceId};
-use postrider_number::info::{
+use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind, NumberRecord,
 };
 use postrider_runtime::random;

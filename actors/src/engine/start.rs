@@ -15,8 +15,8 @@ use postrider_channel::sandbox::Sandbox;
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
 use postrider_number::Numbers;
-use postrider_number::info::Stored;
 use postrider_number::providers::Providers;
+use postrider_number::record::Stored;
 use postrider_store::fjall::FjallStore;
 use postrider_store::memory::MemoryStore;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
@@ -40,7 +40,7 @@ use postrider_workspace::templates::sync as template_sync;
 
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, StartError};
-use super::{fingerprints, reseal};
+use super::{key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::services::Services;
 
@@ -225,7 +225,7 @@ fn open(
             (Arc::new(store), Some(snapshots))
         }
     };
-    let fingerprints = fingerprints::check(store.as_ref(), keys)?;
+    let fingerprints = key_check::check(store.as_ref(), keys)?;
     let writer = Writer::start(Arc::clone(&store), WriterOptions { queued_bytes_max })?;
     let mut replay = match &snapshots {
         Some(dir) => snapshots::load(dir).map_err(snapshot_error)?,
@@ -244,7 +244,7 @@ fn open(
     // One whose records cannot be read is for whoever needs it to find.
     deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
     let broadcasts = recover::find(store.as_ref())?;
-    let resealed = reseal::changes(store.as_ref(), &workspaces, &numbers, keys)?;
+    let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     let clock_offset = Duration::from_millis(offset.unwrap_or_default());
     Ok(Opened {
         store,

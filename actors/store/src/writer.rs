@@ -71,7 +71,7 @@ pub struct Batch<'a> {
     pub changes: &'a [ChangeRef<'a>],
     /// Nobody waits for it: it may wait for company, a few milliseconds at the most, instead of
     /// having an fsync of its own.
-    pub patient: bool,
+    pub deferrable: bool,
 }
 
 /// Why something was not made durable.
@@ -139,13 +139,13 @@ impl Shared {
     /// Stages something under the lock and wakes the thread if it has to be.
     fn stage<T>(
         &self,
-        patient: bool,
+        deferrable: bool,
         stage: impl FnOnce(&mut Queue) -> Result<T, CommitError>,
     ) -> Result<T, CommitError> {
         let mut queue = self.queue.lock();
         queue.admit()?;
         let staged = stage(&mut queue)?;
-        let wake = queue.call(patient);
+        let wake = queue.call(deferrable);
         drop(queue);
         if wake {
             self.wake.notify_one();
@@ -279,7 +279,7 @@ impl Subscriber {
     /// queued; [`CommitError::Store`] while the store is not open and after such a failure.
     pub fn submit(&self, batch: Batch<'_>) -> Result<GroupNumber, CommitError> {
         let need = Need::of(&self.owner.workspace, &batch)?;
-        self.shared.stage(batch.patient, |queue| {
+        self.shared.stage(batch.deferrable, |queue| {
             if self.owner.failed.load(Ordering::Relaxed) {
                 let why = "an earlier commit of this workspace failed";
                 return Err(StoreError::Failed(why.into()).into());

@@ -17,12 +17,12 @@ use postrider_store::writer::CommitError;
 
 use super::attempt::{self, Finished, Outcome};
 use super::delivery::{Aftermath, Attempt, DisabledReason};
-use super::feed::Fed;
-use super::line::Line;
-use super::pool::Permit;
-use super::records::{Cursor, Delivery, Tries};
+use super::log_reader::Fed;
+use super::persist::row;
+use super::queue::DeliveryQueue;
+use super::records::{Cursor, DeliveryAttempt, Tries};
 use super::replay::{Replay, ReplayError};
-use super::writing::row;
+use super::request_pool::Permit;
 use super::{EndpointSlot, Webhooks};
 
 /// Deliveries that are read ahead.
@@ -71,10 +71,10 @@ pub(super) struct EndpointActor {
 
 /// The actor's mutable half; nothing until it is loaded.
 pub(super) struct Loaded {
-    pub(super) line: Line,
+    pub(super) line: DeliveryQueue,
     pub(super) tries: Tries,
     /// Tries that are not written yet.
-    pub(super) new_tries: Vec<Delivery>,
+    pub(super) new_tries: Vec<DeliveryAttempt>,
     /// Tries that are being written.
     pub(super) tries_being_written: usize,
     /// First tries of batches, which wait until it is durable what is in them; and those whose

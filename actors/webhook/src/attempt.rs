@@ -12,8 +12,8 @@ use postrider_store::EventEntry;
 use super::client::{Answer, NoAnswer};
 use super::delivery::{Attempt, Failure};
 use super::endpoint::Endpoint;
-use super::pool::{Counted, Permit};
-use super::{Webhooks, body, feed};
+use super::request_pool::{Counted, Permit};
+use super::{Webhooks, body, log_reader};
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -82,7 +82,7 @@ async fn events(
     }
     let (store, workspace) = (Arc::clone(&hub.store), workspace.clone());
     let parcel = attempt.parcel.clone();
-    let read = move || feed::read_again(store.as_ref(), &workspace, &parcel);
+    let read = move || log_reader::read_again(store.as_ref(), &workspace, &parcel);
     let read = tokio::task::spawn_blocking(read).await.ok()?;
     read.inspect_err(|error| tracing::error!(%error, "an event log cannot be read")).ok()
 }

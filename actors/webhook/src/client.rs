@@ -13,7 +13,7 @@ use url::Url;
 
 use postrider_domain::Timestamp;
 
-use super::guard::{AddressRules, WebhookUrlError};
+use super::ssrf::{AddressRules, WebhookUrlError};
 
 /// Longest that a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

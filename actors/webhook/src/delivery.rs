@@ -6,7 +6,7 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_store::EventEntry;
 
-use super::lanes::Lane;
+use super::ordering::OrderingKey;
 use super::records::{Open, Waiting};
 
 /// One delivery: an event, or several in an array. It is named by the first's sequence.
@@ -19,7 +19,7 @@ pub(super) struct Parcel {
     /// The events, when they are at hand; otherwise they are read again.
     pub(super) events: Option<Arc<[EventEntry]>>,
     /// Whom the event is about, if the endpoint asks for order and this is no batch.
-    pub(super) lane: Option<Lane>,
+    pub(super) lane: Option<OrderingKey>,
     /// Which events these are, if they are delivered as an array.
     pub(super) batch: Option<Batch>,
     /// Somebody asked for it again: what is new goes first.
@@ -139,7 +139,7 @@ pub(super) struct Aftermath {
 
 /// The settings of an endpoint that its line goes by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct LineRules {
+pub(super) struct QueueRules {
     pub(super) enabled: bool,
     pub(super) ordered: bool,
     pub(super) per_second: Option<std::num::NonZeroU32>,

@@ -9,7 +9,7 @@ use postrider_domain::keys::MasterKeys;
 use postrider_domain::{EventKind, PublicEvent, Timestamp, WebhookId};
 use postrider_runtime::sealed::{OpenError, Sealed};
 
-use super::delivery::{DisabledReason, LineRules};
+use super::delivery::{DisabledReason, QueueRules};
 use super::signature::WebhookSecret;
 
 /// For how long a secret signs beside the one that replaced it.
@@ -80,8 +80,8 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn line_rules(&self) -> LineRules {
-        LineRules {
+    pub(super) fn line_rules(&self) -> QueueRules {
+        QueueRules {
             enabled: self.settings.enabled,
             ordered: self.settings.ordered,
             per_second: self.settings.rate_limit_per_second,

@@ -4,7 +4,7 @@ use expect_test::expect;
 
 use super::delivery::{Batch, DisabledReason};
 use super::endpoint::{Endpoint, WebhookSettings};
-use super::lanes::Lane;
+use super::ordering::OrderingKey;
 use super::records::*;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{EventId, EventKind, PublicEvent, WebhookId, WorkspaceId};
@@ -69,7 +69,7 @@ fn an_endpoint_is_stored_as_ever() {
 #[test]
 fn what_follows_a_delivery_is_stored_as_ever() {
     let data = r#"{"phone":"+15550123456"}"#.into();
-    let lane = Lane::of(&PublicEvent::Other { kind: EventKind::ContactOptedIn, data });
+    let lane = OrderingKey::of(&PublicEvent::Other { kind: EventKind::ContactOptedIn, data });
     let batch = Batch::of([7, 8, 9, 12]);
     let open = |lane, batch, again| Open { first: 7, last: 12, failures: 3, lane, batch, again };
     let waiting =
@@ -98,7 +98,7 @@ fn what_follows_a_delivery_is_stored_as_ever() {
 #[test]
 fn tries_are_stored_as_ever() {
     let event = |number| EventId::from_parts(AT, UNIQUE + number);
-    let tried = Delivery {
+    let tried = DeliveryAttempt {
         event_id: Some(event(0)),
         batch_event_ids: vec![event(1), event(2)],
         forgotten: None,
@@ -111,7 +111,7 @@ fn tries_are_stored_as_ever() {
         at: AT,
         next_retry_at: Some(AT),
     };
-    let forgotten = Delivery {
+    let forgotten = DeliveryAttempt {
         event_id: None,
         batch_event_ids: Vec::new(),
         forgotten: Some((3, 9)),

@@ -9,24 +9,24 @@ mod attempt;
 mod body;
 pub mod client;
 pub mod delivery;
-mod earlier;
 pub mod endpoint;
-mod feed;
+mod fair_share;
 #[cfg(test)]
 mod golden;
-pub mod guard;
-mod lanes;
-mod line;
-mod pool;
+mod load;
+mod log_reader;
+mod migrate;
+mod ordering;
+mod persist;
 pub mod ports;
-mod reading;
+mod queue;
 pub mod records;
 pub mod replay;
+mod request_pool;
 mod schedule;
 pub mod signature;
-mod slots;
+pub mod ssrf;
 pub mod subscribers;
-mod writing;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -47,13 +47,13 @@ use postrider_store::{StoreError, View, Writer};
 pub use actor::EndpointMessage;
 use client::{Client, Post};
 use endpoint::Endpoint;
-pub use pool::Figures;
-use pool::Pool;
 pub use ports::{DisableError, EndpointControl};
 use replay::{Replay, ReplayError};
+pub use request_pool::Figures;
+use request_pool::Pool;
 pub use subscribers::LogSubscribers;
 
-use guard::AddressRules;
+use ssrf::AddressRules;
 
 /// How webhooks are delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]

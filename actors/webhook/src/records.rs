@@ -18,7 +18,7 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 use super::DeliveriesKept;
 use super::delivery::{Batch, DisabledReason, Parcel};
 use super::endpoint::Endpoint;
-use super::lanes::Lane;
+use super::ordering::OrderingKey;
 
 /// Records that one commit deletes at the most.
 const DELETE_MAX: usize = 1_000;
@@ -46,7 +46,7 @@ pub struct Open {
     pub last: u64,
     pub failures: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lane: Option<Lane>,
+    pub lane: Option<OrderingKey>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -64,7 +64,7 @@ pub struct Waiting {
     pub at: Option<Timestamp>,
     /// Whom it is about, if order was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lane: Option<Lane>,
+    pub lane: Option<OrderingKey>,
     /// Which events these are, if they are delivered as an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
@@ -82,7 +82,7 @@ impl Waiting {
 
 /// One try of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delivery {
+pub struct DeliveryAttempt {
     /// What `webhook-id` said: the event's id, or the batch's; `None` for what was forgotten.
     pub event_id: Option<EventId>,
     /// The events of a batch, a hundred at the most; none for a single event.
@@ -165,7 +165,7 @@ impl Tries {
         &mut self,
         workspace: &WorkspaceId,
         id: WebhookId,
-        tries: &[Delivery],
+        tries: &[DeliveryAttempt],
         kept: DeliveriesKept,
         changes: &mut Vec<Change>,
     ) {
@@ -214,7 +214,7 @@ fn take(stored: &mut Stored, key: &[u8], value: &[u8]) -> Result<(), StoreError>
         (b'c', _) => stored.cursor = decode(value)?,
         (b'w', Ok(first)) => drop(stored.waiting.insert(first, decode(value)?)),
         (b'd', Ok(number)) => {
-            let tries: Vec<Delivery> = decode(value)?;
+            let tries: Vec<DeliveryAttempt> = decode(value)?;
             let newest = tries.last().map_or_else(Timestamp::default, |newest| newest.at);
             stored.tries.note(number, tries.len(), newest);
         }
@@ -230,12 +230,12 @@ pub fn deliveries(
     id: WebhookId,
     kept: DeliveriesKept,
     now: Timestamp,
-) -> Result<Vec<Delivery>, StoreError> {
-    let mut all: Vec<Delivery> = Vec::new();
+) -> Result<Vec<DeliveryAttempt>, StoreError> {
+    let mut all: Vec<DeliveryAttempt> = Vec::new();
     let mut outcome = Ok(());
     let prefix = state_key(workspace, id, b"d", &[]);
     store.scan(Table::Webhooks, &prefix, None, Direction::Backward, &mut |_, value| {
-        match decode::<Vec<Delivery>>(value) {
+        match decode::<Vec<DeliveryAttempt>>(value) {
             Ok(tries) => all.extend(tries.into_iter().rev()),
             Err(error) => outcome = Err(error),
         }

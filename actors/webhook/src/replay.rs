@@ -8,7 +8,7 @@ use postrider_store::StoreError;
 
 use super::actor::{EndpointActor, Loaded};
 use super::delivery::Batch;
-use super::feed;
+use super::log_reader;
 
 /// What is delivered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl EndpointActor {
         match what {
             Replay::Since(since) => {
                 let count = move || {
-                    feed::count_since(hub.store.as_ref(), &slot.workspace, &endpoint, since)
+                    log_reader::count_since(hub.store.as_ref(), &slot.workspace, &endpoint, since)
                 };
                 let counted = tokio::task::spawn_blocking(count).await.map_err(|_| storage())?;
                 let (before, count) = counted.map_err(unreadable)?;
@@ -68,7 +68,7 @@ impl EndpointActor {
                 Ok(count)
             }
             Replay::Event(id) => {
-                let find = move || feed::find(hub.store.as_ref(), &slot.workspace, id);
+                let find = move || log_reader::find(hub.store.as_ref(), &slot.workspace, id);
                 let found = tokio::task::spawn_blocking(find).await.map_err(|_| storage())?;
                 let (sequence, lane) =
                     found.map_err(unreadable)?.ok_or(ReplayError::NoSuchEvent)?;

@@ -1,15 +1,15 @@
 //! Where outcomes arrive: each goes to the broadcast or the workspace that it belongs to.
 
 use postrider_broadcast::FanoutMessage;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin};
 use postrider_domain::{BroadcastId, NumberId, UnavailableReason, WorkspaceId};
-use postrider_number::news::NumberNotice;
+use postrider_number::notices::NumberNotice;
 use postrider_number::{Claims, OutcomeSink, Outcomes};
 
 use crate::Workspace;
 use crate::actor::WorkspaceMessage;
-use crate::numbers::notices::TellNews;
+use crate::numbers::notices::RecordNotice;
 use crate::services::Services;
 
 /// How often a notice of a number is tried to be recorded, while a workspace cannot take it.
@@ -27,9 +27,9 @@ impl OutcomeSink for DeliverySink {
             return;
         }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
-            let noted_to = outcomes.noted_to;
+            let ack_to = outcomes.ack_to;
             // A workspace that has just died gets them again when it asks for what it misses.
-            drop(actor.cast(WorkspaceMessage::Settled(Outcomes { settled, noted_to })));
+            drop(actor.cast(WorkspaceMessage::Settled(Outcomes { settled, ack_to })));
         }
     }
 
@@ -46,7 +46,7 @@ impl OutcomeSink for DeliverySink {
         let Some(slot) = shared.workspaces.slot(workspace) else { return };
         let workspace = Workspace::new(shared, slot);
         drop(tokio::spawn(async move {
-            let news = TellNews { number, news };
+            let news = RecordNotice { number, news };
             for _ in 0..NOTICE_TRIES {
                 match workspace.perform(news.clone()).await {
                     Err(why) if why.reason != UnavailableReason::Draining => {
@@ -81,10 +81,12 @@ impl OutcomeSink for DeliverySink {
 }
 
 /// An outcome of a broadcast's message: broadcast, recipient, outcome.
-type BroadcastOutcome = (BroadcastId, u32, Settled);
+type BroadcastOutcome = (BroadcastId, u32, FinalOutcome);
 
 /// Splits outcomes into those of broadcasts and those of codes and single messages.
-fn by_origin(outcomes: Vec<(Origin, Settled)>) -> (Vec<BroadcastOutcome>, Vec<(Origin, Settled)>) {
+fn by_origin(
+    outcomes: Vec<(Origin, FinalOutcome)>,
+) -> (Vec<BroadcastOutcome>, Vec<(Origin, FinalOutcome)>) {
     if !outcomes.iter().any(|(origin, _)| matches!(origin, Origin::Broadcast { .. })) {
         return (Vec::new(), outcomes);
     }

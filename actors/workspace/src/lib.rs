@@ -50,7 +50,7 @@ pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};
 
 use postrider_domain::{Destinations, Limits};
-use postrider_number::info::NumberInfo;
+use postrider_number::record::NumberInfo;
 
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]

@@ -303,7 +303,7 @@ fn change_count(
         data["reason"] = json!(reason);
     }
     let event = PublicEvent::Other { kind, data: data.to_string().into() };
-    context.effects.tell(context.now(), event);
+    context.effects.emit(context.now(), event);
     Ok(())
 }
 

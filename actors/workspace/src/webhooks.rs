@@ -15,10 +15,10 @@ use postrider_runtime::task::detached;
 use postrider_store::Table;
 use postrider_webhook::delivery::DisabledReason;
 use postrider_webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
-use postrider_webhook::guard::WebhookUrlError;
-use postrider_webhook::records::{self, Cursor, Delivery};
+use postrider_webhook::records::{self, Cursor, DeliveryAttempt};
 use postrider_webhook::replay::{Replay, ReplayError};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
+use postrider_webhook::ssrf::WebhookUrlError;
 use postrider_webhook::{DisableError, EndpointControl};
 
 use crate::core::command::{Command, Context};
@@ -168,7 +168,10 @@ impl Workspace {
     ///
     /// # Errors
     /// [`WebhookError`]: there is none, or not now.
-    pub async fn webhook_deliveries(&self, id: WebhookId) -> Result<Vec<Delivery>, WebhookError> {
+    pub async fn webhook_deliveries(
+        &self,
+        id: WebhookId,
+    ) -> Result<Vec<DeliveryAttempt>, WebhookError> {
         self.webhook(id).await?;
         let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
         let read =
@@ -392,7 +395,7 @@ impl Command for DisableWebhook {
         })?;
         let data = records::disabled_data(id, reason).into();
         let event = PublicEvent::Other { kind: EventKind::WebhookDisabled, data };
-        context.effects.tell(context.core.now(), event);
+        context.effects.emit(context.core.now(), event);
         Ok(())
     }
 }
@@ -416,7 +419,7 @@ impl Command for TestWebhook {
         let event = PublicEvent::Other { kind: EventKind::WebhookTest, data };
         let entry = LogEntry { at: context.now(), event };
         let id = entry.id(&context.core.id, context.log_next);
-        context.effects.tell(entry.at, entry.event);
+        context.effects.emit(entry.at, entry.event);
         Ok(id)
     }
 }

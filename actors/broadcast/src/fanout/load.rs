@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::Services;
-use crate::days::Counted;
+use crate::daily_counts::Counted;
 use crate::outcomes::Window;
 use crate::plan::Plan;
 use crate::record::{self, parts_prefix, window_key};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{Failure, FailureClass, Outcome, Throttle};
+use crate::{AttemptOutcome, Failure, FailureClass, Throttle};
 use postrider_domain::Phone;
 
 use super::body;
@@ -58,35 +58,35 @@ pub(super) const fn meaning(code: u32) -> Option<Meaning> {
 }
 
 /// What became of the message to `to` that a request was for.
-pub(super) fn outcome(answer: &Answer, to: Phone) -> Outcome {
+pub(super) fn outcome(answer: &Answer, to: Phone) -> AttemptOutcome {
     let after = answer.retry_after;
     if (200..300).contains(&answer.status) {
         // What says that it was taken but cannot be read may be somebody else's answer.
         return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
             Ok(accepted) if !accepted.messages.is_empty() => {
                 let known_as = accepted.known_as().filter(|known_as| *known_as != to);
-                known_as.map_or(Outcome::Sent, Outcome::SentAs)
+                known_as.map_or(AttemptOutcome::Sent, AttemptOutcome::SentAs)
             }
-            _ => Outcome::Unknown,
+            _ => AttemptOutcome::Unknown,
         };
     }
     let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
     let code = error.as_ref().and_then(|error| error.code);
     let failed = |class| {
         let details = error.as_ref().map(ErrorBody::explanation).unwrap_or_default();
-        Outcome::Failed(Failure { class, code, details })
+        AttemptOutcome::Failed(Failure { class, code, details })
     };
     match (code.and_then(meaning), answer.status) {
         (Some(Meaning::Refused(class)), _) => failed(class),
-        (Some(Meaning::Throttled(scope)), _) => Outcome::Throttled { scope, after },
+        (Some(Meaning::Throttled(scope)), _) => AttemptOutcome::Throttled { scope, after },
         (Some(Meaning::Maintenance), _) => {
             let after = after.unwrap_or(MAINTENANCE);
-            Outcome::Throttled { scope: Throttle::Number, after: Some(after) }
+            AttemptOutcome::Throttled { scope: Throttle::Number, after: Some(after) }
         }
         // Said by something between, which may have passed the message on.
-        (None, 502 | 504) if error.is_none() => Outcome::Unknown,
-        (Some(Meaning::Transient), _) | (None, 500..) => Outcome::Retry { after },
-        (None, 429) => Outcome::Throttled { scope: Throttle::Number, after },
+        (None, 502 | 504) if error.is_none() => AttemptOutcome::Unknown,
+        (Some(Meaning::Transient), _) | (None, 500..) => AttemptOutcome::Retry { after },
+        (None, 429) => AttemptOutcome::Throttled { scope: Throttle::Number, after },
         (None, _) => failed(FailureClass::Permanent),
     }
 }
@@ -168,11 +168,11 @@ mod tests {
     }
 
     /// What an answer means for a message to +15551234567.
-    fn outcome(answer: &Answer) -> Outcome {
+    fn outcome(answer: &Answer) -> AttemptOutcome {
         super::outcome(answer, "+15551234567".parse().unwrap())
     }
 
-    fn refused(status: u16, code: u32) -> Outcome {
+    fn refused(status: u16, code: u32) -> AttemptOutcome {
         let body = format!(
             r#"{{"error":{{"message":"no","type":"OAuthException","code":{code},"error_data":{{"messaging_product":"whatsapp","details":"why"}},"fbtrace_id":"x"}}}}"#
         );
@@ -202,7 +202,7 @@ mod tests {
                 // The status says nothing where the code is known.
                 for status in [400, 401, 403, 429, 500, 503] {
                     let failure = Failure { class, code: Some(code), details: "why".into() };
-                    assert_eq!(refused(status, code), Outcome::Failed(failure), "{code}");
+                    assert_eq!(refused(status, code), AttemptOutcome::Failed(failure), "{code}");
                 }
             }
         }
@@ -216,29 +216,33 @@ mod tests {
             (130_429, Throttle::Number),
             (131_056, Throttle::Recipient),
         ] {
-            let throttled = Outcome::Throttled { scope, after: None };
+            let throttled = AttemptOutcome::Throttled { scope, after: None };
             assert_eq!(refused(400, code), throttled);
             assert_eq!(refused(500, code), throttled);
         }
         let minute = Some(Duration::from_secs(60));
-        let maintenance = Outcome::Throttled { scope: Throttle::Number, after: minute };
+        let maintenance = AttemptOutcome::Throttled { scope: Throttle::Number, after: minute };
         assert_eq!(refused(400, 131_057), maintenance);
         let wait = Some(Duration::from_secs(7));
         let body = r#"{"error":{"code":130429}}"#;
         let asked = Answer { retry_after: wait, ..answer(429, body) };
-        let throttled = Outcome::Throttled { scope: Throttle::Number, after: wait };
+        let throttled = AttemptOutcome::Throttled { scope: Throttle::Number, after: wait };
         assert_eq!(outcome(&asked), throttled);
     }
 
     #[test]
     fn transient_ones_are_tried_again() {
         for code in [1, 2, 131_000, 131_016] {
-            assert_eq!(refused(400, code), Outcome::Retry { after: None });
+            assert_eq!(refused(400, code), AttemptOutcome::Retry { after: None });
         }
         for status in [500, 502, 503, 504] {
-            assert_eq!(refused(status, 999_999), Outcome::Retry { after: None });
+            assert_eq!(refused(status, 999_999), AttemptOutcome::Retry { after: None });
             let gateway = status == 502 || status == 504;
-            let odd = if gateway { Outcome::Unknown } else { Outcome::Retry { after: None } };
+            let odd = if gateway {
+                AttemptOutcome::Unknown
+            } else {
+                AttemptOutcome::Retry { after: None }
+            };
             assert_eq!(outcome(&answer(status, "<html>")), odd);
         }
     }
@@ -247,7 +251,7 @@ mod tests {
     fn without_a_known_code_the_status_decides() {
         let permanent = |code, details: &str| {
             let class = FailureClass::Permanent;
-            Outcome::Failed(Failure { class, code, details: details.into() })
+            AttemptOutcome::Failed(Failure { class, code, details: details.into() })
         };
         assert_eq!(refused(400, 131_999), permanent(Some(131_999), "why"));
         for status in [400, 404, 413] {
@@ -255,7 +259,7 @@ mod tests {
         }
         let titled = r#"{"error":{"message":"said","code":null}}"#;
         assert_eq!(outcome(&answer(400, titled)), permanent(None, "said"));
-        let throttled = Outcome::Throttled { scope: Throttle::Number, after: None };
+        let throttled = AttemptOutcome::Throttled { scope: Throttle::Number, after: None };
         assert_eq!(outcome(&answer(429, "")), throttled);
     }
 
@@ -269,14 +273,14 @@ mod tests {
             outcome(&answer(200, &body))
         };
         let contact = |wa_id: &str| format!(r#"[{{"input":"+15551234567","wa_id":{wa_id}}}]"#);
-        assert_eq!(taken(&contact(r#""15551234567""#)), Outcome::Sent);
+        assert_eq!(taken(&contact(r#""15551234567""#)), AttemptOutcome::Sent);
         let other = "+5511987654".parse().unwrap();
-        assert_eq!(taken(&contact(r#""5511987654""#)), Outcome::SentAs(other));
+        assert_eq!(taken(&contact(r#""5511987654""#)), AttemptOutcome::SentAs(other));
         for odd in ["null", "7", "[]", "{}", r#"["\ud83d"]"#, &contact("1"), &contact(r#""x""#)] {
-            assert_eq!(taken(odd), Outcome::Sent, "{odd}");
+            assert_eq!(taken(odd), AttemptOutcome::Sent, "{odd}");
         }
         for odd in ["", "{}", r#"{"messages":[]}"#, "<html>"] {
-            assert_eq!(outcome(&answer(200, odd)), Outcome::Unknown, "{odd}");
+            assert_eq!(outcome(&answer(200, odd)), AttemptOutcome::Unknown, "{odd}");
         }
     }
 

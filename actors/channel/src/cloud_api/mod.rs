@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use postrider_runtime::Secret;
 
-use super::{Channel, Outbound, Outcome, Sending};
+use super::{AttemptOutcome, Channel, Outbound, Sending};
 
 use self::http::{Http, NoAnswer};
 
@@ -189,16 +189,16 @@ impl Channel for CloudApiNumber {
             match http.post(uri, authorization, body, ANSWER_BYTES_MAX).await {
                 Ok(answer) => {
                     let outcome = answer::outcome(&answer, to);
-                    if matches!(outcome, Outcome::Retry { .. }) {
+                    if matches!(outcome, AttemptOutcome::Retry { .. }) {
                         *trouble.lock() = Some(answer::explanation(&answer));
                     }
                     outcome
                 }
                 Err(NoAnswer::NotWritten(cause)) => {
                     *trouble.lock() = Some(cause);
-                    Outcome::Retry { after: None }
+                    AttemptOutcome::Retry { after: None }
                 }
-                Err(NoAnswer::Lost) => Outcome::Unknown,
+                Err(NoAnswer::Lost) => AttemptOutcome::Unknown,
             }
         })
     }

@@ -1,22 +1,23 @@
 //! The channel's answers when their workspace is rebuilt before they are noted.
 
 use crate::{Delivery, MessageStatus};
-use postrider_channel::{Failure, Outcome};
+use postrider_channel::{AttemptOutcome, Failure};
 use postrider_store::CrashOutcome as CommitOutcome;
 
 use super::scripted::Rig;
 use super::*;
 
-fn refused() -> Outcome {
-    Outcome::Failed(Failure::permanent(Some(7)))
+fn refused() -> AttemptOutcome {
+    AttemptOutcome::Failed(Failure::permanent(Some(7)))
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_commit_failed_is_given_again() {
     for commit in [CommitOutcome::Lost, CommitOutcome::Kept, CommitOutcome::Unsynced] {
-        for (answer, status, credits) in
-            [(Outcome::Sent, MessageStatus::Sent, 99), (refused(), MessageStatus::Failed, 100)]
-        {
+        for (answer, status, credits) in [
+            (AttemptOutcome::Sent, MessageStatus::Sent, 99),
+            (refused(), MessageStatus::Failed, 100),
+        ] {
             let store = CrashingStore::new();
             let rig = Rig::start(store.clone(), Arc::default(), START).await;
             rig.script.answers.lock().push_back(answer);
@@ -34,7 +35,7 @@ async fn an_answer_whose_commit_failed_is_given_again() {
 #[tokio::test(start_paused = true)]
 async fn a_code_whose_answer_was_not_noted_does_not_go_out_twice() {
     for (answer, delivery, credits) in
-        [(Outcome::Sent, Delivery::Sent, 99), (refused(), Delivery::Failed, 100)]
+        [(AttemptOutcome::Sent, Delivery::Sent, 99), (refused(), Delivery::Failed, 100)]
     {
         let store = CrashingStore::new();
         let rig = Rig::start(store.clone(), Arc::default(), START).await;

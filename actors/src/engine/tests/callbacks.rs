@@ -109,7 +109,7 @@ impl Command for Tell {
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         let data = serde_json::json!({ "text": "x".repeat(self.0) }).to_string().into();
         let event = PublicEvent::Other { kind: EventKind::WebhookTest, data };
-        context.effects.tell(context.core.now(), event);
+        context.effects.emit(context.core.now(), event);
         Ok(())
     }
 }

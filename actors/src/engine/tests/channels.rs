@@ -9,7 +9,9 @@ use crate::{
     CloudApiAccount, CloudApiSecrets, CustomChannel, NewNumber, NewProvider, SendOtpError,
     StartError,
 };
-use postrider_channel::{Channel, Failure, FailureClass, Outbound, Outcome, Sending, Throttle};
+use postrider_channel::{
+    AttemptOutcome, Channel, Failure, FailureClass, Outbound, Sending, Throttle,
+};
 use postrider_domain::event::Delivery;
 
 use super::*;
@@ -18,9 +20,9 @@ use super::*;
 #[derive(Default)]
 struct Script {
     clock: Mutex<Option<Clock>>,
-    for_all: Mutex<VecDeque<Outcome>>,
-    always: Mutex<Option<Outcome>>,
-    by_phone: Mutex<HashMap<Phone, VecDeque<Outcome>>>,
+    for_all: Mutex<VecDeque<AttemptOutcome>>,
+    always: Mutex<Option<AttemptOutcome>>,
+    by_phone: Mutex<HashMap<Phone, VecDeque<AttemptOutcome>>>,
     /// What was taken, and when.
     taken: Mutex<Vec<(Phone, Timestamp)>>,
     calls: Mutex<u32>,
@@ -32,18 +34,18 @@ struct Script {
 struct Scripted(Arc<Script>);
 
 impl Script {
-    fn next(&self, to: Phone) -> Outcome {
+    fn next(&self, to: Phone) -> AttemptOutcome {
         *self.calls.lock() += 1;
         let by_phone = self.by_phone.lock().get_mut(&to).and_then(VecDeque::pop_front);
         by_phone
             .or_else(|| self.always.lock().clone())
             .or_else(|| self.for_all.lock().pop_front())
-            .unwrap_or(Outcome::Sent)
+            .unwrap_or(AttemptOutcome::Sent)
     }
 
-    fn take(&self, to: Phone) -> Outcome {
+    fn take(&self, to: Phone) -> AttemptOutcome {
         let outcome = self.next(to);
-        if matches!(outcome, Outcome::Sent | Outcome::SentAs(_)) {
+        if matches!(outcome, AttemptOutcome::Sent | AttemptOutcome::SentAs(_)) {
             let now = self.clock.lock().as_ref().unwrap().now();
             self.taken.lock().push((to, now));
         }
@@ -162,9 +164,9 @@ fn phones(numbers: impl IntoIterator<Item = u32>) -> Vec<Phone> {
     numbers.into_iter().map(phone).collect()
 }
 
-fn account_fault() -> Outcome {
+fn account_fault() -> AttemptOutcome {
     let class = FailureClass::Account;
-    Outcome::Failed(Failure { class, code: Some(190), details: "expired".into() })
+    AttemptOutcome::Failed(Failure { class, code: Some(190), details: "expired".into() })
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,7 +232,7 @@ async fn what_expires_while_the_account_is_stopped_is_paid_back() {
 #[tokio::test(start_paused = true)]
 async fn a_throttled_recipient_waits_and_others_go_on() {
     let rig = Rig::new(0).await;
-    let throttled = Outcome::Throttled { scope: Throttle::Recipient, after: None };
+    let throttled = AttemptOutcome::Throttled { scope: Throttle::Recipient, after: None };
     let twice = VecDeque::from([throttled.clone(), throttled]);
     rig.script.by_phone.lock().insert(phone(1), twice);
     rig.send_all([1, 1, 2, 1, 3]).await;
@@ -249,7 +251,7 @@ async fn a_throttled_recipient_waits_and_others_go_on() {
 async fn a_throttled_number_pauses_and_nothing_fails() {
     for scope in [Throttle::Number, Throttle::Account, Throttle::App] {
         let rig = Rig::new(0).await;
-        let throttled = |after| Outcome::Throttled { scope, after };
+        let throttled = |after| AttemptOutcome::Throttled { scope, after };
         let wait = Some(Duration::from_secs(60));
         rig.script.for_all.lock().extend([throttled(None), throttled(wait)]);
         let requests = rig.send_all(0..8).await;
@@ -294,7 +296,7 @@ async fn only_so_many_are_with_the_channel() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_stops_nothing() {
     let rig = Rig::new(0).await;
-    *rig.script.always.lock() = Some(Outcome::Unknown);
+    *rig.script.always.lock() = Some(AttemptOutcome::Unknown);
     let requests = rig.send_all(0..8).await;
     rig.pass(9).await;
     assert_eq!(rig.calls(), 8);

@@ -3,7 +3,7 @@
 
 use crate::MessageStatus;
 use postrider_channel::callback::Progress;
-use postrider_channel::{Failure, FailureClass, Outcome, Throttle};
+use postrider_channel::{AttemptOutcome, Failure, FailureClass, Throttle};
 use postrider_store::CrashOutcome as CommitOutcome;
 
 use super::message_commands::send_message;
@@ -81,7 +81,7 @@ async fn what_was_to_go_at_once_and_waits_after_all_is_sent_after_a_crash() {
     let first = rig.send(0).await;
     rig.becomes(first, MessageStatus::Sent).await;
     let (scope, after) = (Throttle::Number, None);
-    rig.script.answers.lock().push_back(Outcome::Throttled { scope, after });
+    rig.script.answers.lock().push_back(AttemptOutcome::Throttled { scope, after });
     // One commit accepts all of them, and its number could take them when it began.
     let messages = tokio::join!(rig.send(1), rig.send(2), rig.send(3));
     let messages: [_; 3] = messages.into();
@@ -122,12 +122,15 @@ async fn nothing_is_handed_over_before_its_claim_is_durable() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_surely_not_taken_is_sent_after_a_crash() {
-    let throttled = |scope| Outcome::Throttled { scope, after: None };
+    let throttled = |scope| AttemptOutcome::Throttled { scope, after: None };
     for answer in [
         throttled(Throttle::Recipient),
         throttled(Throttle::Number),
-        Outcome::Retry { after: None },
-        Outcome::Failed(Failure { class: FailureClass::Account, ..Failure::permanent(Some(190)) }),
+        AttemptOutcome::Retry { after: None },
+        AttemptOutcome::Failed(Failure {
+            class: FailureClass::Account,
+            ..Failure::permanent(Some(190))
+        }),
     ] {
         let store = CrashingStore::new();
         let rig = Rig::start(store.clone(), Arc::default(), START).await;
@@ -146,7 +149,7 @@ async fn what_was_surely_not_taken_is_sent_after_a_crash() {
 async fn what_a_report_has_settled_is_not_sent_again() {
     for status in [Progress::Delivered, Progress::Failed(Failure::permanent(None))] {
         let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
-        rig.script.answers.lock().push_back(Outcome::Retry { after: None });
+        rig.script.answers.lock().push_back(AttemptOutcome::Retry { after: None });
         let message = rig.send(1).await;
         rig.handed(1).await;
         rig.settle().await;
@@ -164,7 +167,7 @@ async fn what_a_report_has_settled_is_not_sent_again() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_never_sent_again() {
     let rig = Rig::start(CrashingStore::new(), Arc::default(), START).await;
-    rig.script.answers.lock().push_back(Outcome::Unknown);
+    rig.script.answers.lock().push_back(AttemptOutcome::Unknown);
     let message = rig.send(1).await;
     rig.becomes(message, MessageStatus::Unknown).await;
     for _ in 0..3 {
@@ -219,7 +222,7 @@ async fn who_has_stopped_marketing_at_the_channel_is_suppressed() {
         let class = FailureClass::OptedOut;
         let failure = Failure { class, ..Failure::permanent(Some(131_050)) };
         if !reported {
-            rig.script.answers.lock().push_back(Outcome::Failed(failure.clone()));
+            rig.script.answers.lock().push_back(AttemptOutcome::Failed(failure.clone()));
         }
         let message = rig.send(1).await;
         if reported {

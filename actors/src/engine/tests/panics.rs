@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use crate::{CustomChannel, NewNumber, NewProvider};
-use postrider_channel::{Channel, Outbound, Outcome, Sending};
+use postrider_channel::{AttemptOutcome, Channel, Outbound, Sending};
 use postrider_domain::event::Delivery;
 
 use super::*;
@@ -21,7 +21,7 @@ impl Channel for Panicking {
             assert!(to != phone(2), "when it is polled first");
             tokio::task::yield_now().await;
             assert!(to != phone(3), "later");
-            Outcome::Sent
+            AttemptOutcome::Sent
         })
     }
 }

@@ -2,7 +2,7 @@
 //! and only while it may have them.
 
 use crate::MessageStatus;
-use postrider_channel::{Outcome, Throttle};
+use postrider_channel::{AttemptOutcome, Throttle};
 use postrider_store::CrashOutcome as CommitOutcome;
 
 use super::message_commands::send_message;
@@ -41,7 +41,7 @@ async fn what_is_on_its_way_to_the_number_holds_its_place() {
     store.shut();
     send_while_shut(&rig, 1..11).await;
     // The number reckons anew what it could hand over. It has heard of none of them.
-    numbers.noted(number, 0);
+    numbers.ack(number, 0);
     yields().await;
     let places: Vec<_> = std::iter::from_fn(|| numbers.slot(number).take_place()).collect();
     assert_eq!(places.len(), 16 - 10);
@@ -80,7 +80,7 @@ async fn a_claim_that_was_given_up_in_vain_is_given_up_again() {
     let store = CrashingStore::new();
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
     let (scope, after) = (Throttle::Number, Some(Duration::from_secs(600)));
-    rig.script.answers.lock().push_back(Outcome::Throttled { scope, after });
+    rig.script.answers.lock().push_back(AttemptOutcome::Throttled { scope, after });
     // The message's own commit, that of its claim, and then that of its release.
     store.fail_after(2, CommitOutcome::Lost);
     let message = rig.send(1).await;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::{CustomChannel, MessageState, MessageStatus, NewNumber, NewProvider};
 use postrider_channel::callback::Progress;
-use postrider_channel::{Channel, Outbound, Outcome, Sending};
+use postrider_channel::{AttemptOutcome, Channel, Outbound, Sending};
 use postrider_domain::MessageId;
 use postrider_store::Keep;
 
@@ -18,7 +18,7 @@ use super::*;
 #[derive(Default)]
 pub(super) struct Script {
     pub(super) handed: Mutex<Vec<MessageId>>,
-    pub(super) answers: Mutex<VecDeque<Outcome>>,
+    pub(super) answers: Mutex<VecDeque<AttemptOutcome>>,
     pub(super) is_mute: Mutex<bool>,
 }
 
@@ -30,7 +30,7 @@ impl Channel for Scripted {
         if *self.0.is_mute.lock() {
             return Box::pin(std::future::pending());
         }
-        let answer = self.0.answers.lock().pop_front().unwrap_or(Outcome::Sent);
+        let answer = self.0.answers.lock().pop_front().unwrap_or(AttemptOutcome::Sent);
         Box::pin(std::future::ready(answer))
     }
 }

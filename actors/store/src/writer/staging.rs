@@ -205,7 +205,7 @@ pub(super) enum Mode {
 pub(super) enum Sleep {
     /// It is awake.
     Not,
-    /// It wakes by itself in a moment, soon enough for what is patient.
+    /// It wakes by itself in a moment, soon enough for what is deferrable.
     Lightly,
     /// It wakes when it is told to.
     Soundly,
@@ -253,11 +253,11 @@ impl Queue {
     }
 
     /// Notes that something was staged; whether the thread has to be woken for it.
-    pub(super) fn call(&mut self, patient: bool) -> bool {
-        self.urgent |= !patient;
+    pub(super) fn call(&mut self, deferrable: bool) -> bool {
+        self.urgent |= !deferrable;
         let wake = match self.sleep {
             Sleep::Not => false,
-            Sleep::Lightly => !patient,
+            Sleep::Lightly => !deferrable,
             Sleep::Soundly => true,
         };
         if wake {
@@ -271,7 +271,7 @@ impl Queue {
         if self.urgent { self.queued_bytes } else { 0 }
     }
 
-    /// The next group to be committed; a last one that only the patient are in stays, unless they
+    /// The next group to be committed; a last one that only the deferrable are in stays, unless they
     /// have `waited`, or all is coming to an end.
     pub(super) fn next(&mut self, waited: bool) -> Option<Staged> {
         if !(self.urgent || waited || self.stopping || self.groups.len() > 1) {

@@ -292,7 +292,7 @@ fn the_event_log_goes_in_chunks() {
     }
 }
 
-/// A patient batch is committed without anybody's call, and together with whoever comes.
+/// A deferrable batch is committed without anybody's call, and together with whoever comes.
 #[tokio::test]
 async fn patient_batches_wait_for_company() {
     let store = Arc::new(MemoryStore::new());
@@ -300,17 +300,17 @@ async fn patient_batches_wait_for_company() {
     let (sender, mut settled) = tokio::sync::mpsc::unbounded_channel();
     let notify = move |group, result| sender.send((group, result)).unwrap();
     let subscriber = writer.subscribe("acme".parse().unwrap(), Box::new(notify));
-    let patient = Batch { patient: true, ..events(b"patient") };
-    let first = subscriber.submit(patient).unwrap();
+    let deferrable = Batch { deferrable: true, ..events(b"deferrable") };
+    let first = subscriber.submit(deferrable).unwrap();
     assert_eq!(settled.recv().await, Some((first, Ok(()))), "alone, after a moment");
-    let second = subscriber.submit(patient).unwrap();
+    let second = subscriber.submit(deferrable).unwrap();
     subscriber.hurry();
     assert_eq!(settled.recv().await, Some((second, Ok(()))), "at once, when told to");
-    let third = subscriber.submit(patient).unwrap();
+    let third = subscriber.submit(deferrable).unwrap();
     let with = subscriber.submit(events(b"urgent")).unwrap();
     assert!(with >= third, "in the order of the calls");
     while settled.recv().await.unwrap().0 < with {}
-    subscriber.submit(patient).unwrap();
+    subscriber.submit(deferrable).unwrap();
     writer.stop();
     assert!(settled.recv().await.is_some(), "before the end");
 }

@@ -16,7 +16,7 @@ use super::{CommitError, Shared, WriterOptions};
 /// How long to wait before a failed store is opened again, at first and at most.
 const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Longest that a patient batch waits for company.
+/// Longest that a deferrable batch waits for company.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Most turns that are given to others before a group is taken.
@@ -117,7 +117,7 @@ impl Worker {
             if queue.stopping {
                 return false;
             }
-            // After a commit what comes next is often patient, such as what became of the
+            // After a commit what comes next is often deferrable, such as what became of the
             // messages that it let out: a light sleep spares it the waking.
             if rested && queue.groups.is_empty() {
                 queue.sleep = Sleep::Soundly;

@@ -3,12 +3,12 @@
 use postrider_store::view::codec;
 use std::sync::Arc;
 
-use postrider_number::info::{NumberInfo, NumberKind};
+use postrider_number::record::{NumberInfo, NumberKind};
 use postrider_store::Table;
 
 use crate::WorkspaceSettings;
-use crate::actor::output_gate::Held;
-use crate::actor::state::{Loaded, StateLost};
+use crate::actor::output_gate::PendingReply;
+use crate::actor::state::{StateLost, WorkspaceState};
 use crate::actor::{Configure, WorkspaceActor};
 use crate::core::records;
 use crate::mailbox::slot::ReplyTo;
@@ -39,7 +39,7 @@ impl WorkspaceActor {
         &self,
         configure: Configure,
         reply: ReplyTo<WorkspaceSettings, ChangeError>,
-        state: &mut Loaded,
+        state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
         let disconnected = match configure {
             Configure::Disconnect(number) => Some(number),
@@ -47,16 +47,16 @@ impl WorkspaceActor {
         };
         let change = match self.apply(configure, state) {
             Ok(change) => change,
-            Err(refusal) => return state.finish(Some(Held::Change(reply, Err(refusal)))),
+            Err(refusal) => return state.finish(Some(PendingReply::Change(reply, Err(refusal)))),
         };
         state.connect(&self.shared.numbers);
-        let held = Held::Change(reply, Ok(Box::new(state.settings())));
+        let held = PendingReply::Change(reply, Ok(Box::new(state.settings())));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);
         }
         let Some(number) = disconnected else { return state.finish(Some(held)) };
         let numbers = Arc::clone(&self.shared.numbers);
-        state.finish(Some(Held::Disconnect(numbers, number)))?;
+        state.finish(Some(PendingReply::Disconnect(numbers, number)))?;
         state.pass(held);
         Ok(())
     }
@@ -65,7 +65,7 @@ impl WorkspaceActor {
     fn apply(
         &self,
         configure: Configure,
-        state: &mut Loaded,
+        state: &mut WorkspaceState,
     ) -> Result<Option<RecordChange>, ChangeError> {
         let id = &self.slot.id;
         Ok(match configure {
@@ -116,7 +116,11 @@ impl WorkspaceActor {
     }
 
     /// The templates of a number that has a provider are brought up to date once it is durable.
-    fn want_templates(&self, number: &NumberInfo, state: &mut Loaded) -> Result<(), ChangeError> {
+    fn want_templates(
+        &self,
+        number: &NumberInfo,
+        state: &mut WorkspaceState,
+    ) -> Result<(), ChangeError> {
         if number.kind == NumberKind::CloudApi {
             template_sync::want(&mut state.context(self.shared.store.as_ref()))?;
         }
@@ -124,7 +128,7 @@ impl WorkspaceActor {
     }
 }
 
-impl Loaded {
+impl WorkspaceState {
     fn settings(&self) -> WorkspaceSettings {
         WorkspaceSettings {
             credits: self.core.credits,

@@ -17,15 +17,15 @@ use tokio::sync::oneshot;
 use crate::services::Services;
 use postrider_channel::{Failure, Outbound, TemplateName};
 use postrider_domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
-use postrider_number::info::NumberRecord;
+use postrider_number::record::NumberRecord;
 use postrider_number::{Claims, Granted, Outcomes};
 use postrider_runtime::random;
 use postrider_store::{CommitError, GroupNumber};
 
 use crate::actor::configure::ChangeError;
-use crate::actor::output_gate::{Held, refuse};
+use crate::actor::output_gate::{PendingReply, refuse};
 use crate::actor::recovery as load;
-use crate::actor::state::{Loaded, StateLost};
+use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::CreditsChange;
 use crate::core::command::Errand;
 use crate::core::otp::types::{
@@ -34,7 +34,7 @@ use crate::core::otp::types::{
 };
 use crate::mailbox::slot::{ReplyTo, Slot, passivate};
 use crate::{WorkspaceSettings, messages as message};
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How long it waits to read unsent messages again when the store could not be read.
@@ -104,7 +104,7 @@ pub struct WorkspaceActor {
 
 impl Actor for WorkspaceActor {
     type Msg = WorkspaceMessage;
-    type State = Option<Box<Loaded>>;
+    type State = Option<Box<WorkspaceState>>;
     type Arguments = ();
 
     async fn pre_start(
@@ -128,7 +128,7 @@ impl Actor for WorkspaceActor {
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
-        let loaded = state.insert(Box::new(Loaded::new(loaded, subscriber, &self.slot.id)));
+        let loaded = state.insert(Box::new(WorkspaceState::new(loaded, subscriber, &self.slot.id)));
         loaded.connect(&self.shared.numbers);
         // Of what a predecessor had written, nobody may have been told.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
@@ -183,28 +183,28 @@ impl WorkspaceActor {
         &self,
         myself: &ActorRef<WorkspaceMessage>,
         message: WorkspaceMessage,
-        state: &mut Loaded,
+        state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
         let down = state.down_for();
         let (core, effects) = (&mut state.core, &mut state.effects);
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
                 let id = random::request_id(core.hot.now());
-                Held::Send(reply, core.send_otp(command, id, down, effects))
+                PendingReply::Send(reply, core.send_otp(command, id, down, effects))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
-                Held::Verify(reply, core.verify_otp(id, &code, effects))
+                PendingReply::Verify(reply, core.verify_otp(id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, reply) => {
                 let message = MessageId::from_parts(core.hot.now(), random::unique());
-                Held::Resend(reply, core.resend_otp(id, message, down, effects))
+                PendingReply::Resend(reply, core.resend_otp(id, message, down, effects))
             }
-            WorkspaceMessage::ReadOtp(id, reply) => Held::Read(reply, core.otp(id)),
+            WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, reply) => {
                 return self.configure(configure, reply, state);
             }
             WorkspaceMessage::Perform(errand) => {
-                Held::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))
+                PendingReply::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))
             }
             WorkspaceMessage::Settled(answers) => {
                 return self.settle(answers, state);
@@ -239,7 +239,7 @@ impl WorkspaceActor {
     }
 
     /// Lets out what waited for `group` to be durable.
-    fn committed(&self, group: GroupNumber, state: &mut Loaded) {
+    fn committed(&self, group: GroupNumber, state: &mut WorkspaceState) {
         state.pending.committed(group);
         if state.untold.committed(group) {
             self.slot.subscribers.log_has_grown(&self.shared.webhooks);
@@ -253,7 +253,7 @@ impl WorkspaceActor {
     fn beat(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
-        state: &mut Loaded,
+        state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
         state.behind = state.core.tick(&mut state.effects);
         if !state.behind {
@@ -266,7 +266,7 @@ impl WorkspaceActor {
         state.finish(None)?;
         if !state.behind {
             for done in std::mem::take(&mut state.barriers) {
-                state.pass(Held::Barrier(done));
+                state.pass(PendingReply::Barrier(done));
             }
         } else if state.gate.is_clear() {
             // Nothing to commit, so no commit brings the next slice.
@@ -278,7 +278,7 @@ impl WorkspaceActor {
     }
 
     /// Hands over again what is not answered for.
-    fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+    fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
         let mut unsent = state.core.unsent();
         // Those at the gate are not durable yet, and go out when they are.
         state.gate.retain_absent(&mut unsent);
@@ -287,7 +287,7 @@ impl WorkspaceActor {
     }
 
     /// Counts one-time passwords, and tells the operator of many to one country that nobody submits.
-    fn note_figures(&self, state: &Loaded) {
+    fn note_figures(&self, state: &WorkspaceState) {
         for (all, new) in self.shared.otps.iter().zip(state.effects.otps) {
             if new > 0 {
                 all.fetch_add(u64::from(new), Ordering::Relaxed);
@@ -302,7 +302,7 @@ impl WorkspaceActor {
 
     /// Has the unsent messages read from their records, on a thread that may block; what was read
     /// comes back as [`WorkspaceMessage::Recovered`].
-    fn read_unsent_messages(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+    fn read_unsent_messages(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
         let unsent = state.core.hot.messages.iter().map(|(id, _)| id);
         // Those at the gate are not durable yet, and go out when they are.
         let ids = state.gate.absent(unsent);
@@ -322,16 +322,16 @@ impl WorkspaceActor {
     }
 
     /// Notes answers, and tells the number when that is durable.
-    fn settle(&self, answers: Outcomes, state: &mut Loaded) -> Result<(), StateLost> {
-        let Outcomes { settled, noted_to } = answers;
+    fn settle(&self, answers: Outcomes, state: &mut WorkspaceState) -> Result<(), StateLost> {
+        let Outcomes { settled, ack_to } = answers;
         let numbers = &self.shared.numbers;
         let held =
-            noted_to.map(|(number, ticket)| Held::Noted(Arc::clone(numbers), number, ticket));
+            ack_to.map(|(number, ticket)| PendingReply::Noted(Arc::clone(numbers), number, ticket));
         state.settle(self.shared.store.as_ref(), settled, held)
     }
 
     /// Lets a number hand over what it claims, once that is durable.
-    fn claim(&self, claims: Claims, state: &mut Loaded) -> Result<(), StateLost> {
+    fn claim(&self, claims: Claims, state: &mut WorkspaceState) -> Result<(), StateLost> {
         // What it claims now it may have given up before.
         state.release_late()?;
         let Claims { number, released, asked } = claims;
@@ -342,13 +342,17 @@ impl WorkspaceActor {
             return state.finish(None);
         };
         let numbers = Arc::clone(&self.shared.numbers);
-        state.finish(Some(Held::Claimed(numbers, number, Granted { ticket, messages })))
+        state.finish(Some(PendingReply::Claimed(numbers, number, Granted { ticket, messages })))
     }
 
     /// Hands messages over again that are still not answered for. What becomes of those that are
     /// claimed only their number can know. Those whose number was disconnected fail, as it fails
     /// what it has not handed over.
-    fn recover(&self, messages: Vec<Outbound>, state: &mut Loaded) -> Result<(), StateLost> {
+    fn recover(
+        &self,
+        messages: Vec<Outbound>,
+        state: &mut WorkspaceState,
+    ) -> Result<(), StateLost> {
         let waiting = |message: &Outbound| state.core.hot.messages.contains(message.message_id);
         let messages = messages.into_iter().filter(waiting);
         let (messages, lost): (Vec<_>, Vec<_>) = messages
@@ -356,18 +360,18 @@ impl WorkspaceActor {
         let is_claimed =
             |message: &Outbound| state.core.hot.messages.is_claimed(message.message_id);
         let over = |message: Outbound| match is_claimed(&message) {
-            true => (message.origin, Settled::Unknown),
-            false => (message.origin, Settled::Failed(Failure::permanent(None))),
+            true => (message.origin, FinalOutcome::Unknown),
+            false => (message.origin, FinalOutcome::Failed(Failure::permanent(None))),
         };
         let lost = lost.into_iter().map(over).collect();
         let (claimed, waiting) = messages.into_iter().partition(is_claimed);
         self.shared.numbers.recover(waiting);
-        self.shared.numbers.doubt(claimed);
-        self.settle(Outcomes { settled: lost, noted_to: None }, state)
+        self.shared.numbers.report_unknown(claimed);
+        self.settle(Outcomes { settled: lost, ack_to: None }, state)
     }
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.
-    fn passivate(&self, myself: &ActorRef<WorkspaceMessage>, state: &Loaded) {
+    fn passivate(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
         if !state.behind
             && state.core.hot.is_empty()
             && state.gate.is_clear()

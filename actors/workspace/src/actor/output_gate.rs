@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 
 use postrider_channel::Outbound;
 use postrider_domain::{MessageId, NumberId};
-use postrider_number::room::HandedOver;
+use postrider_number::capacity::HandedOver;
 use postrider_number::{Granted, Numbers};
 use postrider_store::GroupNumber;
 
@@ -24,7 +24,7 @@ use crate::messages::waiters::Waiter;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// An answer that is not given yet, and where it goes.
-pub(crate) enum Held {
+pub(crate) enum PendingReply {
     Send(ReplyTo<OtpSent, SendOtpError>, Result<OtpSent, SendOtpError>),
     Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
     Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
@@ -44,7 +44,7 @@ pub(crate) enum Held {
     Barrier(tokio::sync::oneshot::Sender<()>),
 }
 
-impl Held {
+impl PendingReply {
     fn release(self) {
         match self {
             Self::Send(reply, answer) => reply.send(answer),
@@ -55,7 +55,7 @@ impl Held {
             Self::Answer(answer) => answer.release(),
             Self::Settled(waiter, status) => waiter.tell(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
-            Self::Noted(numbers, number, ticket) => numbers.noted(number, ticket),
+            Self::Noted(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
@@ -89,7 +89,7 @@ impl Held {
 /// What waits, in the order in which it came; groups never go down along it.
 #[derive(Default)]
 pub(crate) struct Gate {
-    held: VecDeque<(GroupNumber, Held)>,
+    held: VecDeque<(GroupNumber, PendingReply)>,
     outbound: VecDeque<(GroupNumber, HandedOver)>,
     /// The last group that something was put into.
     submitted: GroupNumber,
@@ -104,7 +104,7 @@ impl Gate {
     }
 
     /// Holds an answer until `group`, and everything before it, is durable.
-    pub(crate) fn hold(&mut self, group: GroupNumber, held: Held) {
+    pub(crate) fn hold(&mut self, group: GroupNumber, held: PendingReply) {
         self.submitted = self.submitted.max(group);
         self.held.push_back((group, held));
     }
@@ -126,7 +126,7 @@ impl Gate {
 
     /// Gives an answer that changed nothing. What it tells may be the work of a command that is
     /// not durable yet, so it waits for all of those.
-    pub(crate) fn pass(&mut self, held: Held) {
+    pub(crate) fn pass(&mut self, held: PendingReply) {
         if self.is_clear() {
             held.release();
         } else {

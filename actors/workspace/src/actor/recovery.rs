@@ -134,7 +134,7 @@ pub struct Recovered {
     log: Arc<dyn Log>,
     /// Where the newest snapshots are, for rebuilding one workspace.
     snapshots: Option<Arc<SnapshotDir>>,
-    /// Held while one workspace is rebuilt.
+    /// PendingReply while one workspace is rebuilt.
     rebuilding: parking_lot::Mutex<()>,
 }
 

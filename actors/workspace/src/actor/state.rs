@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 
 use postrider_channel::Origin;
 use postrider_domain::{MessageId, NumberId};
-use postrider_number::info::NumberInfo;
+use postrider_number::record::NumberInfo;
 use postrider_number::{NumberSlot, Numbers, Outcomes};
 use postrider_store::{Batch, Subscriber, Table, View};
 use postrider_store::{ChangeRef, CommitError, GroupNumber};
 
-use crate::actor::output_gate::{Gate, Held};
+use crate::actor::output_gate::{Gate, PendingReply};
 use crate::actor::unannounced::Untold;
 use crate::core::Core;
 use crate::core::command::Context;
@@ -25,7 +25,7 @@ use crate::core::view::{Pending, Records};
 use crate::inbox::inbound_messages as inbound;
 use crate::messages::waiters::Waiters;
 use crate::{broadcasts, idempotency, messages as message};
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 
 /// Most answers that are noted in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -35,7 +35,7 @@ const LOG_BYTES_MAX: usize = 128 * 1024;
 const OVERDUE_MAX: usize = 250;
 
 /// The actor's mutable half; nothing until it is loaded.
-pub struct Loaded {
+pub struct WorkspaceState {
     pub(crate) core: Core,
     /// The workspace's own record, for changes of it.
     pub(crate) profile: Profile,
@@ -78,7 +78,7 @@ pub struct Loaded {
 #[error("the workspace's state is ahead of what is durable: {0}")]
 pub(crate) struct StateLost(#[from] CommitError);
 
-impl Loaded {
+impl WorkspaceState {
     pub(crate) fn new(
         (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
         subscriber: Subscriber,
@@ -109,11 +109,11 @@ impl Loaded {
     }
 
     /// Has the effects made durable, then lets `held` and the messages out.
-    pub(crate) fn finish(&mut self, held: Option<Held>) -> Result<(), StateLost> {
+    pub(crate) fn finish(&mut self, held: Option<PendingReply>) -> Result<(), StateLost> {
         if self.effects.can_be_refused() && !self.waiters.has_answers() {
             tracing::error!(workspace = %self.core.id, "a command tells more than fits in a commit");
             self.effects.clear();
-            held.into_iter().for_each(Held::fail);
+            held.into_iter().for_each(PendingReply::fail);
             return Ok(());
         }
         if self.effects.is_empty() {
@@ -133,7 +133,7 @@ impl Loaded {
                 group
             }
             (Err(lost), held) => {
-                held.into_iter().for_each(Held::fail);
+                held.into_iter().for_each(PendingReply::fail);
                 return Err(lost);
             }
         };
@@ -150,13 +150,13 @@ impl Loaded {
             return;
         }
         for (waiter, status) in self.waiters.take_answered() {
-            self.gate.hold(group, Held::Settled(waiter, status));
+            self.gate.hold(group, PendingReply::Settled(waiter, status));
         }
         self.subscriber.hurry();
     }
 
     /// Gives an answer that changed nothing, once all that it may tell of is durable.
-    pub(crate) fn pass(&mut self, held: Held) {
+    pub(crate) fn pass(&mut self, held: PendingReply) {
         if !self.gate.is_clear() {
             self.subscriber.hurry();
         }
@@ -193,7 +193,7 @@ impl Loaded {
             log_before: self.log_end.bytes,
             log_count: self.effects.log_count,
             changes,
-            patient: self.effects.patient,
+            deferrable: self.effects.deferrable,
         };
         let group = self.subscriber.submit(batch)?;
         if self.effects.log_count > 0 {
@@ -209,15 +209,15 @@ impl Loaded {
     pub(crate) fn settle(
         &mut self,
         store: &dyn View,
-        answers: Vec<(Origin, Settled)>,
-        held: Option<Held>,
+        answers: Vec<(Origin, FinalOutcome)>,
+        held: Option<PendingReply>,
     ) -> Result<(), StateLost> {
         for (count, (origin, settled)) in answers.into_iter().enumerate() {
             if count % SETTLED_MAX == SETTLED_MAX - 1 || self.effects.log.len() > LOG_BYTES_MAX {
                 self.finish(None)?;
             }
             // Nobody waits for it; a crash before it is durable hands the message over again.
-            self.effects.patient = true;
+            self.effects.deferrable = true;
             match origin {
                 Origin::Otp { request_id, number } => {
                     self.core.settle(request_id, number, &settled, &mut self.effects);
@@ -226,7 +226,7 @@ impl Loaded {
                     let mut context = self.context(store);
                     if message::settle(&mut context, id, &settled).is_err() {
                         let settled = vec![(origin, settled)];
-                        self.unnoted.push(Outcomes { settled, noted_to: None });
+                        self.unnoted.push(Outcomes { settled, ack_to: None });
                     }
                 }
                 // The broadcast takes it.
@@ -253,7 +253,7 @@ impl Loaded {
         let mut context = self.context(store);
         for id in overdue {
             let claimed = context.core.hot.messages.is_claimed(id);
-            let settled = if claimed { Settled::Unknown } else { Settled::NotSentInTime };
+            let settled = if claimed { FinalOutcome::Unknown } else { FinalOutcome::NotSentInTime };
             if message::settle(&mut context, id, &settled).is_err() {
                 // A later tick finds it again.
                 return false;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use crate::Workspace;
 use crate::core::command::Context;
 use crate::core::view::unreadable;
-use postrider_broadcast::days::{self, Counter, DayCounts};
+use postrider_broadcast::daily_counts::{self, Counter, DayCounts};
 use postrider_broadcast::record::Record;
 use postrider_domain::BroadcastId;
 use postrider_domain::day::Day;
@@ -81,7 +81,7 @@ pub(crate) fn note(
     count: impl FnOnce(&mut DayCounts),
 ) -> Result<(), Unavailable> {
     let day = Day::of(context.now());
-    let key = days::key(&context.core.id, day, record.id, Counter::Workspace);
+    let key = daily_counts::key(&context.core.id, day, record.id, Counter::Workspace);
     let stored = context.get(Table::Analytics, &key)?;
     let stored = stored.map(|bytes| DayCounts::decode(&bytes)).transpose().map_err(unreadable)?;
     let new = || DayCounts { name: record.name.clone(), ..DayCounts::default() };
@@ -104,7 +104,7 @@ impl Workspace {
         limit: usize,
     ) -> Result<CampaignDays, Unavailable> {
         self.read(move |store, workspace| {
-            let prefix = days::prefix(workspace);
+            let prefix = daily_counts::prefix(workspace);
             let mut rows = BTreeMap::new();
             let mut all = CampaignCounts::default();
             scan(store, &prefix, range, &mut |day, id, counts| {
@@ -139,7 +139,7 @@ fn scan(
     let mut damage = None;
     let direction = Direction::Forward;
     store.scan(Table::Analytics, prefix, Some(&from), direction, &mut |key, value| {
-        let Some((day, id)) = days::read_key(&key[prefix.len()..]) else {
+        let Some((day, id)) = daily_counts::read_key(&key[prefix.len()..]) else {
             return ControlFlow::Continue(());
         };
         if day > range.to {

@@ -49,7 +49,7 @@ pub(crate) const fn status_of(
         (Some(Report::Sent), _) | (None, Mark::Sent) => RecipientStatus::Sent,
         (None, Mark::Claimed) if record.settled => RecipientStatus::Unknown,
         (None, Mark::Claimed) => RecipientStatus::Pending,
-        (None, Mark::Again) => unsent(record),
+        (None, Mark::Retry) => unsent(record),
         (None, Mark::Failed) => RecipientStatus::Failed,
         (None, Mark::Unknown) => RecipientStatus::Unknown,
         (None, Mark::OptedOut) => RecipientStatus::Suppressed,

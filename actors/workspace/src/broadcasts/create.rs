@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use postrider_broadcast::draft::draft_changes;
 use postrider_broadcast::parameters::with_variables;
-use postrider_broadcast::phones::ByPhone;
+use postrider_broadcast::phone_index::ByPhone;
 use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
 use postrider_broadcast::{Audience, BroadcastPolicy};
 use postrider_channel::TemplateName;

@@ -70,5 +70,5 @@ fn tell_with(
         data["counts"] = counts;
     }
     let data = data.to_string().into();
-    context.effects.tell(context.core.now(), PublicEvent::Other { kind, data });
+    context.effects.emit(context.core.now(), PublicEvent::Other { kind, data });
 }

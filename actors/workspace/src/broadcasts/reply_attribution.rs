@@ -11,7 +11,7 @@ use crate::broadcasts;
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_broadcast::outcomes::{Mark, Window};
-use postrider_broadcast::phones::place_of;
+use postrider_broadcast::phone_index::place_of;
 use postrider_broadcast::record::{Record, WINDOW, window_key};
 use postrider_broadcast::reports::{Report, Reports};
 use postrider_domain::unavailable::Unavailable;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use postrider_broadcast::audience::Segment;
-use postrider_broadcast::days::DayCounts;
+use postrider_broadcast::daily_counts::DayCounts;
 use postrider_broadcast::outcomes::{Failed, Mark, Window};
 use postrider_broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
 use postrider_broadcast::reports::{Report, Reports};
@@ -139,5 +139,5 @@ fn tell(
         data["to"] = to.to_string().into();
     }
     let data = data.to_string().into();
-    context.effects.tell(context.core.now(), PublicEvent::Other { kind, data });
+    context.effects.emit(context.core.now(), PublicEvent::Other { kind, data });
 }

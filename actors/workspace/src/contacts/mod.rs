@@ -46,5 +46,5 @@ use crate::core::command::Context;
 /// Tells what happened to a contact.
 fn tell(context: &mut Context<'_>, kind: EventKind, contact: &Contact) {
     let event = PublicEvent::Other { kind, data: contact.told().to_string().into() };
-    context.effects.tell(context.now(), event);
+    context.effects.emit(context.now(), event);
 }

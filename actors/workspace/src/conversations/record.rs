@@ -291,7 +291,7 @@ pub(crate) fn tell(
         "created_at": conversation.created_at.to_string(),
     });
     let event = PublicEvent::Other { kind, data: data.to_string().into() };
-    context.effects.tell(context.now(), event);
+    context.effects.emit(context.now(), event);
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use postrider_domain::{NumberId, Timestamp};
 use postrider_number::NumberSlot;
-use postrider_number::info::NumberInfo;
+use postrider_number::record::NumberInfo;
 use postrider_store::{Direction, Table, View, Visit};
 
 use crate::core::Core;

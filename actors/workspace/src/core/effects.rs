@@ -1,7 +1,7 @@
 //! What a command wants done: made durable first, then sent.
 
 use postrider_domain::{Event, LogEntry, PublicEvent, Timestamp};
-use postrider_number::room::HandedOver;
+use postrider_number::capacity::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
 use crate::core::view::Changes;
@@ -24,7 +24,7 @@ pub struct Effects {
     /// One-time passwords that are sent, and such that are verified.
     pub(crate) otps: [u32; 2],
     /// Nobody waits for them to be durable.
-    pub(crate) patient: bool,
+    pub(crate) deferrable: bool,
     /// Messages for the number, once all of this is durable.
     pub(crate) outbound: Vec<HandedOver>,
 }
@@ -56,7 +56,7 @@ impl Effects {
         self.changes.clear();
         self.suspected = None;
         self.otps = [0; 2];
-        self.patient = false;
+        self.deferrable = false;
         self.outbound.clear();
     }
 
@@ -65,7 +65,7 @@ impl Effects {
     }
 
     /// Emits an event to the workspace's event log.
-    pub fn tell(&mut self, at: Timestamp, event: PublicEvent) {
+    pub fn emit(&mut self, at: Timestamp, event: PublicEvent) {
         match event {
             PublicEvent::OtpSent { .. } => self.otps[0] += 1,
             PublicEvent::OtpVerified { .. } => self.otps[1] += 1,

@@ -12,7 +12,7 @@ use postrider_domain::golden::{AT, Sheet, UNIQUE, unhex};
 use postrider_domain::{
     Destinations, Event, LimitsOverride, MessageId, NumberId, RequestId, Timestamp, WorkspaceId,
 };
-use postrider_number::info::{NewNumber, NewProvider, NumberRecord};
+use postrider_number::record::{NewNumber, NewProvider, NumberRecord};
 use postrider_store::view::codec;
 use postrider_store::{Change, Group, MemoryStore, Store, Table};
 

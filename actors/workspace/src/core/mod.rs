@@ -148,7 +148,7 @@ impl Core {
         let attempts = otp.attempts + 1;
         if self.code_of(&otp).is_some_and(|code| code.matches(submitted)) {
             self.perform(Event::OtpVerified { id }, effects);
-            effects.tell(
+            effects.emit(
                 self.hot.now(),
                 PublicEvent::OtpVerified { request_id: id, phone: otp.phone },
             );
@@ -190,7 +190,7 @@ impl Core {
             let otp = *self.hot.otps.at(slot);
             if otp.noted == OtpStatus::Active {
                 self.perform(Event::OtpExpired { id: otp.id }, effects);
-                effects.tell(
+                effects.emit(
                     self.hot.now(),
                     PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone },
                 );
@@ -326,7 +326,7 @@ impl Core {
         let (id, expires_at) = (otp.id, otp.expires_at());
         let resend = message.as_bytes() != id.as_bytes();
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
-        effects.tell(self.hot.now(), event);
+        effects.emit(self.hot.now(), event);
         effects.outbound.push(self.outbound(otp, message)?.into());
         Some(OtpSent { request_id: id, expires_at })
     }
@@ -355,7 +355,7 @@ impl Core {
 
     pub(crate) fn tell_failure(&self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
-        effects.tell(self.hot.now(), event);
+        effects.emit(self.hot.now(), event);
     }
 }
 

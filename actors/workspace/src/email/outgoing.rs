@@ -197,5 +197,5 @@ fn tell(context: &mut Context<'_>, id: MessageId, record: &Record) {
         data["error"] = json!(error);
     }
     let event = PublicEvent::Other { kind, data: data.to_string().into() };
-    context.effects.tell(context.now(), event);
+    context.effects.emit(context.now(), event);
 }

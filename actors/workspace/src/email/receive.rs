@@ -215,5 +215,5 @@ fn tell(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conve
         data["name"] = json!(name);
     }
     let (kind, data) = (EventKind::MessageReceived, data.to_string().into());
-    context.effects.tell(context.now(), PublicEvent::Other { kind, data });
+    context.effects.emit(context.now(), PublicEvent::Other { kind, data });
 }

@@ -77,7 +77,7 @@ fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<
     }
     reply_attribution::note_reply(context, phone, at)?;
     analytics::note_referral(context, inbound)?;
-    context.effects.tell(context.now(), event(received, &conversation));
+    context.effects.emit(context.now(), event(received, &conversation));
     Ok(())
 }
 

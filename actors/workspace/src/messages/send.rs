@@ -15,8 +15,8 @@ use postrider_domain::template::TemplateCategory;
 use postrider_domain::text::MessageText;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Event, MessageId, NumberId, Phone};
-use postrider_number::info::NumberInfo;
-use postrider_number::room::HandedOver;
+use postrider_number::capacity::HandedOver;
+use postrider_number::record::NumberInfo;
 use postrider_store::Table;
 
 use crate::messages::content::{StoredContent, outbound};
@@ -163,7 +163,7 @@ impl Command for Send {
         }
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {
-            context.effects.tell(now, event);
+            context.effects.emit(now, event);
         }
         let workspace = context.core.id.clone();
         let (content_key, stored) =

@@ -4,7 +4,7 @@ use crate::core::command::Context;
 use crate::idempotency;
 use crate::suppressions::stopped_marketing;
 use postrider_channel::callback::Progress;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, FailureClass};
 use postrider_domain::event::OtpFailure;
 use postrider_domain::unavailable::Unavailable;
@@ -22,23 +22,23 @@ const DETAILS_CHARS_MAX: usize = 500;
 pub(crate) fn settle(
     context: &mut Context<'_>,
     id: MessageId,
-    settled: &Settled,
+    settled: &FinalOutcome,
 ) -> Result<(), Unavailable> {
     if !context.core.hot.messages.contains(id) {
         return Ok(());
     }
     let learned = match settled {
-        Settled::Sent => Learned::Sent,
-        Settled::Unknown => Learned::Unknown,
-        Settled::Failed(failure) => Learned::Failed(refused(failure)),
-        Settled::NotSentInTime => Learned::Failed(MessageError {
+        FinalOutcome::Sent => Learned::Sent,
+        FinalOutcome::Unknown => Learned::Unknown,
+        FinalOutcome::Failed(failure) => Learned::Failed(refused(failure)),
+        FinalOutcome::NotSentInTime => Learned::Failed(MessageError {
             reason: OtpFailure::NotSentInTime.as_str().into(),
             code: None,
             details: Box::default(),
         }),
     };
     let failure = match settled {
-        Settled::Failed(failure) => Some(failure),
+        FinalOutcome::Failed(failure) => Some(failure),
         _ => None,
     };
     learn(context, id, learned, failure, context.now()).map(drop)
@@ -110,7 +110,7 @@ fn learn(
         context.core.set_credits(refunded, context.effects);
     }
     if let Some(event) = state.event() {
-        context.effects.tell(context.now(), event);
+        context.effects.emit(context.now(), event);
     }
     if let Some(waiter) = context.waiters.take(id) {
         let status = state.status.as_answer();

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use postrider_channel::Failure;
 use postrider_domain::{EventKind, NumberId, PublicEvent};
-use postrider_number::news::{NumberNotice, Recipient};
+use postrider_number::notices::{NumberNotice, Recipient};
 
 use crate::contacts::phone_aliases as aliases;
 use crate::core::command::{Command, Context};
@@ -13,14 +13,14 @@ use postrider_domain::unavailable::Unavailable;
 
 /// Writes news of a number into the workspace's event log, or notes what it has learned.
 #[derive(Debug, Clone)]
-pub struct TellNews {
+pub struct RecordNotice {
     /// The number.
     pub number: NumberId,
     /// What happened to it.
     pub news: NumberNotice,
 }
 
-impl Command for TellNews {
+impl Command for RecordNotice {
     type Answer = ();
     type Error = Unavailable;
 
@@ -40,7 +40,7 @@ impl Command for TellNews {
             }
         };
         let event = PublicEvent::Other { kind, data: data.to_string().into() };
-        context.effects.tell(context.now(), event);
+        context.effects.emit(context.now(), event);
         Ok(())
     }
 }

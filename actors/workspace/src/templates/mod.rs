@@ -233,7 +233,7 @@ fn set_status(context: &mut Context<'_>, template: Template, status: TemplateSta
         "previous_status": previous,
     });
     let kind = EventKind::TemplateStatusChanged;
-    context.effects.tell(now, PublicEvent::Other { kind, data: data.to_string().into() });
+    context.effects.emit(now, PublicEvent::Other { kind, data: data.to_string().into() });
     template
 }
 

@@ -11,7 +11,7 @@ use dashmap::mapref::entry::Entry;
 use crate::services::Services;
 use postrider_channel::cloud_api::{CloudApiNumber, ListedTemplate};
 use postrider_domain::{WorkspaceId, template};
-use postrider_number::info::NumberKind;
+use postrider_number::record::NumberKind;
 use postrider_runtime::clock::Clock;
 use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table};

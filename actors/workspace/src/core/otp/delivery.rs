@@ -11,12 +11,18 @@ use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::resends::{OtpMessage, Standing};
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 
 impl Core {
     /// Takes what the channel said of a request's message of this number. A message that is handed
     /// over again after a restart may be answered for twice; each payment is settled once.
-    pub fn settle(&mut self, id: RequestId, number: u8, settled: &Settled, effects: &mut Effects) {
+    pub fn settle(
+        &mut self,
+        id: RequestId,
+        number: u8,
+        settled: &FinalOutcome,
+        effects: &mut Effects,
+    ) {
         let Some(otp) = self.known(id) else { return };
         let message = self.hot.otps.earlier.message(&otp, number);
         if message.is.unsettled > 0 {
@@ -30,16 +36,16 @@ impl Core {
         &mut self,
         otp: Otp,
         message: OtpMessage,
-        settled: &Settled,
+        settled: &FinalOutcome,
         effects: &mut Effects,
     ) {
         let (delivery, failure) = match settled {
-            Settled::Sent => (Delivery::Sent, None),
-            Settled::Unknown => (Delivery::Unknown, None),
-            Settled::Failed(failure) => {
+            FinalOutcome::Sent => (Delivery::Sent, None),
+            FinalOutcome::Unknown => (Delivery::Unknown, None),
+            FinalOutcome::Failed(failure) => {
                 (Delivery::Failed, Some(OtpFailure::Channel { error_code: failure.code }))
             }
-            Settled::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
+            FinalOutcome::NotSentInTime => (Delivery::Failed, Some(OtpFailure::NotSentInTime)),
         };
         self.perform(message.answered(otp.id, delivery), effects);
         if let Some(reason) = failure {
@@ -59,7 +65,7 @@ impl Core {
         for number in 1..=self.hot.otps.earlier.newest(otp.id) {
             let message = self.hot.otps.earlier.message(&otp, number);
             for _ in 0..if message.is.is_unsent() { message.is.unsettled } else { 0 } {
-                self.settle_known(otp, message, &Settled::NotSentInTime, effects);
+                self.settle_known(otp, message, &FinalOutcome::NotSentInTime, effects);
             }
         }
     }
@@ -89,7 +95,7 @@ impl Core {
             (Progress::Sent, _) => return,
             (Progress::Failed(_), _) if got => return,
             (Progress::Failed(failure), _) if message.is.is_unsent() => {
-                return self.settle(id, number, &Settled::Failed(failure.clone()), effects);
+                return self.settle(id, number, &FinalOutcome::Failed(failure.clone()), effects);
             }
             (Progress::Failed(failure), _) => {
                 // It was taken and paid for; from here on it has failed, so it is paid back once.
@@ -102,7 +108,7 @@ impl Core {
         if delivery == Delivery::Delivered {
             let data = json!({ "request_id": id.to_string(), "phone": otp.phone.to_string() });
             let (kind, data) = (EventKind::OtpDelivered, data.to_string().into());
-            effects.tell(self.now(), PublicEvent::Other { kind, data });
+            effects.emit(self.now(), PublicEvent::Other { kind, data });
         }
     }
 

@@ -77,7 +77,7 @@ impl Core {
                 "refused": refused,
             });
             let kind = EventKind::OtpPumpingSuspected;
-            effects.tell(now, PublicEvent::Other { kind, data: data.to_string().into() });
+            effects.emit(now, PublicEvent::Other { kind, data: data.to_string().into() });
             effects.suspected = Some(code);
         }
         if refused { Err(SendOtpError::DestinationBlocked) } else { Ok(()) }

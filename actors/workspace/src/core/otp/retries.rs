@@ -7,13 +7,13 @@ use std::time::Duration;
 use postrider_channel::Outbound;
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, Repeat};
 use postrider_domain::{Event, MessageId, RequestId, Timestamp};
-use postrider_number::room::HandedOver;
+use postrider_number::capacity::HandedOver;
 use postrider_runtime::flow::Backoff;
 
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::requests::Otp;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 
 /// A code goes out again so many times.
 const REPEATS_MAX: u8 = 2;
@@ -92,18 +92,23 @@ impl Core {
     }
 
     /// Takes what the channel said of a code that went out again.
-    pub(crate) fn settle_repeat(&mut self, otp: Otp, settled: &Settled, effects: &mut Effects) {
+    pub(crate) fn settle_repeat(
+        &mut self,
+        otp: Otp,
+        settled: &FinalOutcome,
+        effects: &mut Effects,
+    ) {
         if self.hot.repeats.get(otp.id).is_none_or(|repeat| repeat.due.is_some()) {
             return;
         }
         match settled {
-            Settled::Unknown => return self.plan_repeat(otp.id, effects),
-            Settled::Sent if otp.delivery == Delivery::Unknown => {
+            FinalOutcome::Unknown => return self.plan_repeat(otp.id, effects),
+            FinalOutcome::Sent if otp.delivery == Delivery::Unknown => {
                 let delivery = Delivery::Sent;
                 self.perform(Event::OtpReported { id: otp.id, delivery }, effects);
             }
             // The first one may have arrived all the same.
-            Settled::Sent | Settled::Failed(_) | Settled::NotSentInTime => {}
+            FinalOutcome::Sent | FinalOutcome::Failed(_) | FinalOutcome::NotSentInTime => {}
         }
         self.set_repeat(otp.id, None, effects);
     }

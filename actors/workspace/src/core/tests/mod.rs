@@ -35,7 +35,7 @@ use crate::core::otp::types::{
 use crate::core::unsent::Unsent;
 use crate::core::{Core, CreditsChange, Rules};
 use crate::messages::MessageOptions;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::Repeat;
 
 /// When every test begins.
@@ -182,12 +182,12 @@ impl Bench {
     }
 
     /// What the channel says of a request's newest message.
-    fn settle(&mut self, id: RequestId, settled: Settled) {
+    fn settle(&mut self, id: RequestId, settled: FinalOutcome) {
         self.settle_message(id, 0, settled);
     }
 
     /// The same of the message of this number.
-    fn settle_message(&mut self, id: RequestId, number: u8, settled: Settled) {
+    fn settle_message(&mut self, id: RequestId, number: u8, settled: FinalOutcome) {
         let settle = |core: &mut Core, effects: &mut Effects| {
             core.settle(id, number, &settled, effects);
             Ok::<_, ()>(())

@@ -13,7 +13,7 @@ enum Step {
     Verify(usize, bool),
     Resend(usize),
     /// Which of its messages: 0 is the newest; so below.
-    OutcomeSink(usize, u8, Settled),
+    OutcomeSink(usize, u8, FinalOutcome),
     /// What the provider reports of a request's message.
     Report(usize, u8, Progress),
     /// A message is accepted, or the oldest one settled.
@@ -33,10 +33,10 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let millis = prop_oneof![0_u64..2_000, 0_u64..400_000, 3_000_000_u64..9_000_000];
     let settled = prop_oneof![
-        Just(Settled::Sent),
-        Just(Settled::Failed(Failure::permanent(Some(7)))),
-        Just(Settled::Unknown),
-        Just(Settled::NotSentInTime),
+        Just(FinalOutcome::Sent),
+        Just(FinalOutcome::Failed(Failure::permanent(Some(7)))),
+        Just(FinalOutcome::Unknown),
+        Just(FinalOutcome::NotSentInTime),
     ];
     let reported = prop_oneof![
         Just(Progress::Sent),

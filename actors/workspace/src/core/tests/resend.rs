@@ -6,7 +6,7 @@ fn it_repeats_the_code_and_keeps_expiry_and_attempts() {
     let sent = bench.send(phone(1)).unwrap();
     let id = sent.request_id;
     bench.verify(id, &bench.wrong_code(id)).unwrap();
-    bench.settle(id, Settled::Sent);
+    bench.settle(id, FinalOutcome::Sent);
     bench.pass(MINUTE);
     assert_eq!(bench.resend(id), Ok(sent));
     let state = bench.read(id).unwrap();
@@ -95,7 +95,7 @@ fn what_is_told_of_the_first_message_is_not_of_the_second() {
     ] {
         let mut bench = Bench::new();
         let id = bench.send(phone(1)).unwrap().request_id;
-        bench.settle(id, Settled::Sent);
+        bench.settle(id, FinalOutcome::Sent);
         bench.resend(id).unwrap();
         for _ in 0..2 {
             bench.report(id, 1, &first);
@@ -104,7 +104,7 @@ fn what_is_told_of_the_first_message_is_not_of_the_second() {
             assert_eq!((bench.core.credits, bench.kinds()), (credits, told.clone()), "{first:?}");
             bench.core.hot = bench.replayed();
         }
-        bench.settle_message(id, 2, Settled::Sent);
+        bench.settle_message(id, 2, FinalOutcome::Sent);
         bench.report(id, 1, &first);
         bench.report(id, 2, &Progress::Delivered);
         assert_eq!(bench.read(id).unwrap().delivery, Delivery::Delivered, "{first:?}");
@@ -116,12 +116,12 @@ fn what_is_told_of_the_first_message_is_not_of_the_second() {
 fn one_that_has_failed_before_is_paid_back_and_told_once() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
-    bench.settle(id, Settled::Sent);
+    bench.settle(id, FinalOutcome::Sent);
     bench.report(id, 1, &Progress::Failed(failure()));
     assert_eq!(bench.core.credits, 1000);
     bench.resend(id).unwrap();
     bench.report(id, 1, &Progress::Failed(failure()));
-    bench.settle_message(id, 2, Settled::Sent);
+    bench.settle_message(id, 2, FinalOutcome::Sent);
     bench.report(id, 1, &Progress::Failed(failure()));
     assert_eq!(bench.read(id).unwrap().delivery, Delivery::Sent);
     assert_eq!(bench.core.credits, 999);
@@ -139,9 +139,9 @@ fn answers_may_come_in_any_order() {
     let [.., first, second] = &bench.outbound[..] else { panic!("two messages go out") };
     let number = |number| postrider_channel::Origin::Otp { request_id: id, number };
     assert_eq!((first.origin, second.origin), (number(1), number(2)));
-    bench.settle_message(id, 2, Settled::Sent);
+    bench.settle_message(id, 2, FinalOutcome::Sent);
     for _ in 0..2 {
-        bench.settle_message(id, 1, Settled::Failed(failure()));
+        bench.settle_message(id, 1, FinalOutcome::Failed(failure()));
         assert_eq!(bench.read(id).unwrap().delivery, Delivery::Sent);
         assert_eq!(bench.core.credits, 999);
     }
@@ -153,7 +153,7 @@ fn each_that_never_went_out_is_paid_back() {
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.resend(id).unwrap();
     bench.resend(id).unwrap();
-    bench.settle_message(id, 2, Settled::Sent);
+    bench.settle_message(id, 2, FinalOutcome::Sent);
     bench.pass(2 * HOUR);
     bench.core.hot = bench.replayed();
     while bench.tick() {}
@@ -166,14 +166,14 @@ fn each_that_never_went_out_is_paid_back() {
 fn the_lost_answer_of_a_repeat_is_not_the_resends() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
-    bench.settle(id, Settled::Unknown);
+    bench.settle(id, FinalOutcome::Unknown);
     bench.pass(MINUTE);
     while bench.tick() {}
     assert_eq!(bench.outbound.len(), 2, "it goes out again by itself");
     bench.resend(id).unwrap();
-    bench.settle_message(id, 1, Settled::Failed(failure()));
+    bench.settle_message(id, 1, FinalOutcome::Failed(failure()));
     assert_eq!(bench.read(id).unwrap().delivery, Delivery::Queued);
-    bench.settle_message(id, 2, Settled::Sent);
+    bench.settle_message(id, 2, FinalOutcome::Sent);
     assert_eq!(bench.read(id).unwrap().delivery, Delivery::Sent);
     assert_eq!(bench.core.credits, 998);
 }

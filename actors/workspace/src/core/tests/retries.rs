@@ -14,7 +14,7 @@ impl Bench {
     /// A request whose message has no answer.
     fn lost(&mut self) -> RequestId {
         let id = self.send(phone(1)).unwrap().request_id;
-        self.settle(id, Settled::Unknown);
+        self.settle(id, FinalOutcome::Unknown);
         id
     }
 }
@@ -26,10 +26,10 @@ fn a_code_without_an_answer_goes_out_again_twice() {
     assert_eq!(bench.repeated(PAUSE - MS), 0);
     assert_eq!(bench.repeated(MS), 1);
     assert_eq!(bench.repeated(MINUTE), 0, "it is under way");
-    bench.settle(id, Settled::Unknown);
+    bench.settle(id, FinalOutcome::Unknown);
     assert_eq!(bench.repeated(2 * PAUSE - MS), 0);
     assert_eq!(bench.repeated(MS), 1);
-    bench.settle(id, Settled::Unknown);
+    bench.settle(id, FinalOutcome::Unknown);
     assert_eq!(bench.repeated(MINUTE), 0, "and then no more");
     assert_eq!(bench.read(id).unwrap().delivery, Delivery::Unknown);
     let codes: Vec<_> = bench.outbound.iter().map(|it| it.code().unwrap().reveal()).collect();
@@ -39,11 +39,11 @@ fn a_code_without_an_answer_goes_out_again_twice() {
 
 #[test]
 fn an_answer_to_a_repeat_settles_it() {
-    let failed = Settled::Failed(Failure::permanent(None));
+    let failed = FinalOutcome::Failed(Failure::permanent(None));
     for (settled, delivery) in [
-        (Settled::Sent, Delivery::Sent),
+        (FinalOutcome::Sent, Delivery::Sent),
         (failed, Delivery::Unknown),
-        (Settled::NotSentInTime, Delivery::Unknown),
+        (FinalOutcome::NotSentInTime, Delivery::Unknown),
     ] {
         let mut bench = Bench::new();
         let id = bench.lost();
@@ -78,7 +78,7 @@ fn what_is_settled_or_of_no_use_is_not_repeated() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.pass(5 * MINUTE - PAUSE);
-    bench.settle(id, Settled::Unknown);
+    bench.settle(id, FinalOutcome::Unknown);
     assert_eq!(bench.repeated(PAUSE), 0, "it has expired");
 }
 
@@ -91,7 +91,7 @@ fn a_repeat_outlives_a_restart() {
     assert_eq!(bench.repeated(PAUSE), 1);
     bench.core.hot = bench.replayed();
     assert_eq!(bench.core.unsent().len(), 1, "it may not have been handed over");
-    bench.settle(id, Settled::Sent);
+    bench.settle(id, FinalOutcome::Sent);
     bench.core.hot = bench.replayed();
     assert_eq!(bench.core.unsent().len(), 0);
     assert_eq!(bench.read(id).unwrap().delivery, Delivery::Sent);

@@ -4,15 +4,15 @@ use postrider_domain::event::OtpFailure;
 #[test]
 fn what_the_channel_said_is_the_delivery() {
     let table = [
-        (Settled::Sent, Delivery::Sent, 9, None),
-        (Settled::Unknown, Delivery::Unknown, 9, None),
+        (FinalOutcome::Sent, Delivery::Sent, 9, None),
+        (FinalOutcome::Unknown, Delivery::Unknown, 9, None),
         (
-            Settled::Failed(Failure::permanent(Some(131_026))),
+            FinalOutcome::Failed(Failure::permanent(Some(131_026))),
             Delivery::Failed,
             10,
             Some(OtpFailure::Channel { error_code: Some(131_026) }),
         ),
-        (Settled::NotSentInTime, Delivery::Failed, 10, Some(OtpFailure::NotSentInTime)),
+        (FinalOutcome::NotSentInTime, Delivery::Failed, 10, Some(OtpFailure::NotSentInTime)),
     ];
     for (settled, delivery, credits, failure) in table {
         let mut bench = Bench::new();
@@ -37,7 +37,7 @@ fn what_the_channel_said_is_the_delivery() {
 #[test]
 fn an_answer_for_nobody_changes_nothing() {
     let mut bench = Bench::new();
-    bench.settle(RequestId::from_parts(START, 5), Settled::Failed(Failure::permanent(None)));
+    bench.settle(RequestId::from_parts(START, 5), FinalOutcome::Failed(Failure::permanent(None)));
     assert_eq!((bench.core.credits, bench.log.len(), bench.journal.len()), (1000, 0, 0));
 }
 
@@ -46,7 +46,7 @@ fn what_is_not_answered_for_is_handed_over_again() {
     let mut bench = Bench::new();
     let queued = bench.send(phone(1)).unwrap().request_id;
     let sent = bench.send(phone(2)).unwrap().request_id;
-    bench.settle(sent, Settled::Sent);
+    bench.settle(sent, FinalOutcome::Sent);
     let again = bench.core.unsent();
     let [message] = &again[..] else { panic!("one message") };
     assert_eq!(message.to, phone(1));
@@ -61,6 +61,6 @@ fn a_refund_stops_at_the_largest_balance() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
     bench.credits(CreditsChange::Set(u64::MAX));
-    bench.settle(id, Settled::Failed(Failure::permanent(None)));
+    bench.settle(id, FinalOutcome::Failed(Failure::permanent(None)));
     assert_eq!(bench.core.credits, u64::MAX);
 }

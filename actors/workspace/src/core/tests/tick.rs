@@ -5,7 +5,7 @@ use postrider_domain::event::OtpFailure;
 fn an_expiry_is_told_exactly_once() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
-    bench.settle(id, Settled::Sent);
+    bench.settle(id, FinalOutcome::Sent);
     bench.pass(5 * MINUTE - MS);
     assert!(!bench.tick());
     assert_eq!(bench.kinds(), ["otp.sent"]);
@@ -30,7 +30,7 @@ fn one_that_has_ended_does_not_expire() {
         drop(bench.verify(used_up, "1"));
     }
     for id in [verified, used_up] {
-        bench.settle(id, Settled::Sent);
+        bench.settle(id, FinalOutcome::Sent);
     }
     bench.log.clear();
     bench.pass(5 * MINUTE);
@@ -45,7 +45,7 @@ fn one_that_has_ended_does_not_expire() {
 fn everything_is_forgotten_an_hour_after_its_expiry() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
-    bench.settle(id, Settled::Sent);
+    bench.settle(id, FinalOutcome::Sent);
     bench.pass(5 * MINUTE);
     bench.tick();
     bench.pass(HOUR - Duration::from_secs(1));
@@ -63,7 +63,7 @@ fn many_are_seen_to_in_chunks() {
     bench.credits(CreditsChange::Set(5000));
     for number in 0..2500 {
         let id = bench.send(phone(number)).unwrap().request_id;
-        bench.settle(id, Settled::Sent);
+        bench.settle(id, FinalOutcome::Sent);
     }
     bench.log.clear();
     bench.pass(5 * MINUTE);
@@ -81,7 +81,7 @@ fn many_are_seen_to_in_chunks() {
 fn a_long_sleep_tells_expiry_and_forgets_in_one_go() {
     let mut bench = Bench::new();
     let id = bench.send(phone(1)).unwrap().request_id;
-    bench.settle(id, Settled::Sent);
+    bench.settle(id, FinalOutcome::Sent);
     bench.pass(5 * HOUR);
     bench.tick();
     assert_eq!(bench.kinds(), ["otp.sent", "otp.expired"]);

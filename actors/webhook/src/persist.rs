@@ -14,9 +14,9 @@ use postrider_store::{Change, StoreError, Table};
 use super::actor::{EndpointActor, EndpointMessage, Loaded};
 use super::attempt::Tried;
 use super::delivery::Attempt;
-use super::earlier;
-use super::line::Line;
-use super::records::{self, Delivery};
+use super::migrate;
+use super::queue::DeliveryQueue;
+use super::records::{self, DeliveryAttempt};
 
 /// What stands in place of a type, and as the error, where the log forgot what was to be delivered.
 const FORGOTTEN: &str = "forgotten";
@@ -30,14 +30,14 @@ impl EndpointActor {
         let read = move || {
             let (store, workspace) = (hub.store.as_ref(), &slot.workspace);
             let mut stored = records::load(store, workspace, slot.id)?;
-            earlier::complete(store, workspace, &slot.endpoint.load(), &mut stored)?;
+            migrate::complete(store, workspace, &slot.endpoint.load(), &mut stored)?;
             Ok(stored)
         };
         let stored = tokio::task::spawn_blocking(read).await?.map_err(|error| match error {
             StoreError::Damaged(what) => ActorProcessingErr::from(Damaged(what)),
             error => error.into(),
         })?;
-        let mut line = Line::new(&stored.cursor, stored.waiting, self.hub.clock.now());
+        let mut line = DeliveryQueue::new(&stored.cursor, stored.waiting, self.hub.clock.now());
         line.set_rules(self.slot.endpoint.load().line_rules());
         Ok(Loaded {
             line,
@@ -70,7 +70,7 @@ impl EndpointActor {
         let webhook = self.slot.id;
         tracing::warn!(%webhook, first, last, "events were forgotten before they were delivered");
         state.dirty = true;
-        state.new_tries.push(Delivery {
+        state.new_tries.push(DeliveryAttempt {
             event_id: None,
             batch_event_ids: Vec::new(),
             forgotten: Some(forgotten),
@@ -124,8 +124,8 @@ pub(super) fn row(
     tried: Tried,
     now: Timestamp,
     next: Option<Timestamp>,
-) -> Delivery {
-    Delivery {
+) -> DeliveryAttempt {
+    DeliveryAttempt {
         event_id: Some(tried.id),
         batch_event_ids: tried.batch_ids,
         forgotten: None,

@@ -10,7 +10,7 @@ use postrider_store::view::event_log as log;
 
 use super::delivery::{Batch, Parcel};
 use super::endpoint::Endpoint;
-use super::lanes::Lane;
+use super::ordering::OrderingKey;
 
 /// Events that one reading gives at the most.
 const EVENTS_MAX: usize = 500;
@@ -88,7 +88,7 @@ pub(super) fn read(
         let events: Arc<[EventEntry]> = part.into();
         if let (Some(first), Some(last)) = (events.first(), events.last()) {
             let keyed = endpoint.settings.ordered && !endpoint.settings.batch;
-            let lane = keyed.then(|| Lane::of(&first.event));
+            let lane = keyed.then(|| OrderingKey::of(&first.event));
             let (first, last) = (first.sequence, last.sequence);
             let sequences = || events.iter().map(|event| event.sequence);
             let batch = endpoint.settings.batch.then(|| Batch::of(sequences()));
@@ -144,7 +144,7 @@ pub(super) fn find(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: EventId,
-) -> Result<Option<(u64, Lane)>, StoreError> {
+) -> Result<Option<(u64, OrderingKey)>, StoreError> {
     let mut found = None;
     let sequence = postrider_domain::LogEntry::sequence_of(id);
     if sequence == 0 {
@@ -152,7 +152,7 @@ pub(super) fn find(
     }
     log::read(store, workspace, sequence - 1, &mut |at, entry| {
         let is_it = at == sequence && entry.id(workspace, sequence) == id;
-        found = is_it.then(|| (sequence, Lane::of(&entry.event)));
+        found = is_it.then(|| (sequence, OrderingKey::of(&entry.event)));
         false
     })?;
     Ok(found)

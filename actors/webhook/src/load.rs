@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ractor::ActorRef;
 
 use super::actor::{EndpointActor, EndpointMessage, Loaded, READ_AHEAD};
-use super::feed::{self, Fed, Part};
+use super::log_reader::{self, Fed, Part};
 
 impl EndpointActor {
     /// Reads the log on, if there is room for more. What is new and what comes again take turns.
@@ -26,7 +26,7 @@ impl EndpointActor {
         let (myself, hub, slot) = (myself.clone(), Arc::clone(&self.hub), Arc::clone(&self.slot));
         let endpoint = slot.endpoint.load_full();
         drop(tokio::task::spawn_blocking(move || {
-            let fed = feed::read(hub.store.as_ref(), &slot.workspace, &endpoint, part);
+            let fed = log_reader::read(hub.store.as_ref(), &slot.workspace, &endpoint, part);
             // An actor that is gone reads again when it is back.
             drop(myself.cast(EndpointMessage::Fed(fed)));
         }));

@@ -49,7 +49,7 @@ impl Attempt {
 
 /// The lanes.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub(super) struct SendQueue {
     first: VecDeque<Attempt>,
     bulk: VecDeque<Attempt>,
     /// Messages that came, ever.
@@ -58,7 +58,7 @@ pub(super) struct Lanes {
     claimed: bool,
 }
 
-impl Lanes {
+impl SendQueue {
     /// Takes a new message in, behind those of its lane.
     pub(super) fn push(&mut self, message: Outbound, claimed: bool) {
         self.count += 1;
@@ -165,13 +165,13 @@ pub(super) mod tests {
         }
     }
 
-    fn popped(lanes: &mut Lanes) -> Vec<u64> {
+    fn popped(lanes: &mut SendQueue) -> Vec<u64> {
         std::iter::from_fn(|| lanes.pop()).map(|attempt| attempt.sequence).collect()
     }
 
     #[test]
     fn what_is_put_back_has_its_old_place() {
-        let mut lanes = Lanes::default();
+        let mut lanes = SendQueue::default();
         (0..5).for_each(|phone| lanes.push(message(phone, 9), false));
         let taken: Vec<_> = (0..3).filter_map(|_| lanes.pop()).collect();
         lanes.push(message(5, 9), false);
@@ -185,7 +185,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_over_is_taken_out_and_the_order_stays() {
-        let mut lanes = Lanes::default();
+        let mut lanes = SendQueue::default();
         for (phone, until) in [(1, 30), (2, 10), (3, 20), (4, 10), (5, 40)] {
             lanes.push(message(phone, until), false);
         }
@@ -201,7 +201,7 @@ pub(super) mod tests {
 
     #[test]
     fn claims_are_found_after_something_was_over() {
-        let mut lanes = Lanes::default();
+        let mut lanes = SendQueue::default();
         lanes.push(message(1, 10), false);
         lanes.push(message(2, 20), true);
         lanes.expire(at(10), &mut Vec::new());

@@ -5,7 +5,7 @@ use super::*;
 use crate::delivery::Batch;
 
 /// Reads everything that comes again.
-fn feed_again(line: &mut Line) {
+fn feed_again(line: &mut DeliveryQueue) {
     let Some((after, until)) = line.wants_again() else { return };
     let parcel =
         |first| Parcel { first, last: first, events: None, lane: None, batch: None, again: true };
@@ -13,7 +13,7 @@ fn feed_again(line: &mut Line) {
 }
 
 /// Delivers everything that may go; gives the sequences.
-fn deliver_all(line: &mut Line, now: Timestamp) -> Vec<u64> {
+fn deliver_all(line: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
     let mut seen = Vec::new();
     while let begun = begin(line, now)
         && !begun.is_empty()
@@ -122,7 +122,7 @@ fn however_much_failed_what_is_new_does_not_wait_for_it() {
         |last| Waiting { last, failures: 10, at: None, lane: None, batch: None, again: false };
     let waiting = (1..=count).map(|first| (first, given_up(first))).collect();
     let cursor = Cursor { after: count, ..Cursor::default() };
-    let mut line = Line::new(&cursor, waiting, at(0));
+    let mut line = DeliveryQueue::new(&cursor, waiting, at(0));
     line.set_rules(rules());
     assert_eq!(line.retry_failed(at(0)), count);
     feed(&mut line, 5);
@@ -155,9 +155,9 @@ fn a_crash_forgets_no_replay() {
 #[test]
 fn in_order_each_contacts_events_come_again_in_order() {
     let mut line = line(0);
-    line.set_rules(LineRules { ordered: true, ..rules() });
+    line.set_rules(QueueRules { ordered: true, ..rules() });
     let parcel = |first, again| {
-        let lane = Some(crate::lanes::Lane::numbered(first % 2));
+        let lane = Some(crate::ordering::OrderingKey::numbered(first % 2));
         Parcel { first, last: first, events: None, lane, batch: None, again }
     };
     line.feed(0, (1..=6).map(|first| parcel(first, false)).collect(), 6);
@@ -218,7 +218,7 @@ fn the_record_of_what_is_under_way_twice_stays_until_both_ended() {
     let mut line = line(40);
     deliver_all(&mut line, at(0));
     let mut records = BTreeMap::new();
-    let mut begin_again = |line: &mut Line, batch: Option<Batch>| {
+    let mut begin_again = |line: &mut DeliveryQueue, batch: Option<Batch>| {
         line.deliver_again(1, None, batch, at(1));
         drop(restarted(line, &mut records, at(1)));
         line.start(at(1)).unwrap().serial

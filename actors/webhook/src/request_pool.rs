@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use postrider_domain::{WebhookId, WorkspaceId};
 
-use super::slots::Slots;
+use super::fair_share::Slots;
 use super::{EndpointMessage, Endpoints};
 
 /// The places.

@@ -12,7 +12,7 @@ use postrider_domain::day::Day;
 use postrider_domain::{BroadcastId, WorkspaceId};
 use postrider_store::{Change, StoreError, Table, View};
 
-use super::plan::News;
+use super::plan::UncountedOutcomes;
 
 /// Messages of one broadcast that something happened to on one day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -83,10 +83,10 @@ impl Counted {
     pub fn count(
         &mut self,
         day: Day,
-        news: News,
+        news: UncountedOutcomes,
         stored: impl FnOnce() -> Result<DayCounts, StoreError>,
     ) -> Result<(), StoreError> {
-        if news == News::default() {
+        if news == UncountedOutcomes::default() {
             return Ok(());
         }
         let counts = match self.days.entry(day) {

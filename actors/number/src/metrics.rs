@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use postrider_channel::Origin;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 
 use super::Numbers;
 
@@ -20,7 +20,7 @@ pub struct OutcomeCounts(Counts<AtomicU64>);
 
 impl OutcomeCounts {
     /// Counts answers.
-    pub fn count(&self, answers: &[(Origin, Settled)]) {
+    pub fn count(&self, answers: &[(Origin, FinalOutcome)]) {
         let mut counts = Counts::<u64>::default();
         for (origin, settled) in answers {
             let kind = match origin {
@@ -29,10 +29,10 @@ impl OutcomeCounts {
                 Origin::Broadcast { .. } => 2,
             };
             let outcome = match settled {
-                Settled::Sent => 0,
-                Settled::Failed(_) => 1,
-                Settled::Unknown => 2,
-                Settled::NotSentInTime => 3,
+                FinalOutcome::Sent => 0,
+                FinalOutcome::Failed(_) => 1,
+                FinalOutcome::Unknown => 2,
+                FinalOutcome::NotSentInTime => 3,
             };
             counts[kind][outcome] += 1;
         }
@@ -89,10 +89,10 @@ mod tests {
         let otp = Origin::Otp { request_id: RequestId::from_bytes([0; 16]), number: 1 };
         let message = Origin::Message(MessageId::from_bytes([0; 16]));
         let broadcast = Origin::Broadcast { broadcast: BroadcastId::from_bytes([0; 16]), index: 0 };
-        let failed = Settled::Failed(Failure::permanent(None));
+        let failed = FinalOutcome::Failed(Failure::permanent(None));
         let outcomes = OutcomeCounts::default();
-        outcomes.count(&[(otp, Settled::Sent), (otp, Settled::Sent), (message, failed)]);
-        outcomes.count(&[(broadcast, Settled::Unknown), (otp, Settled::NotSentInTime)]);
+        outcomes.count(&[(otp, FinalOutcome::Sent), (otp, FinalOutcome::Sent), (message, failed)]);
+        outcomes.count(&[(broadcast, FinalOutcome::Unknown), (otp, FinalOutcome::NotSentInTime)]);
         let counted: Vec<_> = outcomes.read().filter(|(.., count)| *count > 0).collect();
         let expected = [
             ("otp", "sent", 2),

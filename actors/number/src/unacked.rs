@@ -4,23 +4,24 @@
 use std::collections::VecDeque;
 
 use postrider_channel::Origin;
-use postrider_channel::outcome::Settled;
+use postrider_channel::outcome::FinalOutcome;
 
 /// Outcomes of one question, by origin.
-type Outcomes = Vec<(Origin, Settled)>;
+type Outcomes = Vec<(Origin, FinalOutcome)>;
 
 /// The answers, oldest first, under the tickets that they were given with. Pure.
 #[derive(Debug, Default)]
-pub(super) struct Unnoted {
+pub(super) struct Unacked {
     given: VecDeque<(u64, Outcomes)>,
     tickets: u64,
 }
 
-impl Unnoted {
+impl Unacked {
     /// Keeps answers that are given now; what is a broadcast's own it does for itself. Gives the
     /// ticket, if there is anything to note.
-    pub(super) fn keep(&mut self, answers: &[(Origin, Settled)]) -> Option<u64> {
-        let own = |(origin, _): &&(Origin, Settled)| !matches!(origin, Origin::Broadcast { .. });
+    pub(super) fn keep(&mut self, answers: &[(Origin, FinalOutcome)]) -> Option<u64> {
+        let own =
+            |(origin, _): &&(Origin, FinalOutcome)| !matches!(origin, Origin::Broadcast { .. });
         let kept: Outcomes = answers.iter().filter(own).cloned().collect();
         if kept.is_empty() {
             return None;
@@ -31,7 +32,7 @@ impl Unnoted {
     }
 
     /// The workspace has noted what it was given under this ticket.
-    pub(super) fn noted(&mut self, ticket: u64) {
+    pub(super) fn acked(&mut self, ticket: u64) {
         if let Some(place) = self.given.iter().position(|(given, _)| *given == ticket) {
             self.given.remove(place);
         }
@@ -55,18 +56,18 @@ mod tests {
 
     #[test]
     fn answers_are_kept_until_they_are_noted() {
-        let message = |id| (Origin::Message(MessageId::from_bytes([id; 16])), Settled::Sent);
+        let message = |id| (Origin::Message(MessageId::from_bytes([id; 16])), FinalOutcome::Sent);
         let broadcast = BroadcastId::from_bytes([9; 16]);
-        let of_broadcast = (Origin::Broadcast { broadcast, index: 0 }, Settled::Sent);
-        let mut unnoted = Unnoted::default();
+        let of_broadcast = (Origin::Broadcast { broadcast, index: 0 }, FinalOutcome::Sent);
+        let mut unnoted = Unacked::default();
         assert_eq!(unnoted.keep(std::slice::from_ref(&of_broadcast)), None);
         assert_eq!(unnoted.keep(&[message(1), of_broadcast]), Some(1));
         assert_eq!(unnoted.keep(&[message(2), message(3)]), Some(2));
         assert_eq!(unnoted.origins().count(), 3);
-        unnoted.noted(2);
-        unnoted.noted(7);
+        unnoted.acked(2);
+        unnoted.acked(7);
         assert_eq!(unnoted.all(), [(1, vec![message(1)])]);
-        unnoted.noted(1);
+        unnoted.acked(1);
         assert_eq!(unnoted.origins().count(), 0);
     }
 }

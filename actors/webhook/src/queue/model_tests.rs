@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::lanes::Lane;
+use crate::ordering::OrderingKey;
 
 /// Contacts that the events are about.
 const CONTACTS: u64 = 4;
@@ -68,8 +68,8 @@ fn steps(ones: u32) -> impl Strategy<Value = Vec<Step>> {
 
 /// An endpoint's line, what is durable of it, and what it has done.
 struct World {
-    line: Line,
-    rules: LineRules,
+    line: DeliveryQueue,
+    rules: QueueRules,
     now: Timestamp,
     /// Events of the log.
     log: u64,
@@ -88,9 +88,9 @@ struct World {
 impl World {
     fn new(ordered: bool, keeps_order: bool) -> Self {
         let now = Timestamp::from_millis(1_700_000_000_000);
-        let rules = LineRules { enabled: true, ordered, enabled_at: now, per_second: None };
+        let rules = QueueRules { enabled: true, ordered, enabled_at: now, per_second: None };
         let mut world = Self {
-            line: Line::default(),
+            line: DeliveryQueue::default(),
             rules,
             now,
             log: 0,
@@ -108,8 +108,8 @@ impl World {
     }
 
     /// Whom an event is about.
-    fn lane(sequence: u64) -> Option<Lane> {
-        Some(Lane::numbered(sequence * 7919 % CONTACTS))
+    fn lane(sequence: u64) -> Option<OrderingKey> {
+        Some(OrderingKey::numbered(sequence * 7919 % CONTACTS))
     }
 
     fn read(&mut self) {
@@ -188,7 +188,7 @@ impl World {
     }
 
     fn restart(&mut self) {
-        self.line = Line::new(&self.cursor, self.records.clone(), self.now);
+        self.line = DeliveryQueue::new(&self.cursor, self.records.clone(), self.now);
         self.line.set_rules(self.rules);
         self.ended = self.ended_durably.clone();
         self.owed = self.owed_durably.clone();

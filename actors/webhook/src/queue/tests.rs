@@ -1,5 +1,5 @@
 use super::*;
-use crate::lanes::Lane;
+use crate::ordering::OrderingKey;
 
 const MS: Duration = Duration::from_millis(20);
 pub(super) const REFUSED: Failure =
@@ -9,19 +9,19 @@ pub(super) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis((1_700_000_000 + seconds) * 1000)
 }
 
-pub(super) fn rules() -> LineRules {
-    LineRules { enabled: true, enabled_at: at(0), ..LineRules::default() }
+pub(super) fn rules() -> QueueRules {
+    QueueRules { enabled: true, enabled_at: at(0), ..QueueRules::default() }
 }
 
 /// A line that has read `count` events.
-pub(super) fn line(count: u64) -> Line {
-    let mut line = Line::new(&Cursor::default(), BTreeMap::new(), at(0));
+pub(super) fn line(count: u64) -> DeliveryQueue {
+    let mut line = DeliveryQueue::new(&Cursor::default(), BTreeMap::new(), at(0));
     line.set_rules(rules());
     feed(&mut line, count);
     line
 }
 
-pub(super) fn feed(line: &mut Line, count: u64) {
+pub(super) fn feed(line: &mut DeliveryQueue, count: u64) {
     let after = line.new.scanned;
     let parcel =
         |first| Parcel { first, last: first, events: None, lane: None, batch: None, again: false };
@@ -29,37 +29,42 @@ pub(super) fn feed(line: &mut Line, count: u64) {
 }
 
 /// Begins everything that may begin; gives the sequences.
-pub(super) fn begin(line: &mut Line, now: Timestamp) -> Vec<u64> {
+pub(super) fn begin(line: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
     std::iter::from_fn(|| line.start(now)).map(|attempt| attempt.parcel.first).collect()
 }
 
 /// Ends what is under way of this sequence.
-fn serial(line: &Line, first: u64) -> u64 {
+fn serial(line: &DeliveryQueue, first: u64) -> u64 {
     let mut all = line.under_way.values();
     all.find(|attempt| attempt.parcel.first == first).unwrap().serial
 }
 
-pub(super) fn succeed(line: &mut Line, first: u64) {
+pub(super) fn succeed(line: &mut DeliveryQueue, first: u64) {
     line.succeeded(serial(line, first), MS);
 }
 
-pub(super) fn fail(line: &mut Line, first: u64, failure: Failure, now: Timestamp) -> Aftermath {
+pub(super) fn fail(
+    line: &mut DeliveryQueue,
+    first: u64,
+    failure: Failure,
+    now: Timestamp,
+) -> Aftermath {
     line.failed(serial(line, first), failure, now, 0.5)
 }
 
 /// The line as a restart finds it.
 pub(super) fn restarted(
-    line: &mut Line,
+    line: &mut DeliveryQueue,
     records: &mut BTreeMap<u64, Waiting>,
     now: Timestamp,
-) -> Line {
+) -> DeliveryQueue {
     for (first, change) in line.take_changed() {
         match change {
             Some(waiting) => drop(records.insert(first, waiting)),
             None => drop(records.remove(&first)),
         }
     }
-    let mut again = Line::new(&line.cursor(), records.clone(), now);
+    let mut again = DeliveryQueue::new(&line.cursor(), records.clone(), now);
     again.set_rules(rules());
     again
 }
@@ -166,7 +171,7 @@ fn nothing_but_failures_for_five_days_disables_and_enabling_forgives() {
     }
     assert_eq!(disabled[..5], [None; 5]);
     assert_eq!(disabled[5], Some(DisabledReason::Failing));
-    line.set_rules(LineRules { enabled_at: at(6 * day), ..rules() });
+    line.set_rules(QueueRules { enabled_at: at(6 * day), ..rules() });
     let first = begin(&mut line, at(6 * day))[0];
     assert_eq!(fail(&mut line, first, REFUSED, at(6 * day)).disable, None);
     feed(&mut line, 10);
@@ -207,7 +212,7 @@ fn a_restart_repeats_what_was_under_way_and_nothing_else() {
 #[test]
 fn what_has_no_lane_has_one_under_way_and_waits_for_what_failed() {
     let mut line = line(0);
-    line.set_rules(LineRules { ordered: true, ..rules() });
+    line.set_rules(QueueRules { ordered: true, ..rules() });
     feed(&mut line, 5);
     assert_eq!(begin(&mut line, at(0)), [1]);
     succeed(&mut line, 1);
@@ -220,10 +225,10 @@ fn what_has_no_lane_has_one_under_way_and_waits_for_what_failed() {
 }
 
 /// Reads events of these contacts.
-fn feed_lanes(line: &mut Line, lanes: &[u64]) {
+fn feed_lanes(line: &mut DeliveryQueue, lanes: &[u64]) {
     let after = line.new.scanned;
     let parcels = (after + 1..).zip(lanes).map(|(first, lane)| {
-        let lane = Some(Lane::numbered(*lane));
+        let lane = Some(OrderingKey::numbered(*lane));
         Parcel { first, last: first, events: None, lane, batch: None, again: false }
     });
     line.feed(after, parcels.collect(), after + lanes.len() as u64);
@@ -232,7 +237,7 @@ fn feed_lanes(line: &mut Line, lanes: &[u64]) {
 #[test]
 fn in_order_only_the_same_contact_waits_for_what_failed() {
     let mut line = line(0);
-    line.set_rules(LineRules { ordered: true, ..rules() });
+    line.set_rules(QueueRules { ordered: true, ..rules() });
     feed_lanes(&mut line, &[1, 1, 2, 1, 3, 2]);
     assert_eq!(begin(&mut line, at(0)), [1]);
     fail(&mut line, 1, REFUSED, at(0));
@@ -247,7 +252,7 @@ fn in_order_only_the_same_contact_waits_for_what_failed() {
     let mut records = BTreeMap::new();
     // Those that are held back are remembered with the one that failed.
     let mut line = restarted(&mut line, &mut records, at(2));
-    line.set_rules(LineRules { ordered: true, ..rules() });
+    line.set_rules(QueueRules { ordered: true, ..rules() });
     assert_eq!((line.new.scanned, records.keys().copied().collect::<Vec<_>>()), (6, vec![1, 2, 4]));
     assert_eq!(line.next_at(at(2)), Some(at(5)));
     for first in [1, 2, 4] {
@@ -260,7 +265,7 @@ fn in_order_only_the_same_contact_waits_for_what_failed() {
 #[test]
 fn what_is_given_up_holds_nothing_back_any_more() {
     let mut line = line(0);
-    line.set_rules(LineRules { ordered: true, ..rules() });
+    line.set_rules(QueueRules { ordered: true, ..rules() });
     feed_lanes(&mut line, &[1, 1]);
     let mut now = at(0);
     loop {
@@ -278,7 +283,7 @@ fn order_that_is_asked_for_later_holds_from_then_on() {
     let mut line = line(3);
     assert_eq!(begin(&mut line, at(0)), [1]);
     fail(&mut line, 1, REFUSED, at(0));
-    line.set_rules(LineRules { ordered: true, ..rules() });
+    line.set_rules(QueueRules { ordered: true, ..rules() });
     assert_eq!(line.wants_more(10), Some(1), "what was read without lanes is read again");
     feed_lanes(&mut line, &[7, 8]);
     assert_eq!(begin(&mut line, at(1)), [0; 0], "nobody knows whom the first is about");
@@ -306,7 +311,7 @@ fn those_that_fail_together_are_all_remembered() {
     let again = restarted(&mut line, &mut records, at(1));
     assert_eq!(again.waiting.keys().copied().collect::<Vec<_>>(), under_way);
     assert_eq!(again.new.scanned, 31);
-    let place = |line: &Line| line.new.fresh.iter().map(|it| it.first).collect::<Vec<_>>();
+    let place = |line: &DeliveryQueue| line.new.fresh.iter().map(|it| it.first).collect::<Vec<_>>();
     assert_eq!(place(&line), (21..=100).collect::<Vec<_>>(), "at their places");
 }
 
@@ -330,7 +335,7 @@ fn one_event_of_a_batch_that_waits_brings_all_of_it() {
 #[test]
 fn in_order_a_batch_that_comes_again_and_fails_holds_back_new_ones_until_its_end() {
     let mut line = line(0);
-    line.set_rules(LineRules { ordered: true, ..rules() });
+    line.set_rules(QueueRules { ordered: true, ..rules() });
     feed(&mut line, 2);
     for first in 1..=2 {
         assert_eq!(begin(&mut line, at(0)), [first]);

@@ -10,9 +10,9 @@
 //! In order, what is about one contact goes one after the other, and what fails holds back what
 //! comes later of the same contact, nothing else: it is set aside and waits with it.
 
+mod next;
+mod read_ahead;
 mod replays;
-mod stretch;
-mod turns;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -21,12 +21,12 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_runtime::flow::{AimdLimit, CircuitBreaker, Rate, TokenBucket};
 
-use super::delivery::{Aftermath, Attempt, DisabledReason, Failure, LineRules, Parcel};
-use super::lanes::Lanes;
+use super::delivery::{Aftermath, Attempt, DisabledReason, Failure, Parcel, QueueRules};
+use super::ordering::Lanes;
 use super::records::{Cursor, Open, Waiting};
 use super::schedule::{self, FAILING_MAX};
-use stretch::Stretch;
-use turns::Next;
+use next::Next;
+use read_ahead::Stretch;
 
 /// Deliveries that may wait for another try or their turn, beside those that somebody asked for
 /// again; while there are more, nothing new is begun.
@@ -40,8 +40,8 @@ const GIVEN_UP_MAX: usize = 10_000;
 
 /// The line of one endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    rules: LineRules,
+pub(super) struct DeliveryQueue {
+    rules: QueueRules,
     /// What comes for the first time.
     new: Stretch,
     /// What comes again, and up to where.
@@ -66,7 +66,7 @@ pub(super) struct Line {
     failing_since: Option<Timestamp>,
 }
 
-impl Line {
+impl DeliveryQueue {
     /// The line that these records tell of. What was under way may have arrived, or not: it goes
     /// out again, under the same id.
     pub(super) fn new(cursor: &Cursor, waiting: BTreeMap<u64, Waiting>, now: Timestamp) -> Self {
@@ -91,7 +91,7 @@ impl Line {
     }
 
     /// Takes new settings.
-    pub(super) fn set_rules(&mut self, rules: LineRules) {
+    pub(super) fn set_rules(&mut self, rules: QueueRules) {
         if rules.ordered != self.lanes.in_order() {
             self.arrange(rules.ordered);
             // What was not begun is read again: its lanes were not asked for.
@@ -384,8 +384,8 @@ impl Line {
 }
 
 #[cfg(test)]
-mod again;
+mod model_tests;
 #[cfg(test)]
-mod histories;
+mod retry_tests;
 #[cfg(test)]
 mod tests;

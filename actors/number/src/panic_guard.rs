@@ -5,15 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use postrider_channel::{Channel, Outbound, Outcome, Sending};
+use postrider_channel::{AttemptOutcome, Channel, Outbound, Sending};
 
 /// A call under way.
 pub(super) struct Caught(Sending);
 
 impl Caught {
     /// Hands a message over: the outcome, if the channel answers at once, or what has it later.
-    pub(super) fn call(channel: &dyn Channel, message: Outbound) -> Result<Outcome, Self> {
-        let Some(sending) = caught(|| channel.send(message)) else { return Ok(Outcome::Unknown) };
+    pub(super) fn call(channel: &dyn Channel, message: Outbound) -> Result<AttemptOutcome, Self> {
+        let Some(sending) = caught(|| channel.send(message)) else {
+            return Ok(AttemptOutcome::Unknown);
+        };
         let mut called = Self(sending);
         match Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Ok(outcome),
@@ -23,11 +25,11 @@ impl Caught {
 }
 
 impl Future for Caught {
-    type Output = Outcome;
+    type Output = AttemptOutcome;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptOutcome> {
         // One that has panicked is not asked again.
-        caught(|| self.0.as_mut().poll(context)).unwrap_or(Poll::Ready(Outcome::Unknown))
+        caught(|| self.0.as_mut().poll(context)).unwrap_or(Poll::Ready(AttemptOutcome::Unknown))
     }
 }
 

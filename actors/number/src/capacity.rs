@@ -12,7 +12,7 @@ pub struct HandedOver {
     pub message: Outbound,
     /// Held by one that was claimed when it was accepted, because its number could hand it over at
     /// once.
-    pub place: Option<Place>,
+    pub place: Option<Reservation>,
 }
 
 impl From<Outbound> for HandedOver {
@@ -23,33 +23,33 @@ impl From<Outbound> for HandedOver {
 
 /// How many single messages may be on their way to the number at once.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct SendCapacity {
     /// How many more the number could hand over, by what has come to it.
     free: AtomicUsize,
     /// How many places are held.
     held: AtomicUsize,
 }
 
-impl Room {
+impl SendCapacity {
     /// The number can hand over so many more.
-    pub(super) fn is(&self, free: usize) {
+    pub(super) fn set(&self, free: usize) {
         self.free.store(free, Ordering::Release);
     }
 
     /// Takes a place, if there is one. It may not be there any more when the message comes.
-    pub fn take(self: &Arc<Self>) -> Option<Place> {
+    pub fn take(self: &Arc<Self>) -> Option<Reservation> {
         let free = self.free.load(Ordering::Acquire);
         let one_more = |held: usize| (held < free).then_some(held + 1);
         let taken = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
-        taken.is_ok().then(|| Place(Arc::clone(self)))
+        taken.is_ok().then(|| Reservation(Arc::clone(self)))
     }
 }
 
 /// The place of a message that is on its way to its number; dropping it gives it back.
 #[derive(Debug)]
-pub struct Place(Arc<Room>);
+pub struct Reservation(Arc<SendCapacity>);
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.0.held.fetch_sub(1, Ordering::AcqRel);
     }
@@ -61,16 +61,16 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_until_it_is_given_back() {
-        let room = Arc::new(Room::default());
+        let room = Arc::new(SendCapacity::default());
         assert!(room.take().is_none());
-        room.is(2);
+        room.set(2);
         let [one, two] = [room.take(), room.take()];
         assert!(one.is_some() && two.is_some() && room.take().is_none());
         // The number has not heard of them yet.
-        room.is(2);
+        room.set(2);
         assert!(room.take().is_none());
         // One came, and is under way; the other one was lost on the way.
-        room.is(1);
+        room.set(1);
         drop((one, two));
         let last = room.take();
         assert!(last.is_some() && room.take().is_none());

@@ -9,7 +9,7 @@ use postrider_channel::Lane;
 use postrider_domain::{MessageId, Timestamp};
 
 use super::Granted;
-use super::lanes::Attempt;
+use super::queue::Attempt;
 
 /// A workspace that has not answered for so long is asked again: it may have been rebuilt.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -17,7 +17,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// The messages, and what their workspace is asked for. One question is under way at a time, so
 /// that the next one is for all that came meanwhile. Pure: the caller tells the time.
 #[derive(Debug, Default)]
-pub(super) struct Staged {
+pub(super) struct ClaimQueue {
     queue: VecDeque<Attempt>,
     asked: Option<Asked>,
     tickets: u64,
@@ -31,7 +31,7 @@ struct Asked {
     at: Option<Timestamp>,
 }
 
-impl Staged {
+impl ClaimQueue {
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -120,15 +120,15 @@ impl Staged {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::Lanes;
-    use super::super::lanes::tests::{at, message};
+    use super::super::queue::SendQueue;
+    use super::super::queue::tests::{at, message};
     use super::*;
     use postrider_channel::Origin;
     use postrider_domain::{BroadcastId, RequestId};
 
     /// Attempts for single messages, but a code for 0 and a broadcast's for 100.
     fn attempts(numbers: &[u64]) -> Vec<Attempt> {
-        let mut lanes = Lanes::default();
+        let mut lanes = SendQueue::default();
         let take = |number: &u64| {
             let mut message = message(*number, 100);
             match number {
@@ -149,18 +149,18 @@ mod tests {
     }
 
     /// Admits them; gives the sequences of those that need not wait.
-    fn admit(staged: &mut Staged, attempts: Vec<Attempt>) -> Vec<u64> {
+    fn admit(staged: &mut ClaimQueue, attempts: Vec<Attempt>) -> Vec<u64> {
         let admitted = attempts.into_iter().filter_map(|attempt| staged.admit(attempt));
         admitted.map(|attempt| attempt.sequence).collect()
     }
 
-    fn ready(staged: &mut Staged) -> Vec<u64> {
+    fn ready(staged: &mut ClaimQueue) -> Vec<u64> {
         std::iter::from_fn(|| staged.pop()).map(|attempt| attempt.sequence).collect()
     }
 
     #[test]
     fn a_lane_stays_in_order_while_claims_are_awaited() {
-        let mut staged = Staged::default();
+        let mut staged = ClaimQueue::default();
         assert_eq!(admit(&mut staged, attempts(&[0, 100, 1, 0, 100, 2, 0])), [1, 2, 5]);
         let (ticket, messages) = staged.ask(at(0)).unwrap();
         assert_eq!(messages.len(), 2);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_comes_meanwhile_is_asked_for_next() {
-        let mut staged = Staged::default();
+        let mut staged = ClaimQueue::default();
         let [one, two, three] = <[Attempt; 3]>::try_from(attempts(&[1, 2, 3])).unwrap();
         admit(&mut staged, vec![one]);
         let first = staged.ask(at(0)).unwrap();
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_waits_for_no_answer() {
-        let mut staged = Staged::default();
+        let mut staged = ClaimQueue::default();
         admit(&mut staged, attempts(&[1, 2]));
         let (ticket, messages) = staged.ask(at(0)).unwrap();
         let out: Vec<_> = staged.drain().collect();

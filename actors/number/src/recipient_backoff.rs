@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use postrider_domain::{Phone, Timestamp};
 
-use super::lanes::Attempt;
+use super::queue::Attempt;
 
 /// A wait is not longer than this many times four: about an hour.
 const POWER_MAX: u32 = 6;
@@ -138,13 +138,13 @@ impl Wait {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::Lanes;
-    use super::super::lanes::tests::{at, message};
+    use super::super::queue::SendQueue;
+    use super::super::queue::tests::{at, message};
     use super::*;
 
     /// Messages to these phones, in this order.
     fn attempts(phones: &[u64]) -> Vec<Attempt> {
-        let mut lanes = Lanes::default();
+        let mut lanes = SendQueue::default();
         phones.iter().for_each(|phone| lanes.push(message(*phone, 100_000), false));
         std::iter::from_fn(|| lanes.pop()).collect()
     }

@@ -2,7 +2,7 @@
 
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
-use postrider_number::info::Stored;
+use postrider_number::record::Stored;
 use postrider_store::view::codec;
 use postrider_store::{Change, StoreError, Table, View};
 use postrider_webhook::records::{endpoints, endpoints_key};

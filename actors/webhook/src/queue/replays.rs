@@ -1,12 +1,12 @@
 //! Delivering again.
 
 use crate::delivery::{Batch, Parcel};
-use crate::lanes::Lane;
+use crate::ordering::OrderingKey;
 use postrider_domain::Timestamp;
 
-use super::{Line, Waiting};
+use super::{DeliveryQueue, Waiting};
 
-impl Line {
+impl DeliveryQueue {
     /// Delivers everything after `after` again that was begun; what was not comes all the same. A
     /// replay that is not over becomes one with it.
     pub(crate) fn replay(&mut self, after: u64) {
@@ -78,7 +78,7 @@ impl Line {
     pub(crate) fn deliver_again(
         &mut self,
         sequence: u64,
-        lane: Option<Lane>,
+        lane: Option<OrderingKey>,
         batch: Option<Batch>,
         now: Timestamp,
     ) {

@@ -2,8 +2,8 @@
 
 use postrider_domain::Timestamp;
 
-use super::stretch::Stretch;
-use super::{LOOK_AHEAD, Line, WAITING_MAX};
+use super::read_ahead::Stretch;
+use super::{DeliveryQueue, LOOK_AHEAD, WAITING_MAX};
 
 /// While new ones wait all the time, one in so many is one that comes again.
 const NEW_IN_A_ROW_MAX: u32 = 9;
@@ -19,7 +19,7 @@ pub(super) enum Next {
     Again(usize),
 }
 
-impl Line {
+impl DeliveryQueue {
     /// What goes next, and its moment: what somebody asked for again when nothing new may go, and
     /// once in a while.
     pub(super) fn next_up(&mut self, now: Timestamp) -> Option<(Timestamp, Next)> {

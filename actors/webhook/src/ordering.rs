@@ -14,9 +14,9 @@ const NAMED_BY: [&str; 5] = ["phone", "to", "from", "contact_id", "message_id"];
 
 /// Whom an event is about: one contact, or nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Lane(u64);
+pub struct OrderingKey(u64);
 
-impl Lane {
+impl OrderingKey {
     /// What is about nobody shares one lane. Two contacts may share one by chance: then they wait
     /// for each other, and nothing else.
     pub(super) fn of(event: &PublicEvent) -> Self {
@@ -37,7 +37,7 @@ impl Lane {
 pub(super) struct Lanes {
     in_order: bool,
     /// In order: what waits or is under way.
-    lanes: HashMap<Option<Lane>, Taken>,
+    lanes: HashMap<Option<OrderingKey>, Taken>,
     /// What may go at its time: everything that waits; in order the first of each lane. Apart from
     /// it, what somebody asked for again.
     due: [BTreeSet<(Timestamp, u64)>; 2],
@@ -85,7 +85,13 @@ impl Lanes {
     }
 
     /// This one, which does not wait yet, waits from now on.
-    pub(super) fn wait(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
+    pub(super) fn wait(
+        &mut self,
+        first: u64,
+        lane: Option<OrderingKey>,
+        at: Timestamp,
+        again: bool,
+    ) {
         self.waiting[usize::from(again)] += 1;
         if self.in_order {
             self.change(lane, |taken| {
@@ -97,7 +103,13 @@ impl Lanes {
     }
 
     /// This one waits no more.
-    pub(super) fn leave(&mut self, first: u64, lane: Option<Lane>, at: Timestamp, again: bool) {
+    pub(super) fn leave(
+        &mut self,
+        first: u64,
+        lane: Option<OrderingKey>,
+        at: Timestamp,
+        again: bool,
+    ) {
         self.waiting[usize::from(again)] -= 1;
         if self.in_order {
             self.change(lane, |taken| {
@@ -109,14 +121,14 @@ impl Lanes {
     }
 
     /// One of this lane is under way.
-    pub(super) fn begin(&mut self, lane: Option<Lane>) {
+    pub(super) fn begin(&mut self, lane: Option<OrderingKey>) {
         if self.in_order {
             self.change(lane, |taken| taken.under_way += 1);
         }
     }
 
     /// One of this lane is under way no more.
-    pub(super) fn end(&mut self, lane: Option<Lane>) {
+    pub(super) fn end(&mut self, lane: Option<OrderingKey>) {
         if self.in_order {
             self.change(lane, |taken| taken.under_way -= 1);
         }
@@ -128,16 +140,16 @@ impl Lanes {
     }
 
     /// In order: whether something of this lane waits or is under way.
-    pub(super) fn is_taken(&self, lane: Option<Lane>) -> bool {
+    pub(super) fn is_taken(&self, lane: Option<OrderingKey>) -> bool {
         self.lanes.contains_key(&lane)
     }
 
     /// In order: whether something of this lane waits.
-    pub(super) fn has_waiting(&self, lane: Option<Lane>) -> bool {
+    pub(super) fn has_waiting(&self, lane: Option<OrderingKey>) -> bool {
         self.lanes.get(&lane).is_some_and(|taken| !taken.waiting.is_empty())
     }
 
-    fn change(&mut self, lane: Option<Lane>, change: impl FnOnce(&mut Taken)) {
+    fn change(&mut self, lane: Option<OrderingKey>, change: impl FnOnce(&mut Taken)) {
         let taken = self.lanes.entry(lane).or_default();
         let before = taken.next();
         change(taken);
@@ -157,16 +169,16 @@ mod tests {
     use super::*;
     use postrider_domain::{EventKind, Phone, RequestId};
 
-    fn other(data: serde_json::Value) -> Lane {
+    fn other(data: serde_json::Value) -> OrderingKey {
         let data = data.to_string().into();
-        Lane::of(&PublicEvent::Other { kind: EventKind::MessageSent, data })
+        OrderingKey::of(&PublicEvent::Other { kind: EventKind::MessageSent, data })
     }
 
     #[test]
     fn a_contact_has_one_lane_however_it_is_named() {
         let phone: Phone = "+14155550100".parse().unwrap();
         let request_id = RequestId::from_bytes([1; 16]);
-        let lane = Lane::of(&PublicEvent::OtpVerified { request_id, phone });
+        let lane = OrderingKey::of(&PublicEvent::OtpVerified { request_id, phone });
         for name in ["phone", "to", "from"] {
             assert_eq!(other(serde_json::json!({"message_id": "m", name: "+14155550100"})), lane);
         }
@@ -183,7 +195,7 @@ mod tests {
     #[test]
     fn only_the_first_of_a_lane_may_go() {
         let at = Timestamp::from_millis;
-        let (a, b) = (Some(Lane(1)), Some(Lane(2)));
+        let (a, b) = (Some(OrderingKey(1)), Some(OrderingKey(2)));
         let mut lanes = Lanes::new(true);
         lanes.wait(5, a, at(50), false);
         lanes.wait(7, a, at(1), true);
