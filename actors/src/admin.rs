@@ -19,13 +19,15 @@ use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table};
-use postrider_workspace::actor::{Configure, WorkspaceMessage};
-use postrider_workspace::core::CreditsChange;
+use postrider_workspace::Workspace;
 use postrider_workspace::core::records;
 use postrider_workspace::core::records::Profile;
+use postrider_workspace::core::rules::CreditsChange;
+use postrider_workspace::core::rules::WorkspaceSettings;
+use postrider_workspace::mailbox::message::Configure;
+use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::services::Services;
-use postrider_workspace::{Workspace, WorkspaceSettings};
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
 pub use provider::AskError;

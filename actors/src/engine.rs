@@ -21,10 +21,11 @@ use postrider_runtime::clock::Clock;
 pub(crate) use postrider_runtime::task::detached;
 use postrider_store::{Store, View};
 use postrider_webhook::WebhookOptions;
+use postrider_workspace::Workspace;
 use postrider_workspace::core::otp::pumping_guard::GuardOptions;
-use postrider_workspace::messages::MessageOptions;
+use postrider_workspace::core::rules::MessageOptions;
+use postrider_workspace::options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
-use postrider_workspace::{EventOptions, Workspace};
 
 mod callbacks;
 mod health;

@@ -110,7 +110,6 @@ pub use postrider_webhook::replay::{Replay, ReplayError};
 pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::ssrf::{AddressRules, WebhookUrlError};
 pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
-pub use postrider_workspace::actor::configure::ChangeError;
 pub use postrider_workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
@@ -120,10 +119,13 @@ pub use postrider_workspace::core::otp::types::{
     Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
+pub use postrider_workspace::core::rules::ChangeError;
+pub use postrider_workspace::core::rules::MessageOptions;
 pub use postrider_workspace::messages::{
-    MessageContent, MessageError, MessageKind, MessageOptions, MessageSent, MessageState,
-    MessageStatus, SendMessage, SendMessageError, TemplateMessage,
+    MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
+    SendMessage, SendMessageError, TemplateMessage,
 };
+pub use postrider_workspace::options::EventOptions;
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };
@@ -140,6 +142,6 @@ pub use postrider_workspace::{
 };
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
-    EventOptions, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route,
-    Template, TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
+    EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route, Template,
+    TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

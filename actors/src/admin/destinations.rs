@@ -1,7 +1,7 @@
 //! Where one-time passwords may go.
 
 use postrider_domain::{Destinations, WorkspaceId};
-use postrider_workspace::actor::Configure;
+use postrider_workspace::mailbox::message::Configure;
 
 use super::{Admin, AdminError};
 

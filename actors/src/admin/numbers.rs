@@ -13,9 +13,9 @@ use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::Table;
 use postrider_workspace::Workspace;
-use postrider_workspace::actor::Configure;
-use postrider_workspace::actor::configure::ChangeError;
 use postrider_workspace::core::records;
+use postrider_workspace::core::rules::ChangeError;
+use postrider_workspace::mailbox::message::Configure;
 
 use super::{Admin, AdminError};
 

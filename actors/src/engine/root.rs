@@ -11,14 +11,14 @@ use postrider_runtime::Clock;
 use postrider_runtime::supervise::{ChildSpec, Supervisor, SupervisorMessage};
 use postrider_webhook::WebhookSpec;
 use postrider_workspace::DisableInWorkspace;
-use postrider_workspace::actor::WorkspaceMessage;
 use postrider_workspace::broadcasts::Host;
 use postrider_workspace::email::Mailer;
+use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::retention::Retention;
 use postrider_workspace::snapshots::{SnapshotMessage, Snapshots};
 
+use postrider_workspace::actor::child_spec::WorkspaceSpec;
 use postrider_workspace::delivery_sink::DeliverySink;
-use postrider_workspace::directory::WorkspaceSpec;
 use postrider_workspace::services::Services;
 
 /// How often the workspaces are told that time has passed.

@@ -27,7 +27,6 @@ use postrider_webhook::Webhooks;
 use postrider_workspace::snapshots;
 use postrider_workspace::snapshots::{Replay, Snapshots};
 
-use postrider_workspace::actor::recovery::Recovered;
 use postrider_workspace::contacts;
 use postrider_workspace::core::hot::HotState;
 use postrider_workspace::core::otp::pumping_guard::Guard;
@@ -36,6 +35,7 @@ use postrider_workspace::email::Mailer;
 use postrider_workspace::inbox::deletion;
 use postrider_workspace::mailbox::admission::Admission;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
+use postrider_workspace::recovered::Recovered;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::root::Root;
@@ -88,18 +88,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let of_workspace = options.admission.in_flight_per_workspace;
     let admission = Admission::new(of_workspace, options.admission.in_flight_total);
     let snapshots = snapshots(&options, &opened);
-    let workspaces = workspaces(opened.workspaces, &opened.damaged);
     let numbers = Arc::new(numbers);
-    let broadcasts = Arc::new(Broadcasts::new(
-        options.broadcasts,
-        postrider_broadcast::Services {
-            view: Arc::clone(&view),
-            writer: opened.writer.clone(),
-            clock: options.clock.clone(),
-            numbers: Arc::clone(&numbers),
-            give_up: options.messages.give_up,
-        },
-    ));
+    let broadcasts = broadcasts(&options, &opened, &numbers);
+    let workspaces = workspaces(opened.workspaces, &opened.damaged);
     let shared = Arc::new(Services {
         store: view,
         writer: opened.writer,
@@ -170,6 +161,17 @@ fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
         options.clock.clone(),
         options.master_keys.clone(),
     ))
+}
+
+fn broadcasts(options: &EngineOptions, opened: &Opened, numbers: &Arc<Numbers>) -> Arc<Broadcasts> {
+    let services = postrider_broadcast::Services {
+        view: opened.store.clone(),
+        writer: opened.writer.clone(),
+        clock: options.clock.clone(),
+        numbers: Arc::clone(numbers),
+        give_up: options.messages.give_up,
+    };
+    Arc::new(Broadcasts::new(options.broadcasts, services))
 }
 
 /// Has what was not delivered before the start go out.

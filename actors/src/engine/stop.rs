@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use postrider_broadcast::FanoutMessage;
 use postrider_number::NumberMessage;
 use postrider_runtime::clock::Stopwatch;
-use postrider_workspace::actor::WorkspaceMessage;
+use postrider_workspace::mailbox::message::WorkspaceMessage;
 
 use super::Inner;
 use postrider_workspace::services::Services;

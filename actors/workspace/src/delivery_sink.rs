@@ -8,7 +8,7 @@ use postrider_number::notices::NumberNotice;
 use postrider_number::{Claims, OutcomeSink, Outcomes};
 
 use crate::Workspace;
-use crate::actor::WorkspaceMessage;
+use crate::mailbox::message::WorkspaceMessage;
 use crate::numbers::notices::RecordNotice;
 use crate::services::Services;
 

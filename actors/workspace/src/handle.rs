@@ -10,16 +10,18 @@ use postrider_domain::{EventId, RequestId, WorkspaceId};
 use postrider_runtime::random;
 use postrider_store::{Store, StoreError, View};
 
-use crate::WorkspaceSettings;
-use crate::actor::configure::ChangeError;
-use crate::actor::{Configure, WorkspaceMessage};
-use crate::core::command::{Asked, Command, Context};
+use crate::core::command::{Command, Context};
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
+use crate::core::rules::ChangeError;
+use crate::core::rules::WorkspaceSettings;
 use crate::core::view::unreadable;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::mailbox::errand::Asked;
+use crate::mailbox::message::Configure;
+use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::slot::{ReplyTo, Slot, Undelivered, deliver};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
@@ -61,58 +63,6 @@ impl Workspace {
     #[must_use]
     pub fn id(&self) -> &WorkspaceId {
         &self.slot.id
-    }
-
-    /// Makes a one-time password and sends it to a phone.
-    ///
-    /// # Errors
-    /// [`SendOtpError`]: a limit, no number, no credits, or not now.
-    pub async fn send_otp(&self, command: SendOtp) -> Result<OtpSent, SendOtpError> {
-        self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
-    }
-
-    /// The same under an idempotency key, if there is one: a second call with the key and the same
-    /// body answers what the first did, for a day.
-    ///
-    /// # Errors
-    /// [`IdempotentError`]: the key was used otherwise, or what
-    /// [`send_otp`](Self::send_otp) refuses.
-    pub async fn send_otp_once(
-        &self,
-        command: SendOtp,
-        key: IdempotencyKey,
-    ) -> Result<Replayable<OtpSent>, IdempotentError<SendOtpError>> {
-        let command = SendOtpCommand { command, unique: random::unique() };
-        self.perform(Idempotent { key: Some(key), command }).await
-    }
-
-    /// Compares what a user entered with the request's code. At most one call ever, whatever
-    /// races, is answered [`Verification::Verified`].
-    ///
-    /// # Errors
-    /// [`VerifyOtpError`]: the request is unknown or has ended, or not now.
-    pub async fn verify_otp(
-        &self,
-        request_id: RequestId,
-        code: &str,
-    ) -> Result<Verification, VerifyOtpError> {
-        self.call(|reply| WorkspaceMessage::VerifyOtp(request_id, code.into(), reply)).await
-    }
-
-    /// Sends a request's code once more: the same code, with the same expiry and attempts.
-    ///
-    /// # Errors
-    /// [`ResendOtpError`]: the request has ended, or what [`send_otp`](Self::send_otp) refuses.
-    pub async fn resend_otp(&self, request_id: RequestId) -> Result<OtpSent, ResendOtpError> {
-        self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
-    }
-
-    /// Where a request stands.
-    ///
-    /// # Errors
-    /// [`ReadOtpError`]: the request is unknown, or not now.
-    pub async fn otp(&self, request_id: RequestId) -> Result<OtpState, ReadOtpError> {
-        self.call(|reply| WorkspaceMessage::ReadOtp(request_id, reply)).await
     }
 
     /// The workspace's events after sequence `after` (0: from the beginning), at most `limit` of
@@ -186,7 +136,7 @@ impl Workspace {
     }
 
     /// Takes a permit, sends a command, waits for its answer.
-    async fn call<T, E: From<Unavailable>>(
+    pub(crate) async fn call<T, E: From<Unavailable>>(
         &self,
         message: impl FnOnce(ReplyTo<T, E>) -> WorkspaceMessage,
     ) -> Result<T, E> {
@@ -213,24 +163,6 @@ impl Workspace {
             Ok(answer) => answer,
             Err(_) => Err(Unavailable::because(UnavailableReason::Restarting).into()),
         }
-    }
-}
-
-/// Sending a one-time password, beside the hot path.
-struct SendOtpCommand {
-    command: SendOtp,
-    unique: u128,
-}
-
-impl Command for SendOtpCommand {
-    type Answer = OtpSent;
-    type Error = SendOtpError;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
-        let now = context.now();
-        let down = context.core.number.and_then(|number| context.down_for(number));
-        let id = RequestId::from_parts(now, self.unique);
-        context.core.send_otp(self.command, id, down, context.effects)
     }
 }
 

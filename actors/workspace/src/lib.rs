@@ -21,6 +21,9 @@ pub mod inbox;
 pub mod mailbox;
 pub mod messages;
 pub mod numbers;
+pub mod options;
+mod otp;
+pub mod recovered;
 pub mod retention;
 pub mod services;
 pub mod snapshots;
@@ -33,36 +36,22 @@ pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, Campa
 pub use contacts::whole as whole_contacts;
 pub use contacts::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
-    CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
-    SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, UpdateContactError,
+    CreateContactError, CreateSegmentError, NewContact, ReadContactError, SEGMENTS_MAX, Segment,
+    SegmentError, SegmentsPage, UpdateContactError,
 };
 pub use conversations::{
-    Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
-    ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
-    ReplyError, UpdateConversationError,
+    Conversation, ConversationChange, ConversationFilter, ConversationStatus, ConversationView,
+    ConversationsPage, Direction, ReadConversationError, UpdateConversationError,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use handle::{EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use retention::EventOptions;
+pub use inbox::{ConversationMessage, DeleteContactError, MessagesPage};
+pub use messages::ReplyError;
+pub use options::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};
 
 use postrider_domain::{Destinations, Limits};
 use postrider_number::record::NumberInfo;
-
-/// What a workspace is set to, and how much it holds.
-#[derive(Debug, Clone)]
-pub struct WorkspaceSettings {
-    /// The balance.
-    pub credits: u64,
-    /// The limits in force.
-    pub limits: Limits,
-    /// Where one-time passwords may go.
-    pub destinations: Destinations,
-    /// The connected numbers, oldest first.
-    pub numbers: Vec<NumberInfo>,
-    /// Requests for one-time passwords in memory.
-    pub otps: usize,
-}

@@ -1,6 +1,7 @@
 //! Forgetting what is kept for a time only, of workspaces that rest too. The event logs are seen to
 //! without waking any; for all else, which a workspace's actor forgets, each is woken now and then.
 
+use crate::EventOptions;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,28 +25,6 @@ const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
 const WOKEN_MAX: usize = 20;
 /// Records that one commit deletes at the most.
 const DELETE_MAX: usize = 500;
-
-/// How much of an event log is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EventOptions {
-    /// For how long.
-    pub kept_for: Duration,
-    /// Events of a workspace, at the most.
-    pub kept_max: u64,
-    /// Bytes of a workspace's events, at the most.
-    pub kept_bytes_max: u64,
-}
-
-impl Default for EventOptions {
-    /// Thirty days, four million events (about a gigabyte, as most are), and two gigabytes.
-    fn default() -> Self {
-        Self {
-            kept_for: Duration::from_secs(30 * 24 * 3600),
-            kept_max: 4_000_000,
-            kept_bytes_max: 2 << 30,
-        }
-    }
-}
 
 /// Deletes the oldest parts of all logs, and wakes those that rest, now and then.
 #[derive(Debug, Default)]

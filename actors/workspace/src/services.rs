@@ -10,14 +10,14 @@ use postrider_runtime::Clock;
 use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
-use crate::EventOptions;
-use crate::actor::recovery::Recovered;
 use crate::contacts::creation_limit::Creations;
 use crate::core::otp::pumping_guard::Guard;
+use crate::core::rules::MessageOptions;
 use crate::directory::Workspaces;
 use crate::email::Mailer;
 use crate::mailbox::admission::Admission;
-use crate::messages::MessageOptions;
+use crate::options::EventOptions;
+use crate::recovered::Recovered;
 use crate::templates::sync::TemplateSyncs;
 
 /// What all parts of one engine share.

@@ -9,7 +9,7 @@ const PACKAGE: &str = "postrider-workspace";
 const LAYERS: [&[&str]; 15] = [
     &["core"],
     &["mailbox"],
-    &["handle", "services", "directory", "events", "options"],
+    &["handle", "services", "directory", "events", "options", "recovered", "snapshots"],
     &["otp", "templates", "idempotency"],
     &["contacts"],
     &["suppressions"],
@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 15] = [
 ];
 
 /// Stands above all layers.
-const TOP: [&str; 5] = ["delivery_sink", "retention", "snapshots", "testing", "lib"];
+const TOP: [&str; 4] = ["delivery_sink", "retention", "testing", "lib"];
 
 fn layer(package: &Package, source: &Source) -> Option<usize> {
     let path = package.inner_path(source);

@@ -4,7 +4,7 @@ use crate::{ReadOtpError, ResendOtpError, ScriptedOutcome, SendOtpError, Unavail
 use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
 use postrider_domain::{PublicEvent, RequestId};
 use postrider_store::CrashOutcome;
-use postrider_workspace::actor::WorkspaceMessage;
+use postrider_workspace::mailbox::message::WorkspaceMessage;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use crate::admin::WorkspaceState;
 use postrider_domain::LimitsOverride;
 use postrider_store::View;
-use postrider_workspace::actor::WorkspaceMessage;
+use postrider_workspace::mailbox::message::WorkspaceMessage;
 
 use super::*;
 

@@ -8,7 +8,7 @@ use crate::{
 use postrider_domain::LimitsOverride;
 use postrider_store::Log;
 use postrider_store::{Change, CrashOutcome, Frame, Group, MemoryStore, Position, Section, Table};
-use postrider_workspace::actor::WorkspaceMessage;
+use postrider_workspace::mailbox::message::WorkspaceMessage;
 
 use super::*;
 

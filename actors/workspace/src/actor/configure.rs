@@ -1,34 +1,22 @@
 //! Changing what a workspace is set to.
 
+use crate::core::rules::ChangeError;
 use postrider_store::view::codec;
 use std::sync::Arc;
 
 use postrider_number::record::{NumberInfo, NumberKind};
 use postrider_store::Table;
 
-use crate::WorkspaceSettings;
+use crate::actor::WorkspaceActor;
 use crate::actor::output_gate::PendingReply;
 use crate::actor::state::{StateLost, WorkspaceState};
-use crate::actor::{Configure, WorkspaceActor};
 use crate::core::records;
+use crate::core::rules::WorkspaceSettings;
+use crate::mailbox::message::Configure;
 use crate::mailbox::slot::ReplyTo;
 use crate::templates::find_template;
 use crate::templates::sync as template_sync;
 use postrider_domain::unavailable::Unavailable;
-
-/// Why a setting, a number or a balance of a workspace was not changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ChangeError {
-    /// The balance would pass the largest number that can be held.
-    #[error("the balance would be too large")]
-    TooManyCredits,
-    /// It has no such number.
-    #[error("no such number")]
-    NoSuchNumber,
-    /// It cannot be taken now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
 
 /// A record to be written, or deleted without a value.
 type RecordChange = (Vec<u8>, Option<Vec<u8>>);

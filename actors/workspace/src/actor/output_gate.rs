@@ -11,13 +11,13 @@ use postrider_number::capacity::HandedOver;
 use postrider_number::{Granted, Numbers};
 use postrider_store::GroupNumber;
 
-use crate::WorkspaceSettings;
-use crate::actor::WorkspaceMessage;
-use crate::actor::configure::ChangeError;
-use crate::core::command::Answering;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
+use crate::core::rules::ChangeError;
+use crate::core::rules::WorkspaceSettings;
+use crate::mailbox::errand::Answering;
+use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::slot::ReplyTo;
 use crate::messages::MessageStatus;
 use crate::messages::waiters::Waiter;
@@ -64,7 +64,7 @@ impl PendingReply {
         }
     }
 
-    /// Outcomes that the outcome is unknown.
+    /// Says that the outcome is unknown.
     pub(crate) fn fail(self) {
         let why = Unavailable::because(UnavailableReason::Storage);
         match self {

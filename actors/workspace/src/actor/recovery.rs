@@ -10,10 +10,11 @@ use postrider_runtime::supervise::Damaged;
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{Log, Position, StoreError};
 
+use crate::core::Core;
 use crate::core::hot::HotState;
 use crate::core::records;
 use crate::core::records::WorkspaceRecords;
-use crate::core::{Core, Rules};
+use crate::core::rules::Rules;
 use crate::mailbox::slot::Slot;
 use crate::templates;
 use postrider_store::view::event_log::{self, End};
@@ -123,55 +124,5 @@ fn replay_one(shared: &Services, id: &WorkspaceId) -> Result<HotState, LoadError
     match damage {
         Some(damaged) => Err(damaged.into()),
         None => Ok(hot),
-    }
-}
-
-/// The hot states that the start of the engine read from the journal, until their actors take
-/// them, and what a later rebuild starts from.
-pub struct Recovered {
-    states: parking_lot::Mutex<hashbrown::HashMap<WorkspaceId, HotState>>,
-    /// The log that follows them.
-    log: Arc<dyn Log>,
-    /// Where the newest snapshots are, for rebuilding one workspace.
-    snapshots: Option<Arc<SnapshotDir>>,
-    /// PendingReply while one workspace is rebuilt.
-    rebuilding: parking_lot::Mutex<()>,
-}
-
-impl Recovered {
-    /// What a start has read: the hot states, and where a later rebuild finds log and snapshots.
-    pub fn new(
-        states: hashbrown::HashMap<WorkspaceId, HotState>,
-        log: Arc<dyn Log>,
-        snapshots: Option<Arc<SnapshotDir>>,
-    ) -> Self {
-        Self {
-            states: parking_lot::Mutex::new(states),
-            log,
-            snapshots,
-            rebuilding: parking_lot::Mutex::default(),
-        }
-    }
-
-    /// The log that a rebuild reads.
-    pub fn log(&self) -> &dyn Log {
-        self.log.as_ref()
-    }
-
-    /// The workspaces that wait for their actors.
-    pub fn ids(&self) -> Vec<WorkspaceId> {
-        self.states.lock().keys().cloned().collect()
-    }
-
-    fn take(&self, id: &WorkspaceId) -> Option<HotState> {
-        self.states.lock().remove(id)
-    }
-
-    /// The workspace's state in the newest good snapshot, and the position it stands at.
-    fn base(&self, id: &WorkspaceId) -> Result<(Position, HotState), BaseError> {
-        match &self.snapshots {
-            None => Ok((Position::START, HotState::default())),
-            Some(snapshots) => crate::snapshots::base_of(snapshots, id),
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
 
+use crate::core::deletion_progress::DeletionProgress;
 use crate::inbox::deletion;
 use postrider_store::view::event_log;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub struct WorkspaceState {
     received_sweep: inbound::Sweep,
     broadcasts_sweep: broadcasts::Sweep,
     /// How far conversations whose contact was deleted are deleted.
-    pub(crate) conversations_gone: deletion::Gone,
+    pub(crate) deletion: DeletionProgress,
     /// Who waits for what becomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
@@ -98,7 +99,7 @@ impl WorkspaceState {
             answers_sweep: idempotency::Sweep::default(),
             received_sweep: inbound::Sweep::default(),
             broadcasts_sweep: broadcasts::Sweep::default(),
-            conversations_gone: deletion::Gone::default(),
+            deletion: DeletionProgress::default(),
             waiters: Waiters::default(),
             unnoted: Vec::new(),
             unreleased: Vec::new(),
@@ -297,7 +298,7 @@ impl WorkspaceState {
             records: Records { store, pending: &self.pending },
             effects: &mut self.effects,
             numbers: &self.slots,
-            conversations_gone: &mut self.conversations_gone,
+            deletion: &mut self.deletion,
             waiters: &mut self.waiters,
             connected: &self.numbers,
             log_next: self.log_end.last + 1,

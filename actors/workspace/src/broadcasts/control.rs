@@ -15,8 +15,9 @@ use postrider_store::CommitError;
 
 use crate::broadcasts::{counts, find, save, tell, tell_with};
 use crate::core::command::{Command, Context};
+use crate::core::rules::UseTemplateError;
 use crate::handle::Workspace;
-use crate::templates::{UseTemplateError, approved_template, find_template};
+use crate::templates::{approved_template, find_template};
 use postrider_domain::unavailable::Unavailable;
 
 /// Why a broadcast was not controlled.

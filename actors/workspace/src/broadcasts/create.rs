@@ -19,11 +19,12 @@ use postrider_store::{Change, Store, StoreError, Table, View};
 
 use crate::broadcasts::{find, save, tell};
 use crate::core::command::{Command, Context};
+use crate::core::rules::UseTemplateError;
 use crate::handle::Workspace;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::suppressions;
 use crate::templates;
-use crate::templates::{UseTemplateError, approved_template};
+use crate::templates::approved_template;
 use postrider_domain::unavailable::Unavailable;
 
 /// Most recipients that a refusal names.

@@ -35,7 +35,7 @@ pub struct Broadcast {
     pub total_recipients: u32,
     /// What became of them.
     pub counts: BroadcastCounts,
-    /// Outcomes a second since it began; `None` before.
+    /// Answers a second since it began; `None` before.
     pub rate_per_second: Option<f64>,
     /// When it was made.
     pub created_at: Timestamp,

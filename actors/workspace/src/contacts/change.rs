@@ -1,10 +1,10 @@
 //! Changing and deleting contacts.
 
 use crate::Workspace;
-use crate::contacts::phone_aliases as aliases;
 use crate::conversations::{by_mail, moved, of_place};
 use crate::core::command::{Command, Context};
 use crate::inbox::deletion::forget;
+use crate::inbox::phone_aliases as aliases;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, EventKind};
 use postrider_store::Table;
@@ -28,17 +28,6 @@ pub enum UpdateContactError {
     Unavailable(#[from] Unavailable),
 }
 
-/// Why a contact was not deleted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DeleteContactError {
-    /// The workspace has no such contact.
-    #[error("no such contact")]
-    NotFound,
-    /// It cannot be taken now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
 impl Workspace {
     /// Changes a contact; gives what it is then.
     ///
@@ -50,17 +39,6 @@ impl Workspace {
         change: ContactChange,
     ) -> Result<Contact, UpdateContactError> {
         self.perform(UpdateContact { id, change }).await
-    }
-
-    /// Deletes a contact, the conversations with it, and the windows and other names of its phone,
-    /// which is free again. What was written goes soon after, part by part; a mail that was not
-    /// handed over does not leave any more. An opt-out stays, and of messages to the phone that they
-    /// were sent and what became of them, not what they said.
-    ///
-    /// # Errors
-    /// [`DeleteContactError`]: there is none, or not now.
-    pub async fn delete_contact(&self, id: ContactId) -> Result<(), DeleteContactError> {
-        self.perform(DeleteContact { id }).await
     }
 }
 
@@ -104,39 +82,6 @@ impl Command for UpdateContact {
         context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);
         tell(context, EventKind::ContactUpdated, &contact);
         Ok(contact)
-    }
-}
-
-struct DeleteContact {
-    id: ContactId,
-}
-
-impl Command for DeleteContact {
-    type Answer = ();
-    type Error = DeleteContactError;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), DeleteContactError> {
-        let contact = find(context, self.id)?.ok_or(DeleteContactError::NotFound)?;
-        // What can fail comes first: a refusal's changes are carried out too.
-        let place = contact.place();
-        let conversations = [of_place(context, place)?, by_mail(context, place)?];
-        let conversations = Vec::from_iter(conversations.iter().flatten());
-        let counted = moved(context, &conversations, &[])?;
-        let names = contact.phone.map(|phone| aliases::of(context, phone)).transpose()?;
-        index::update(context, place, None)?;
-        for conversation in conversations {
-            forget(context, conversation);
-        }
-        counted.write(context);
-        if let Some(names) = names {
-            aliases::forget(context, &names);
-        }
-        context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
-        if let Some(phone) = contact.phone {
-            context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
-        }
-        tell(context, EventKind::ContactDeleted, &contact);
-        Ok(())
     }
 }
 

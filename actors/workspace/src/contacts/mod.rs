@@ -11,19 +11,18 @@ mod export;
 mod filter;
 #[cfg(test)]
 pub(crate) mod golden;
-mod index;
+pub(crate) mod index;
 #[cfg(any(test, feature = "testing"))]
 mod index_check;
 mod list;
 mod occupancy;
-pub mod phone_aliases;
 mod rebuild;
-mod record;
+pub(crate) mod record;
 mod search_index;
 mod segment_index;
 mod segments;
 
-pub use change::{DeleteContactError, UpdateContactError};
+pub use change::UpdateContactError;
 pub use create::{ContactMade, CreateContactError};
 pub use export::ContactsWalk;
 pub use filter::ContactFilter;
@@ -44,7 +43,7 @@ use postrider_domain::{EventKind, PublicEvent};
 use crate::core::command::Context;
 
 /// Tells what happened to a contact.
-fn tell(context: &mut Context<'_>, kind: EventKind, contact: &Contact) {
+pub(crate) fn tell(context: &mut Context<'_>, kind: EventKind, contact: &Contact) {
     let event = PublicEvent::Other { kind, data: contact.told().to_string().into() };
     context.effects.emit(context.now(), event);
 }

@@ -2,16 +2,28 @@
 
 use crate::contacts::{NewContact, create, holder, place_of};
 use crate::core::command::Context;
-use crate::inbox::inbound_messages::Received;
 use postrider_channel::callback::Inbound;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactName, CustomFields, EventKind, MessageId, Phone, Tags};
+use postrider_domain::{NumberId, Timestamp};
 use postrider_store::Table;
 
 use crate::conversations::counts::{Counted, moved};
 use crate::conversations::record::{
     Conversation, ConversationStatus, Direction, Written, message_key, of_place, put, tell,
 };
+
+/// A message that a contact wrote, the first time that it is told of.
+pub(crate) struct Received<'a> {
+    /// What we call it.
+    pub(crate) id: MessageId,
+    /// The number that it was written to.
+    pub(crate) number: NumberId,
+    /// When it was written, and not later than it came.
+    pub(crate) at: Timestamp,
+    /// What the provider told.
+    pub(crate) inbound: &'a Inbound,
+}
 
 /// A message of the workspace's.
 pub(crate) struct Wrote<'a> {

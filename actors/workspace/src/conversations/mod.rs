@@ -6,17 +6,14 @@
 //! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds and,
 //! within one, of their coming.
 
-mod append;
-mod change;
+pub(crate) mod append;
+pub(crate) mod change;
 mod counts;
-mod list;
+pub(crate) mod list;
 pub(crate) mod record;
 
-pub use change::{ConversationChange, ReplyError, UpdateConversationError};
-pub use list::{
-    ConversationFilter, ConversationMessage, ConversationView, ConversationsPage, MessagesPage,
-    ReadConversationError,
-};
+pub use change::{ConversationChange, UpdateConversationError};
+pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use record::{Conversation, ConversationStatus, Direction};
 
 pub(crate) use append::{Wrote, note, of_phone, received, sent};

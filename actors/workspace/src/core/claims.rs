@@ -1,5 +1,7 @@
-//! Claims of single messages, pure. A number claims a message before it hands it over: one that is
-//! claimed and not settled after a crash may have been taken, so it is not handed over again.
+//! Pure: claims of single messages.
+//!
+//! A number claims a message durably before it dispatches it. A message that is claimed and not
+//! settled after a crash may have been taken, so it is never dispatched again.
 
 use postrider_domain::{Event, MessageId};
 

@@ -1,6 +1,9 @@
-//! Commands beside the hot path: each is a type that says what it does, carried to the actor in a
-//! box and answered through the gate like every other one.
+//! Pure: what a command beside the hot path is, and what it sees and changes.
+//!
+//! Each command is a type that says what it does. It travels to the actor in a box and is answered
+//! through the output gate like every other one.
 
+use crate::core::deletion_progress::DeletionProgress;
 use crate::inbox::deletion;
 use postrider_store::view::codec;
 use std::sync::Arc;
@@ -50,7 +53,7 @@ pub struct Context<'a> {
     /// What is known of them.
     pub(crate) connected: &'a [NumberInfo],
     /// How far conversations whose contact was deleted are deleted.
-    pub(crate) conversations_gone: &'a mut deletion::Gone,
+    pub(crate) deletion: &'a mut DeletionProgress,
     /// Who waits for the channel's answers.
     pub(crate) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
@@ -142,59 +145,5 @@ impl Context<'_> {
     /// Deletes a record, if it is there.
     pub fn delete(&mut self, table: Table, key: Vec<u8>) {
         self.effects.changes.set(table, key, None);
-    }
-}
-
-/// A command on its way to the actor, with the way back.
-pub trait Errand: Send {
-    /// Carries the command out.
-    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
-    /// Outcomes that it cannot be taken.
-    fn refuse(self: Box<Self>, why: Unavailable);
-}
-
-/// An answer at the gate.
-pub trait Answering: Send {
-    /// Gives it.
-    fn release(self: Box<Self>);
-    /// Outcomes that the outcome is unknown.
-    fn fail(self: Box<Self>, why: Unavailable);
-}
-
-/// A command and where its answer goes.
-pub(crate) struct Asked<C: Command> {
-    pub(crate) command: C,
-    pub(crate) reply: ReplyTo<C::Answer, C::Error>,
-}
-
-struct Answered<T, E> {
-    reply: ReplyTo<T, E>,
-    answer: Result<T, E>,
-}
-
-impl std::fmt::Debug for dyn Errand {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Errand")
-    }
-}
-
-impl<C: Command> Errand for Asked<C> {
-    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering> {
-        let Self { command, reply } = *self;
-        Box::new(Answered { reply, answer: command.carry_out(context) })
-    }
-
-    fn refuse(self: Box<Self>, why: Unavailable) {
-        self.reply.send(Err(why.into()));
-    }
-}
-
-impl<T: Send, E: From<Unavailable> + Send> Answering for Answered<T, E> {
-    fn release(self: Box<Self>) {
-        self.reply.send(self.answer);
-    }
-
-    fn fail(self: Box<Self>, why: Unavailable) {
-        self.reply.send(Err(why.into()));
     }
 }

@@ -1,4 +1,4 @@
-//! What a command wants done: made durable first, then sent.
+//! Pure: what a command wants done: made durable first, then sent.
 
 use postrider_domain::{Event, LogEntry, PublicEvent, Timestamp};
 use postrider_number::capacity::HandedOver;

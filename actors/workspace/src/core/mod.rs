@@ -1,19 +1,23 @@
-//! The rules of a workspace, pure: a command and a moment go in; an answer and effects come out.
+//! Pure: the rules of a workspace. A command and a moment go in; an answer and effects come out.
 
 mod claims;
 pub mod command;
+pub(crate) mod deletion_progress;
 pub mod effects;
 #[cfg(test)]
 mod golden;
 pub mod hot;
 pub mod otp;
 pub mod records;
+pub mod rules;
 pub mod unsent;
 pub mod view;
 
 #[cfg(test)]
 mod tests;
 
+use crate::core::rules::CreditsChange;
+use crate::core::rules::Rules;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +31,6 @@ use postrider_domain::{
     RequestId, Timestamp, WorkspaceId,
 };
 
-use crate::actor::configure::ChangeError;
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::pumping_guard::GuardOptions;
@@ -36,8 +39,9 @@ use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use crate::messages::MessageOptions;
-use crate::templates::UseTemplateError;
+use crate::core::rules::ChangeError;
+use crate::core::rules::MessageOptions;
+use crate::core::rules::UseTemplateError;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
@@ -45,21 +49,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Most requests that one [`Core::tick`] handles, so that its events fit in a frame.
 const TICK_MAX: usize = 1000;
-
-/// The settings that a workspace's rules read.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules {
-    /// The limits in force.
-    pub limits: Limits,
-    /// What things cost.
-    pub prices: Prices,
-    /// Most requests held in memory.
-    pub otps_max: usize,
-    /// How long messages are worked at.
-    pub messages: MessageOptions,
-    /// What is done about codes that nobody submits.
-    pub guard: GuardOptions,
-}
 
 /// The state of a workspace and its rules.
 #[derive(Debug)]
@@ -357,13 +346,4 @@ impl Core {
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
         effects.emit(self.hot.now(), event);
     }
-}
-
-/// A change of the balance.
-#[derive(Debug, Clone, Copy)]
-pub enum CreditsChange {
-    /// To this.
-    Set(u64),
-    /// By this much more.
-    Add(u64),
 }

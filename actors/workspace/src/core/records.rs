@@ -1,4 +1,4 @@
-//! What the store keeps of a workspace besides its journal: profile, numbers, balance.
+//! Pure: what the store keeps of a workspace besides its journal: profile, numbers, balance.
 //!
 //! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`; profiles and numbers as JSON,
 //! so that fields can be added, the balance as eight bytes.

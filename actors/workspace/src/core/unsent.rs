@@ -1,4 +1,4 @@
-//! The messages that a workspace has accepted and that the channel has not answered for.
+//! Pure: the messages that a workspace has accepted and that the channel has not answered for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Records as a workspace's commands see them: what is committed, under what is on its way there.
+//! Pure: records as commands see them: what is committed, below the changes on their way there.
 
 use std::collections::VecDeque;
 

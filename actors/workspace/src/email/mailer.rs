@@ -27,14 +27,14 @@ const AT_ONCE: usize = 8;
 /// How often it tries to note what became of a mail while storage fails.
 const NOTE_TRIES: usize = 20;
 
-type Reservation = (WorkspaceId, MessageId);
+type Place = (WorkspaceId, MessageId);
 
 /// Hands mails over, if there is a server for them.
 #[derive(Default)]
 pub struct Mailer {
     options: Option<MailOptions>,
     /// Those that this process has under way.
-    busy: Mutex<HashSet<Reservation>>,
+    busy: Mutex<HashSet<Place>>,
     /// It is looking for more.
     looking: AtomicBool,
     stopping: AtomicBool,
@@ -87,9 +87,9 @@ impl Mailer {
 fn due(
     store: &dyn View,
     now: Timestamp,
-    busy: &HashSet<Reservation>,
+    busy: &HashSet<Place>,
     most: usize,
-) -> Result<Vec<Reservation>, StoreError> {
+) -> Result<Vec<Place>, StoreError> {
     let mut due = Vec::new();
     store.scan(Table::MailQueue, &[], None, Direction::Forward, &mut |key, value| {
         if due.len() >= most {
@@ -106,13 +106,13 @@ fn due(
     Ok(due)
 }
 
-fn place_of(key: &[u8]) -> Option<Reservation> {
+fn place_of(key: &[u8]) -> Option<Place> {
     let (rest, id) = key.split_last_chunk()?;
     let workspace = std::str::from_utf8(rest.strip_suffix(&[0])?).ok()?;
     Some((workspace.parse().ok()?, MessageId::from_bytes(*id)))
 }
 
-fn begin(shared: &Arc<Services>, options: &MailOptions, place: Reservation) {
+fn begin(shared: &Arc<Services>, options: &MailOptions, place: Place) {
     if !shared.mailer.busy.lock().insert(place.clone()) {
         return;
     }
@@ -131,7 +131,7 @@ fn begin(shared: &Arc<Services>, options: &MailOptions, place: Reservation) {
 async fn deliver(
     shared: &Weak<Services>,
     options: &MailOptions,
-    (workspace, id): &Reservation,
+    (workspace, id): &Place,
 ) -> Result<(), Unavailable> {
     let find = || {
         let shared = shared.upgrade()?;

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use crate::conversations;
-use crate::conversations::{Conversation, ConversationStatus, MailThread, ReplyError, Wrote};
+use crate::conversations::{Conversation, ConversationStatus, MailThread, Wrote};
 use crate::core::command::Context;
+use crate::messages::ReplyError;
 use crate::messages::{MessageContent, MessageSent, MessageStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Email, EventKind, MessageId, Phone};
@@ -19,7 +20,7 @@ const QUEUED_MAX: usize = 1000;
 /// Mails of a thread that a reply names.
 const REFERENCES_MAX: usize = 20;
 
-/// Outcomes the contact by e-mail, from an address.
+/// Answers the contact by e-mail, from an address.
 pub(crate) fn reply(
     context: &mut Context<'_>,
     (old, thread): (&Conversation, &MailThread),

@@ -7,9 +7,9 @@ use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate, Tem
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::NumberId;
 
-use crate::contacts::phone_aliases as aliases;
 use crate::core::command::{Command, Context};
 use crate::inbox::inbound_messages as inbound;
+use crate::inbox::phone_aliases as aliases;
 use crate::templates::apply_template_update;
 use crate::templates::sync as template_sync;
 use crate::{Workspace, broadcasts, messages as message};

@@ -18,31 +18,6 @@ use crate::conversations::record::{Conversation, Written, delete, messages_prefi
 /// Messages that one call of [`sweep`] deletes at the most.
 const SWEEP_MAX: usize = 250;
 
-/// How far conversations are deleted. What is deleted leaves traces in the store for a while, which
-/// are slow to pass, so each call goes on where the one before it was.
-#[derive(Debug)]
-pub(crate) struct Gone {
-    /// Something may be left.
-    any: bool,
-    /// Nothing is left of those whose key is before this: they come in the order of their keys.
-    from: Vec<u8>,
-    /// Nothing is left of the first one's messages whose key is before this.
-    message_from: Vec<u8>,
-}
-
-impl Default for Gone {
-    fn default() -> Self {
-        Self { any: true, from: Vec::new(), message_from: Vec::new() }
-    }
-}
-
-impl Gone {
-    /// Whether something may be left.
-    pub(crate) const fn any(&self) -> bool {
-        self.any
-    }
-}
-
 /// Deletes a conversation, whose contact is deleted. What was written in it goes later.
 pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
     delete(context, conversation);
@@ -50,7 +25,7 @@ pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
     let sequence = context.log_next.to_be_bytes();
     let key = [&*prefix(&context.core.id, b'g'), &sequence, conversation.id.as_bytes()].concat();
     let address = conversation.mail.as_ref().map(|mail| mail.address.as_str()).unwrap_or_default();
-    let gone = &mut *context.conversations_gone;
+    let gone = &mut *context.deletion;
     if key < gone.from {
         // Earlier versions wrote keys that are behind it.
         gone.from.clear();
@@ -81,22 +56,22 @@ fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, St
 /// Deletes some of what was written in conversations that are gone. Returns whether there may be
 /// more.
 pub(crate) fn sweep(context: &mut Context<'_>) -> Result<bool, Unavailable> {
-    if !context.conversations_gone.any {
+    if !context.deletion.any {
         return Ok(false);
     }
     let prefix = prefix(&context.core.id, b'g');
-    let gone = first(context.store(), &prefix, &context.conversations_gone.from);
+    let gone = first(context.store(), &prefix, &context.deletion.from);
     let Some((key, address)) = gone.map_err(unreadable)? else {
         // One that is on its way to the store is not seen yet.
-        context.conversations_gone.any = context.has_pending();
+        context.deletion.any = context.has_pending();
         return Ok(false);
     };
     let Some(id) = key.last_chunk().map(|id| ConversationId::from_bytes(*id)) else {
         return Ok(false);
     };
-    context.conversations_gone.from.clone_from(&key);
+    context.deletion.from.clone_from(&key);
     let prefix = messages_prefix(&context.core.id, id);
-    let from = &context.conversations_gone.message_from;
+    let from = &context.deletion.message_from;
     let from = from.starts_with(&prefix).then_some(&**from);
     let mut rows = Vec::new();
     let scanned = context.store().scan(
@@ -117,13 +92,13 @@ pub(crate) fn sweep(context: &mut Context<'_>) -> Result<bool, Unavailable> {
         if let Some(address) = address.and_then(|address| Email::new(address).ok()) {
             email::forget_address(context, id, &address)?;
         }
-        context.conversations_gone.from.push(0);
+        context.deletion.from.push(0);
         context.delete(Table::Conversations, key);
     }
     for (key, message, row) in rows {
         let written: Written = codec::decode(&row).map_err(unreadable)?;
         email::forget(context, id, message, &written)?;
-        context.conversations_gone.message_from = [&*key, &[0]].concat();
+        context.deletion.message_from = [&*key, &[0]].concat();
         context.delete(Table::Conversations, key);
     }
     Ok(true)

@@ -15,11 +15,12 @@ use postrider_domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, W
 use postrider_store::Table;
 
 use crate::analytics;
-use crate::contacts::phone_aliases as aliases;
-use crate::contacts::phone_aliases::Writer;
 use crate::conversations;
 use crate::conversations::Conversation;
+use crate::conversations::append::Received;
 use crate::core::command::Context;
+use crate::inbox::phone_aliases as aliases;
+use crate::inbox::phone_aliases::Writer;
 use crate::messages::service_window as window;
 use crate::suppressions::apply_opt_out;
 use postrider_domain::unavailable::Unavailable;
@@ -28,18 +29,6 @@ use postrider_domain::unavailable::Unavailable;
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
 /// Most that one call of [`Sweep::run`] forgets, so that its changes fit in a commit.
 const SWEEP_MAX: usize = 500;
-
-/// A message that a contact wrote, the first time that it is told of.
-pub(crate) struct Received<'a> {
-    /// What we call it.
-    pub(crate) id: MessageId,
-    /// The number that it was written to.
-    pub(crate) number: NumberId,
-    /// When it was written, and not later than it came.
-    pub(crate) at: Timestamp,
-    /// What the provider told.
-    pub(crate) inbound: &'a Inbound,
-}
 
 /// Takes what a contact wrote, once.
 pub(crate) fn take(

@@ -1,5 +1,12 @@
 //! What comes in from outside, and what reads or deletes across features.
 
 pub mod callbacks;
+mod delete_contact;
 pub mod deletion;
 pub mod inbound_messages;
+pub mod phone_aliases;
+mod reply;
+mod transcript;
+
+pub use delete_contact::DeleteContactError;
+pub use transcript::{ConversationMessage, MessagesPage};

@@ -12,8 +12,8 @@ use postrider_runtime::directory;
 use postrider_runtime::supervise::Placement;
 use postrider_webhook::LogSubscribers;
 
-use crate::actor::WorkspaceMessage;
 use crate::mailbox::admission::{Admission, Permit};
+use crate::mailbox::message::WorkspaceMessage;
 
 /// One workspace's entry in the directory: it lasts, while its actor comes and goes.
 pub type Slot = directory::Slot<WorkspaceMessage, WorkspaceEntry>;

@@ -1,4 +1,4 @@
-//! NumberNotice of the workspace's numbers, and of whom they have written to.
+//! Notices of the workspace's numbers, and of whom they have written to.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use postrider_channel::Failure;
 use postrider_domain::{EventKind, NumberId, PublicEvent};
 use postrider_number::notices::{NumberNotice, Recipient};
 
-use crate::contacts::phone_aliases as aliases;
 use crate::core::command::{Command, Context};
+use crate::inbox::phone_aliases as aliases;
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
 

@@ -3,6 +3,7 @@
 
 pub mod sync;
 
+pub use crate::core::rules::UseTemplateError;
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
@@ -69,23 +70,6 @@ pub enum TemplateError {
     #[error(transparent)]
     Provider(#[from] ListError),
     /// It cannot be done now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
-/// Why a template cannot be sent. Nothing was.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UseTemplateError {
-    /// The workspace has none of that name and language.
-    #[error("there is no template of that name and language")]
-    NoSuchTemplate,
-    /// The channel does not allow it.
-    #[error("the template is not approved: it is {}", .0.as_str())]
-    NotApproved(TemplateStatus),
-    /// The parameters do not fit it; the path begins with `components`.
-    #[error(transparent)]
-    Parameters(#[from] Misfit),
-    /// It cannot be looked up now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -16,12 +16,12 @@ use postrider_runtime::clock::Clock;
 use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table};
 
-use crate::actor::Configure;
-use crate::actor::configure::ChangeError;
 use crate::core::command::{Command, Context};
 use crate::core::records;
+use crate::core::rules::ChangeError;
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
+use crate::mailbox::message::Configure;
 use crate::templates::{NewTemplate, Template, TemplateError, put_listed};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 

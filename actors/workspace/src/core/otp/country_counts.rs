@@ -1,5 +1,7 @@
-//! One-time passwords that nobody verified, by country, in the running hour: many of them to one
-//! country are what those send who are paid for each message that is delivered there.
+//! Pure: one-time passwords that nobody verified, counted by country in the running hour.
+//!
+//! Many of them to one country are a sign of SMS pumping: fraudsters request codes to numbers whose
+//! carrier pays them for each delivered message.
 
 use hashbrown::HashMap;
 

@@ -1,5 +1,6 @@
-//! What becomes of the messages of one-time passwords, pure: the number's answers, and what the
-//! provider reports after it took them.
+//! Pure: what becomes of the messages that carry one-time passwords.
+//!
+//! It applies the number's outcomes, and what the provider reports after it took a message.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! An index from a key to a small number, which does not hold the keys.
+//! Pure: an index from a key to a small number, which does not hold the keys.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};

@@ -1,4 +1,4 @@
-//! One-time passwords: their requests, limits, delivery and retries.
+//! Pure: one-time passwords: their requests, limits, delivery and retries.
 
 pub mod country_counts;
 mod delivery;

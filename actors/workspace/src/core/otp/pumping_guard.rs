@@ -1,4 +1,4 @@
-//! Where one-time passwords may go, and how many that nobody verifies, pure.
+//! Pure: detects SMS pumping: where codes may go, and how many that nobody verifies.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,4 +1,4 @@
-//! The requests for one-time passwords that a workspace holds in memory.
+//! Pure: the requests for one-time passwords that a workspace holds in memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

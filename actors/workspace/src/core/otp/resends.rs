@@ -1,6 +1,7 @@
-//! The messages of a request for a one-time password: the first, and one for each time that its code
-//! was sent again. What becomes of the newest is kept with the request; here is what became of those
-//! before it, so that what is told of one of them is not taken for another's.
+//! Pure: the messages of one request: the first, and one for each resend of its code.
+//!
+//! What becomes of the newest is kept with the request. Here is what became of those before it, so
+//! that a report about one of them is not taken for another's.
 
 use std::collections::BTreeMap;
 

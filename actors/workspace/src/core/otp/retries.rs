@@ -1,5 +1,7 @@
-//! Codes whose message had no answer, pure: the same code is harmless twice, so it goes out again
-//! while it is of use, a few times, unless a report settles it before.
+//! Pure: retries of codes whose message had no answer.
+//!
+//! The same code twice is harmless. So it is sent again while it is valid, a few times, with
+//! exponential backoff, unless a report settles the message before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The rolling windows: every send of a one-time password in the last hour, exactly.
+//! Pure: the rolling windows: every send of a one-time password in the last hour, exactly.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a workspace can be asked about one-time passwords, what it answers, and how it refuses.
+//! Pure: what callers ask about one-time passwords, what is answered, and how it is refused.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::{Phone, RequestId, Timestamp};
 
-use crate::templates::UseTemplateError;
+use crate::core::rules::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
 
 /// Asks for a one-time password to be made and sent to a phone.

@@ -22,6 +22,7 @@ use postrider_domain::{
     Timestamp,
 };
 
+use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::country_counts::PrefixCount;
@@ -32,9 +33,10 @@ use crate::core::otp::types::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
+use crate::core::rules::CreditsChange;
+use crate::core::rules::MessageOptions;
+use crate::core::rules::Rules;
 use crate::core::unsent::Unsent;
-use crate::core::{Core, CreditsChange, Rules};
-use crate::messages::MessageOptions;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::Repeat;
 

@@ -1,5 +1,5 @@
+use crate::core::rules::UseTemplateError;
 use crate::core::tests::*;
-use crate::templates::UseTemplateError;
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
@@ -166,7 +166,7 @@ fn a_clock_that_goes_back_is_not_followed() {
 
 #[test]
 fn credits_are_set_and_added_within_bounds() {
-    use crate::actor::configure::ChangeError;
+    use crate::core::rules::ChangeError;
     let mut bench = Bench::new();
     let mut effects = Effects::default();
     assert_eq!(bench.core.change_credits(CreditsChange::Add(5), &mut effects), Ok(1005));

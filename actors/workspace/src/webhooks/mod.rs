@@ -1,5 +1,9 @@
 //! A workspace's webhook endpoints: made, changed and deleted by its actor, one after the other.
 
+mod disable;
+
+pub use disable::DisableInWorkspace;
+
 use postrider_store::View;
 use std::sync::Arc;
 use std::sync::Weak;
@@ -198,32 +202,6 @@ impl Workspace {
     }
 }
 
-/// Has endpoints that keep failing disabled by their workspaces. Weak: the webhooks are owned by
-/// what it leads to.
-pub struct DisableInWorkspace(pub Weak<Services>);
-
-impl EndpointControl for DisableInWorkspace {
-    fn disable<'a>(
-        &'a self,
-        workspace: &'a WorkspaceId,
-        id: WebhookId,
-        reason: DisabledReason,
-        enabled_at: Timestamp,
-    ) -> BoxFuture<'a, Result<(), DisableError>> {
-        Box::pin(async move {
-            let draining = || Unavailable::because(UnavailableReason::Draining);
-            let shared = self.0.upgrade().ok_or_else(draining)?;
-            let slot = shared.workspaces.slot(workspace).ok_or(DisableError::NotFound)?;
-            let workspace = Workspace::new(shared, slot);
-            let disabled = workspace.change_webhooks(DisableWebhook { id, reason, enabled_at });
-            disabled.await.map_err(|error| match error {
-                WebhookError::Unavailable(why) => DisableError::Unavailable(why),
-                _ => DisableError::NotFound,
-            })
-        })
-    }
-}
-
 impl Context<'_> {
     fn endpoints(&self) -> Result<Vec<Endpoint>, Unavailable> {
         let key = records::endpoints_key(&self.core.id);
@@ -369,34 +347,6 @@ impl Command for RotateSecret {
             endpoint.rotate(self.secret, now);
             WebhookInfo { updated_at: now, ..endpoint.info() }
         })
-    }
-}
-
-struct DisableWebhook {
-    id: WebhookId,
-    reason: DisabledReason,
-    enabled_at: Timestamp,
-}
-
-impl Command for DisableWebhook {
-    type Answer = ();
-    type Error = WebhookError;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), WebhookError> {
-        let Self { id, reason, enabled_at } = self;
-        let endpoints = context.endpoints()?;
-        let current = endpoints.iter().find(|it| it.id == id).ok_or(WebhookError::NotFound)?;
-        if !current.settings.enabled || current.enabled_at != enabled_at {
-            return Ok(());
-        }
-        context.with_endpoint(id, |endpoint, _| {
-            endpoint.settings.enabled = false;
-            endpoint.disabled_reason = Some(reason);
-        })?;
-        let data = records::disabled_data(id, reason).into();
-        let event = PublicEvent::Other { kind: EventKind::WebhookDisabled, data };
-        context.effects.emit(context.core.now(), event);
-        Ok(())
     }
 }
 

@@ -1,0 +1,98 @@
+//! Pure: the settings that a workspace's rules read, and why a change or a template is refused.
+
+use std::time::Duration;
+
+use postrider_domain::template::{Misfit, TemplateStatus};
+use postrider_domain::{Destinations, Limits, Prices, Unavailable};
+use postrider_number::record::NumberInfo;
+
+use crate::core::otp::pumping_guard::GuardOptions;
+
+/// The settings that a workspace's rules read.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// The limits in force.
+    pub limits: Limits,
+    /// What things cost.
+    pub prices: Prices,
+    /// Most requests held in memory.
+    pub otps_max: usize,
+    /// How long messages are worked at.
+    pub messages: MessageOptions,
+    /// What is done about codes that nobody submits.
+    pub guard: GuardOptions,
+}
+
+/// A change of the balance.
+#[derive(Debug, Clone, Copy)]
+pub enum CreditsChange {
+    /// To this.
+    Set(u64),
+    /// By this much more.
+    Add(u64),
+}
+
+/// How long messages are worked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageOptions {
+    /// A message that the channel has not taken for this long fails; one of a broadcast, since it was
+    /// its turn.
+    pub give_up: Duration,
+    /// A message whose answer got lost this long ago stays `unknown`, whatever is reported later.
+    pub unknown_after: Duration,
+    /// Messages of one workspace that may wait for the channel; more are refused.
+    pub unsent_max: usize,
+}
+
+impl Default for MessageOptions {
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 3600);
+        Self { give_up: day, unknown_after: day, unsent_max: 1_000_000 }
+    }
+}
+
+/// What a workspace is set to, and how much it holds.
+#[derive(Debug, Clone)]
+pub struct WorkspaceSettings {
+    /// The balance.
+    pub credits: u64,
+    /// The limits in force.
+    pub limits: Limits,
+    /// Where one-time passwords may go.
+    pub destinations: Destinations,
+    /// The connected numbers, oldest first.
+    pub numbers: Vec<NumberInfo>,
+    /// Requests for one-time passwords in memory.
+    pub otps: usize,
+}
+
+/// Why a setting, a number or a balance of a workspace was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The balance would pass the largest number that can be held.
+    #[error("the balance would be too large")]
+    TooManyCredits,
+    /// It has no such number.
+    #[error("no such number")]
+    NoSuchNumber,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Why a template cannot be sent. Nothing was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UseTemplateError {
+    /// The workspace has none of that name and language.
+    #[error("there is no template of that name and language")]
+    NoSuchTemplate,
+    /// The channel does not allow it.
+    #[error("the template is not approved: it is {}", .0.as_str())]
+    NotApproved(TemplateStatus),
+    /// The parameters do not fit it; the path begins with `components`.
+    #[error(transparent)]
+    Parameters(#[from] Misfit),
+    /// It cannot be looked up now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}

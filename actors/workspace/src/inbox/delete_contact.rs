@@ -1,0 +1,68 @@
+//! Deleting a contact, and what other features keep of it.
+
+use postrider_domain::{ContactId, EventKind, Unavailable};
+use postrider_store::Table;
+
+use crate::Workspace;
+use crate::contacts::{find_contact, index, record, tell};
+use crate::conversations::{by_mail, moved, of_place};
+use crate::core::command::{Command, Context};
+use crate::inbox::deletion::forget;
+use crate::inbox::phone_aliases as aliases;
+
+/// Why a contact was not deleted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteContactError {
+    /// The workspace has no such contact.
+    #[error("no such contact")]
+    NotFound,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Workspace {
+    /// Deletes a contact, the conversations with it, and the windows and other names of its phone,
+    /// which is free again. What was written goes soon after, part by part; a mail that was not
+    /// handed over does not leave any more. An opt-out stays, and of messages to the phone that they
+    /// were sent and what became of them, not what they said.
+    ///
+    /// # Errors
+    /// [`DeleteContactError`]: there is none, or not now.
+    pub async fn delete_contact(&self, id: ContactId) -> Result<(), DeleteContactError> {
+        self.perform(DeleteContact { id }).await
+    }
+}
+
+struct DeleteContact {
+    id: ContactId,
+}
+
+impl Command for DeleteContact {
+    type Answer = ();
+    type Error = DeleteContactError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), DeleteContactError> {
+        let contact = find_contact(context, self.id)?.ok_or(DeleteContactError::NotFound)?;
+        // What can fail comes first: a refusal's changes are carried out too.
+        let place = contact.place();
+        let conversations = [of_place(context, place)?, by_mail(context, place)?];
+        let conversations = Vec::from_iter(conversations.iter().flatten());
+        let counted = moved(context, &conversations, &[])?;
+        let names = contact.phone.map(|phone| aliases::of(context, phone)).transpose()?;
+        index::update(context, place, None)?;
+        for conversation in conversations {
+            forget(context, conversation);
+        }
+        counted.write(context);
+        if let Some(names) = names {
+            aliases::forget(context, &names);
+        }
+        context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
+        if let Some(phone) = contact.phone {
+            context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
+        }
+        tell(context, EventKind::ContactDeleted, &contact);
+        Ok(())
+    }
+}

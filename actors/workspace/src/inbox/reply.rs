@@ -1,0 +1,72 @@
+//! Replying in a conversation, by message or by mail.
+
+use postrider_domain::{ConversationId, Email, EventKind, Unavailable};
+use postrider_runtime::random;
+
+use crate::Workspace;
+use crate::conversations::change::{answered, find_with_contact};
+use crate::conversations::{Conversation, ConversationStatus, find, put, tell};
+use crate::core::command::{Command, Context};
+use crate::email;
+use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::messages::{
+    MessageContent, MessageSent, ReplyError, Send, SendMessage, SendMessageError,
+};
+
+impl Workspace {
+    /// Writes to the contact of a conversation. It waits for the contact then, if it was open. With
+    /// an idempotency key a second call with the key and the same body answers what the first did,
+    /// for a day.
+    ///
+    /// # Errors
+    /// [`ReplyError`]: there is none, or what [`send_message`](Self::send_message) refuses; or the key
+    /// was used otherwise, as for another conversation.
+    pub async fn reply(
+        &self,
+        id: ConversationId,
+        content: MessageContent,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Replayable<MessageSent>, IdempotentError<ReplyError>> {
+        let key = key.map(|key| key.about(id.as_bytes()));
+        let mail_from = self.shared.mailer.from().cloned();
+        let command = Reply { id, content, unique: random::unique(), mail_from };
+        self.perform(Idempotent { key, command }).await
+    }
+}
+
+struct Reply {
+    id: ConversationId,
+    content: MessageContent,
+    unique: u128,
+    /// Where mails come from.
+    mail_from: Option<Email>,
+}
+
+impl Command for Reply {
+    type Answer = MessageSent;
+    type Error = ReplyError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, ReplyError> {
+        let Self { id, content, unique, mail_from } = self;
+        let found = find_with_contact(context, id)?;
+        let (conversation, contact) = found.ok_or(ReplyError::NotFound)?;
+        if let Some(thread) = &conversation.mail {
+            let of = (&conversation, thread);
+            return email::reply(context, of, contact.phone, &content, unique, mail_from.as_ref());
+        }
+        let to = contact.phone.ok_or(ReplyError::NoPhone)?;
+        let counted = answered(context, &conversation)?;
+        let (message, through) = (SendMessage { to, content }, conversation.number);
+        let send = Send { message, through, unique, waiter: None };
+        let sent = send.carry_out(context)?;
+        // Sending has added the message to the conversation.
+        if let Some(old) = find(context, id)?
+            && old.status == ConversationStatus::Open
+        {
+            let new = Conversation { status: ConversationStatus::Pending, ..old.clone() };
+            put(context, Some(&old), &new, counted);
+            tell(context, EventKind::ConversationUpdated, &new, contact.phone);
+        }
+        Ok(sent)
+    }
+}

@@ -1,0 +1,107 @@
+//! A conversation's messages, with what became of each.
+
+use std::ops::ControlFlow;
+
+use postrider_domain::{ConversationId, MessageId, Timestamp, WorkspaceId};
+use postrider_store::view::codec;
+use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
+
+use crate::Workspace;
+use crate::conversations::list::{ReadConversationError, view};
+use crate::conversations::record::{Direction, Written, messages_prefix};
+use crate::email;
+use crate::messages::{MessageState, MessageStatus};
+
+/// A message of a conversation.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConversationMessage {
+    /// The message.
+    pub id: MessageId,
+    /// Who wrote it.
+    pub direction: Direction,
+    /// `text`, `template`, or what else the contact sent.
+    pub kind: String,
+    /// What it says.
+    pub text: String,
+    /// What became of it; `received` for one of the contact's.
+    pub status: &'static str,
+    /// When it was written.
+    pub at: Timestamp,
+}
+
+/// A page of messages.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MessagesPage {
+    /// Those of the page, newest first.
+    pub messages: Vec<ConversationMessage>,
+    /// How many there are on all pages.
+    pub total: usize,
+}
+
+impl Workspace {
+    /// What was written in a conversation, newest first: `limit` messages after the first `skip`.
+    ///
+    /// # Errors
+    /// [`ReadConversationError`]: there is none, or not now.
+    pub async fn conversation_messages(
+        &self,
+        id: ConversationId,
+        skip: usize,
+        limit: usize,
+    ) -> Result<MessagesPage, ReadConversationError> {
+        let found = self.read(move |store, workspace| {
+            let is_there = view(store, workspace, id)?.is_some();
+            is_there.then(|| messages(store, workspace, id, skip, limit)).transpose()
+        });
+        found.await?.ok_or(ReadConversationError::NotFound)
+    }
+}
+
+fn messages(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: ConversationId,
+    skip: usize,
+    limit: usize,
+) -> Result<MessagesPage, StoreError> {
+    let (mut found, mut total) = (Vec::new(), 0);
+    let prefix = messages_prefix(workspace, id);
+    store.scan(
+        Table::Conversations,
+        &prefix,
+        None,
+        ScanDirection::Backward,
+        &mut |key, value| {
+            total += 1;
+            if total > skip && found.len() < limit {
+                let id = key.last_chunk().map(|id| MessageId::from_bytes(*id));
+                found.extend(id.map(|id| (id, value.to_vec())));
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    let messages = found.into_iter().map(|(id, json)| message(store, workspace, id, &json));
+    Ok(MessagesPage { messages: messages.collect::<Result<_, _>>()?, total })
+}
+
+fn message(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: MessageId,
+    json: &[u8],
+) -> Result<ConversationMessage, StoreError> {
+    let Written { direction, kind, text, at, .. } = codec::decode(json)?;
+    let status = match direction {
+        Direction::In => "received",
+        Direction::Out => {
+            let state = store.get(Table::Messages, &MessageState::key(workspace, id))?;
+            let state = state.map(|json| codec::decode::<MessageState>(&json)).transpose()?;
+            let status = match state {
+                Some(state) => Some(state.status),
+                None => email::status_of(store, workspace, id)?,
+            };
+            status.map_or("unknown", MessageStatus::as_str)
+        }
+    };
+    Ok(ConversationMessage { id, direction, kind, text, status, at })
+}

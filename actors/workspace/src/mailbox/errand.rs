@@ -1,0 +1,60 @@
+//! A command in a box, on its way to the actor and back.
+
+use postrider_domain::Unavailable;
+
+use crate::core::command::{Command, Context};
+use crate::mailbox::slot::ReplyTo;
+
+/// A command on its way to the actor, with the way back.
+pub trait Errand: Send {
+    /// Carries the command out.
+    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
+    /// Says that it cannot be taken.
+    fn refuse(self: Box<Self>, why: Unavailable);
+}
+
+/// An answer at the gate.
+pub trait Answering: Send {
+    /// Gives it.
+    fn release(self: Box<Self>);
+    /// Says that the outcome is unknown.
+    fn fail(self: Box<Self>, why: Unavailable);
+}
+
+/// A command and where its answer goes.
+pub(crate) struct Asked<C: Command> {
+    pub(crate) command: C,
+    pub(crate) reply: ReplyTo<C::Answer, C::Error>,
+}
+
+struct Answered<T, E> {
+    reply: ReplyTo<T, E>,
+    answer: Result<T, E>,
+}
+
+impl std::fmt::Debug for dyn Errand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Errand")
+    }
+}
+
+impl<C: Command> Errand for Asked<C> {
+    fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering> {
+        let Self { command, reply } = *self;
+        Box::new(Answered { reply, answer: command.carry_out(context) })
+    }
+
+    fn refuse(self: Box<Self>, why: Unavailable) {
+        self.reply.send(Err(why.into()));
+    }
+}
+
+impl<T: Send, E: From<Unavailable> + Send> Answering for Answered<T, E> {
+    fn release(self: Box<Self>) {
+        self.reply.send(self.answer);
+    }
+
+    fn fail(self: Box<Self>, why: Unavailable) {
+        self.reply.send(Err(why.into()));
+    }
+}

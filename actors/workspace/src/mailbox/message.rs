@@ -1,0 +1,70 @@
+//! What a workspace's actor is asked, and what each message must have done.
+
+use postrider_channel::{Outbound, TemplateName};
+use postrider_domain::{Destinations, LimitsOverride, NumberId, RequestId};
+use postrider_number::record::NumberRecord;
+use postrider_number::{Claims, Outcomes};
+use postrider_store::{CommitError, GroupNumber};
+use tokio::sync::oneshot;
+
+use crate::core::otp::types::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    VerifyOtpError,
+};
+use crate::core::rules::{ChangeError, CreditsChange, WorkspaceSettings};
+use crate::mailbox::errand::Errand;
+use crate::mailbox::slot::ReplyTo;
+
+/// What a workspace's actor is told. Each command is answered exactly once, after everything that
+/// the answer depends on is durable; a dropped reply means that the outcome is unknown.
+#[derive(Debug)]
+pub enum WorkspaceMessage {
+    /// Must send a one-time password. Replies when that is durable.
+    SendOtp(SendOtp, ReplyTo<OtpSent, SendOtpError>),
+    /// Must compare a code. Replies when the attempt is durable.
+    VerifyOtp(RequestId, Box<str>, ReplyTo<Verification, VerifyOtpError>),
+    /// Must send a request's code again. Replies when that is durable.
+    ResendOtp(RequestId, ReplyTo<OtpSent, ResendOtpError>),
+    /// Must read a request. Replies when what it shows is durable.
+    ReadOtp(RequestId, ReplyTo<OtpState, ReadOtpError>),
+    /// Must change the settings. Replies when that is durable.
+    Configure(Configure, ReplyTo<WorkspaceSettings, ChangeError>),
+    /// Carry out a command beside the hot path.
+    Perform(Box<dyn Errand>),
+    /// The number has final answers for messages.
+    Settled(Outcomes),
+    /// The number is about to hand messages over, or has put some back.
+    Claims(Claims),
+    /// The writer has settled a group that this workspace had something in.
+    Committed(GroupNumber, Result<(), CommitError>),
+    /// Time has passed.
+    Tick,
+    /// Answered when time's work and all that came before is durable.
+    Barrier(oneshot::Sender<()>),
+    /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
+    /// answered for.
+    Redispatch,
+    /// Unsent messages were read from their records for that.
+    Recovered(Vec<Outbound>),
+}
+
+/// Asks for, or changes, what a workspace is set to.
+#[derive(Debug)]
+pub enum Configure {
+    /// Nothing: only tells.
+    Read,
+    /// Lays these limits over the workspace's own.
+    Limits(LimitsOverride),
+    /// Sets the template that carries one-time passwords.
+    OtpTemplate(TemplateName),
+    /// Sets where one-time passwords may go.
+    Destinations(Destinations),
+    /// Changes the balance.
+    Credits(CreditsChange),
+    /// Connects a number.
+    Connect(Box<NumberRecord>),
+    /// Puts a changed number in the place of the one of its id.
+    Replace(Box<NumberRecord>),
+    /// Disconnects a number.
+    Disconnect(NumberId),
+}

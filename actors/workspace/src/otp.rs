@@ -1,0 +1,85 @@
+//! One-time passwords, as callers send and verify them.
+
+use postrider_domain::RequestId;
+use postrider_runtime::random;
+
+use crate::Workspace;
+use crate::core::command::{Command, Context};
+use crate::core::otp::types::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    VerifyOtpError,
+};
+use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::mailbox::message::WorkspaceMessage;
+
+impl Workspace {
+    /// Makes a one-time password and sends it to a phone.
+    ///
+    /// # Errors
+    /// [`SendOtpError`]: a limit, no number, no credits, or not now.
+    pub async fn send_otp(&self, command: SendOtp) -> Result<OtpSent, SendOtpError> {
+        self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
+    }
+
+    /// The same under an idempotency key, if there is one: a second call with the key and the same
+    /// body answers what the first did, for a day.
+    ///
+    /// # Errors
+    /// [`IdempotentError`]: the key was used otherwise, or what
+    /// [`send_otp`](Self::send_otp) refuses.
+    pub async fn send_otp_once(
+        &self,
+        command: SendOtp,
+        key: IdempotencyKey,
+    ) -> Result<Replayable<OtpSent>, IdempotentError<SendOtpError>> {
+        let command = SendOtpCommand { command, unique: random::unique() };
+        self.perform(Idempotent { key: Some(key), command }).await
+    }
+
+    /// Compares what a user entered with the request's code. At most one call ever, whatever
+    /// races, is answered [`Verification::Verified`].
+    ///
+    /// # Errors
+    /// [`VerifyOtpError`]: the request is unknown or has ended, or not now.
+    pub async fn verify_otp(
+        &self,
+        request_id: RequestId,
+        code: &str,
+    ) -> Result<Verification, VerifyOtpError> {
+        self.call(|reply| WorkspaceMessage::VerifyOtp(request_id, code.into(), reply)).await
+    }
+
+    /// Sends a request's code once more: the same code, with the same expiry and attempts.
+    ///
+    /// # Errors
+    /// [`ResendOtpError`]: the request has ended, or what [`send_otp`](Self::send_otp) refuses.
+    pub async fn resend_otp(&self, request_id: RequestId) -> Result<OtpSent, ResendOtpError> {
+        self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
+    }
+
+    /// Where a request stands.
+    ///
+    /// # Errors
+    /// [`ReadOtpError`]: the request is unknown, or not now.
+    pub async fn otp(&self, request_id: RequestId) -> Result<OtpState, ReadOtpError> {
+        self.call(|reply| WorkspaceMessage::ReadOtp(request_id, reply)).await
+    }
+}
+
+/// Sending a one-time password, beside the hot path.
+struct SendOtpCommand {
+    command: SendOtp,
+    unique: u128,
+}
+
+impl Command for SendOtpCommand {
+    type Answer = OtpSent;
+    type Error = SendOtpError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
+        let now = context.now();
+        let down = context.core.number.and_then(|number| context.down_for(number));
+        let id = RequestId::from_parts(now, self.unique);
+        context.core.send_otp(self.command, id, down, context.effects)
+    }
+}
