@@ -7,13 +7,7 @@ use postrider_actors::{AdDay, Caller, CampaignCounts, CampaignGrouping, Campaign
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::error::ApiError;
-use super::list::Page;
-use super::pipeline::{Answer, Call};
-use super::query::Query;
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Key, Page, Query, Reply, Routes};
 
 /// Days that are told of unless the client says.
 const DAYS_DEFAULT: u32 = 30;

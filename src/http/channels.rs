@@ -4,11 +4,7 @@ use axum::http::{HeaderName, StatusCode};
 use postrider_actors::domain::NumberId;
 use postrider_actors::{CallbackError, CallbackReceiver};
 
-use super::auth::Open;
-use super::error::{ApiError, Code};
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes};
 
 /// Most bytes of a callback: the channel puts up to 1,000 items into one.
 const CALLBACK_BYTES_MAX: usize = 3 << 20;

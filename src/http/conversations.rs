@@ -12,14 +12,9 @@ use postrider_actors::{
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::auth::Key;
 use super::contacts::ContactRow;
-use super::error::{ApiError, Code};
-use super::list::Page;
 use super::messages::{self, SentAnswer, TemplateBody};
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes};
 
 /// Most characters of an agent's id.
 const AGENT_CHARS_MAX: usize = 100;
@@ -273,7 +268,7 @@ pub(crate) struct ReplyBody<'a> {
     #[schema(example = "text")]
     kind: Cow<'a, str>,
     /// When `type` is `template`.
-    #[serde(borrow, default, deserialize_with = "super::object::optional")]
+    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
     template: Option<TemplateBody<'a>>,
     /// When `type` is `text`.
     #[serde(borrow)]

@@ -9,12 +9,7 @@ use postrider_actors::{ReceiveMailError, Workspace};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::auth::Open;
-use super::body;
-use super::error::ApiError;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, body};
 
 /// Most bytes of what is posted: mails come without their attachments.
 const MAIL_BYTES_MAX: usize = 3 << 20;

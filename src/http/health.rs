@@ -4,11 +4,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::auth::Open;
-use super::error::{ApiError, Code};
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes};
 
 pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
     routes.get("/healthz", alive).get("/readyz", ready).get("/metrics", metrics)
@@ -69,6 +65,6 @@ pub(crate) async fn ready(call: Call<()>) -> Answer {
     ))
 )]
 pub(crate) async fn metrics(call: Call<()>) -> Answer {
-    let text = call.edge.metrics.render();
+    let text = call.edge.options.metrics.render();
     Ok(Reply::of(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }

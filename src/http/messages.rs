@@ -12,11 +12,7 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::error::{ApiError, Code};
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Reply, Routes};
 use super::templates::unusable;
 
 /// The language of a template when the body gives none.
@@ -42,7 +38,7 @@ pub(crate) struct SendBody<'a> {
     #[schema(example = "template")]
     kind: Cow<'a, str>,
     /// When `type` is `template`.
-    #[serde(borrow, default, deserialize_with = "super::object::optional")]
+    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
     template: Option<TemplateBody<'a>>,
     /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has written.
     #[serde(borrow)]
@@ -107,7 +103,7 @@ pub(crate) async fn send(call: Call<Arc<Caller>>) -> Answer {
                 // What the server's stop would cut off is answered as it stands.
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
-                    () = call.edge.drain.begun() => {}
+                    () = call.edge.options.drain.begun() => {}
                 }
             };
             workspace.send_message_and_wait(message, key, patience).await?

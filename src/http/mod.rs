@@ -2,42 +2,25 @@
 
 mod admin;
 mod analytics;
-mod auth;
-mod body;
 mod broadcasts;
 mod channels;
 mod contacts;
 mod conversations;
-mod docs;
-mod drain;
+mod edge;
 mod email;
-mod error;
-mod event_document;
-mod event_stream;
 mod events;
 mod health;
-mod idempotency_document;
-mod limits;
-mod list;
 mod messages;
-mod object;
 mod openapi;
 mod otp;
 mod pipeline;
-mod query;
-mod reply;
-mod request_id;
-mod route;
 mod sandbox;
 mod segments;
 mod suppressions;
 mod templates;
-mod webhook_deliveries;
-mod webhook_document;
 mod webhooks;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -46,96 +29,20 @@ use axum::http::Response;
 use postrider_actors::Engine;
 use postrider_actors::domain::Scope;
 
-pub use auth::{AdminToken, Peer};
-use auth::{Administrator, Guard, Key, Open};
-pub use drain::Drain;
-use error::{ApiError, Code};
+use edge::Edge;
+pub use edge::{AdminToken, AppOptions};
 pub use openapi::document as openapi_document;
-use pipeline::{Stage, Takes};
-use route::Routes;
+use pipeline::{Administrator, ApiError, Code, Guard, Key, Open, Routes, Stage, Takes};
+pub use pipeline::{Drain, Peer};
 
-use crate::metrics::{Metrics, RouteMeter};
-use crate::settings::Settings;
-
-/// What a router needs beside an engine.
-#[derive(Debug, Clone)]
-pub struct AppOptions {
-    /// The token of `/admin/v1`.
-    pub admin_token: AdminToken,
-    /// Where requests are counted, and what `/metrics` shows.
-    pub metrics: Metrics,
-    /// Whether `/v1/sandbox/…` is mounted.
-    pub sandbox: bool,
-    /// Most bytes of a request's body.
-    pub max_body_bytes: usize,
-    /// Most bytes of the body of a request that makes a broadcast.
-    pub max_broadcast_body_bytes: usize,
-    /// Most bytes of the body of a request that makes many contacts.
-    pub max_contacts_batch_body_bytes: usize,
-    /// Longest wait for a request's body.
-    pub body_timeout: Duration,
-    /// Longest wait for a handler.
-    pub handler_timeout: Duration,
-    /// What tells requests that the server stops.
-    pub drain: Drain,
-}
-
-impl AppOptions {
-    /// The options that the settings give.
-    #[must_use]
-    pub fn new(settings: &Settings, admin_token: AdminToken, metrics: Metrics) -> Self {
-        Self {
-            admin_token,
-            metrics,
-            sandbox: settings.sandbox.enabled,
-            max_body_bytes: settings.server.max_body_bytes,
-            max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
-            max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
-            body_timeout: settings.server.body_timeout_seconds,
-            handler_timeout: settings.server.handler_timeout_seconds,
-            drain: Drain::default(),
-        }
-    }
-}
-
-/// Broadcasts that are read from their bodies at a time; more wait for their turn.
-const BROADCAST_TURNS: usize = 4;
-
-/// What is behind every route.
-pub(crate) struct Edge {
-    engine: Engine,
-    admin_token: AdminToken,
-    metrics: Metrics,
-    max_body_bytes: usize,
-    max_broadcast_body_bytes: usize,
-    max_contacts_batch_body_bytes: usize,
-    body_timeout: Duration,
-    handler_timeout: Duration,
-    drain: Drain,
-    /// How many broadcasts may be read from their bodies at a time.
-    broadcast_turns: Arc<tokio::sync::Semaphore>,
-    /// Held while the sandbox checks and moves its clock.
-    clock_moves: tokio::sync::Mutex<()>,
-}
+use crate::metrics::RouteMeter;
 
 /// A router over `engine`: what the server serves, and what other binaries and tests mount.
 ///
 /// Requests should carry a [`Peer`] in their extensions; [`crate::serve`] puts it there.
 pub fn app(engine: Engine, options: AppOptions) -> Router {
     let sandbox = options.sandbox;
-    let edge = Arc::new(Edge {
-        engine,
-        admin_token: options.admin_token,
-        metrics: options.metrics,
-        max_body_bytes: options.max_body_bytes,
-        max_broadcast_body_bytes: options.max_broadcast_body_bytes,
-        max_contacts_batch_body_bytes: options.max_contacts_batch_body_bytes,
-        body_timeout: options.body_timeout,
-        handler_timeout: options.handler_timeout,
-        drain: options.drain,
-        broadcast_turns: Arc::new(tokio::sync::Semaphore::new(BROADCAST_TURNS)),
-        clock_moves: tokio::sync::Mutex::default(),
-    });
+    let edge = Arc::new(Edge::new(engine, options));
     let unmatched =
         Refusals::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
     let wrong_method = Refusals::new(&edge, "(method)", || {
@@ -153,7 +60,7 @@ pub fn app(engine: Engine, options: AppOptions) -> Router {
 fn routes(sandbox: bool) -> Routes<Open> {
     let routes = Routes::guarded(Open)
         .and(health::routes(Routes::guarded(Open)))
-        .and(docs::routes(Routes::guarded(Open)))
+        .and(openapi::pages::routes(Routes::guarded(Open)))
         .and(channels::routes(Routes::guarded(Open)))
         .and(email::routes(Routes::guarded(Open)))
         .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
@@ -191,7 +98,7 @@ struct Refusals {
 
 impl Refusals {
     fn new(edge: &Arc<Edge>, label: &'static str, error: fn() -> ApiError) -> Self {
-        let meter = edge.metrics.route(label, "any");
+        let meter = edge.options.metrics.route(label, "any");
         Self { edge: Arc::clone(edge), meter, error }
     }
 

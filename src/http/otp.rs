@@ -12,12 +12,7 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::body::Whole;
-use super::error::ApiError;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, Whole};
 
 /// Most characters of a submitted code.
 const OTP_CHARS_MAX: usize = 16;

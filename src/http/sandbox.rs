@@ -12,13 +12,7 @@ use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome, random};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::body::Whole;
-use super::error::{ApiError, Code};
-use super::list::LIMIT_DEFAULT;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Code, Key, LIMIT_DEFAULT, Reply, Routes, Whole};
 
 /// Most messages of one answer.
 const MESSAGES_MAX: usize = 1000;

@@ -9,13 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::auth::Key;
 use super::contacts::{self, ContactRow, ContactsAnswer};
-use super::error::{ApiError, Code};
-use super::list::Page;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes};
 
 /// Most characters of the name of a custom field that is asked for.
 const FIELD_NAME_CHARS_MAX: usize = 200;
@@ -40,7 +35,7 @@ pub(crate) struct SegmentBody {
     #[schema(example = "Gold customers", min_length = 1, max_length = 200)]
     name: String,
     /// What its contacts are like.
-    #[serde(deserialize_with = "super::object::required")]
+    #[serde(deserialize_with = "super::pipeline::object::required")]
     filter: FilterBody,
 }
 

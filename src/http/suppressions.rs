@@ -8,12 +8,7 @@ use postrider_actors::{Caller, Suppression, UnsuppressError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::error::ApiError;
-use super::list::Page;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes};
 
 /// Most characters of a reason.
 const REASON_CHARS_MAX: usize = 200;

@@ -6,12 +6,7 @@ use postrider_actors::{Caller, Template, TemplateError, UseTemplateError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::error::{ApiError, Code};
-use super::list::Page;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes};
 
 pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
     routes.get("/v1/messaging/templates", list)

@@ -3,10 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::workspace;
-use crate::http::body::Whole;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use super::params::workspace_id;
+use crate::http::pipeline::{Answer, Call, Reply, Whole};
 
 /// Most credits that one call may set or add.
 const CREDITS_MAX: u64 = i64::MAX as u64;
@@ -47,7 +45,7 @@ pub(crate) struct CreditsAnswer {
 )]
 pub(crate) async fn set(mut call: Call<()>) -> Answer {
     let credits = call.json::<SetCredits>()?.credits.within("credits", 0, CREDITS_MAX)?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let credits = call.edge.engine.admin().set_credits(&id, credits).await?;
     Ok(Reply::ok(&CreditsAnswer { credits }))
 }
@@ -64,7 +62,7 @@ pub(crate) async fn set(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn add(mut call: Call<()>) -> Answer {
     let add = call.json::<AddCredits>()?.add.within("add", 0, CREDITS_MAX)?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let credits = call.edge.engine.admin().add_credits(&id, add).await?;
     Ok(Reply::ok(&CreditsAnswer { credits }))
 }

@@ -7,10 +7,8 @@ use postrider_actors::domain::{Destinations, Prefix};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::workspace;
-use crate::http::error::ApiError;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use super::params::workspace_id;
+use crate::http::pipeline::{Answer, ApiError, Call, Reply};
 
 /// Where one-time passwords may go, by the first digits of phones: a country calling code, or a
 /// part of a country such as 1876.
@@ -63,7 +61,7 @@ pub(crate) async fn set(mut call: Call<()>) -> Answer {
         let body: DestinationsBody<'_> = call.json()?;
         Destinations { allow: prefixes("allow", &body.allow)?, deny: prefixes("deny", &body.deny)? }
     };
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     Ok(told(&call.edge.engine.admin().set_destinations(&id, destinations).await?))
 }
 
@@ -77,6 +75,6 @@ pub(crate) async fn set(mut call: Call<()>) -> Answer {
     responses((status = 200, description = "The destinations in force", body = DestinationsBody))
 )]
 pub(crate) async fn read(mut call: Call<()>) -> Answer {
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     Ok(told(&call.edge.engine.admin().destinations(&id).await?))
 }

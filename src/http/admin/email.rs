@@ -5,10 +5,8 @@ use postrider_actors::{EmailChannel, Workspace};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::workspace;
-use crate::http::error::ApiError;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use super::params::workspace;
+use crate::http::pipeline::{Answer, ApiError, Call, Reply};
 
 /// The e-mail channel of a workspace.
 #[derive(Serialize, ToSchema)]
@@ -44,7 +42,7 @@ impl EmailAnswer {
     responses((status = 201, description = "The channel and its secret", body = EmailAnswer))
 )]
 pub(crate) async fn open(mut call: Call<()>) -> Answer {
-    let workspace = found(&mut call).await?;
+    let workspace = workspace(&mut call).await?;
     let (channel, secret) = workspace.open_email().await?;
     let answer = EmailAnswer::of(&workspace, &channel, Some(secret.reveal()));
     Ok(Reply::json(StatusCode::CREATED, &answer))
@@ -60,7 +58,7 @@ pub(crate) async fn open(mut call: Call<()>) -> Answer {
     responses((status = 200, description = "The channel", body = EmailAnswer))
 )]
 pub(crate) async fn read(mut call: Call<()>) -> Answer {
-    let workspace = found(&mut call).await?;
+    let workspace = workspace(&mut call).await?;
     let channel = workspace.email_channel().await?;
     let channel = channel.ok_or_else(|| ApiError::not_found("the channel is not open"))?;
     Ok(Reply::ok(&EmailAnswer::of(&workspace, &channel, None)))
@@ -77,11 +75,6 @@ pub(crate) async fn read(mut call: Call<()>) -> Answer {
     responses((status = 204, description = "Closed"))
 )]
 pub(crate) async fn close(mut call: Call<()>) -> Answer {
-    found(&mut call).await?.close_email().await?;
+    workspace(&mut call).await?.close_email().await?;
     Ok(Reply::no_content())
-}
-
-async fn found(call: &mut Call<()>) -> Result<Workspace, ApiError> {
-    let id = workspace(call).await?;
-    call.edge.engine.workspace(&id).ok_or_else(|| ApiError::not_found("no such workspace"))
 }

@@ -9,11 +9,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::limits::LimitsBody;
-use super::{check_name, workspace};
-use crate::http::error::ApiError;
-use crate::http::list::Page;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use super::params::{check_name, workspace_id};
+use crate::http::pipeline::{Answer, ApiError, Call, Page, Reply};
 
 /// What the names of the limits that a key can have begin with.
 const KEY_LIMITS: &str = "key_";
@@ -102,7 +99,7 @@ pub(crate) struct KeysAnswer {
 )]
 pub(crate) async fn create(mut call: Call<()>) -> Answer {
     let new = new_key(call.json()?)?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let CreatedKey { info, key } = call.edge.engine.admin().create_key(&id, new).await?;
     let answer = NewKeyAnswer { key: key.reveal().to_owned(), row: info.into() };
     Ok(Reply::json(StatusCode::CREATED, &answer))
@@ -139,7 +136,7 @@ fn new_key(body: NewKeyBody<'_>) -> Result<NewKey, ApiError> {
 )]
 pub(crate) async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let all = call.edge.engine.admin().keys(&id).await?;
     Ok(Reply::ok(&page.cut(all, KeyRow::from)))
 }
@@ -158,7 +155,7 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
     responses((status = 204, description = "Revoked"))
 )]
 pub(crate) async fn revoke(mut call: Call<()>) -> Answer {
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let key: KeyId = call.path("key_id", "no such key").await?;
     call.edge.engine.admin().revoke_key(&id, key).await?;
     Ok(Reply::no_content())
@@ -167,7 +164,7 @@ pub(crate) async fn revoke(mut call: Call<()>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::body;
+    use crate::http::pipeline::body;
 
     fn read(text: &'static str) -> Result<NewKey, String> {
         let body = body::parse::<NewKeyBody<'_>>(text.as_bytes());

@@ -8,11 +8,8 @@ use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, 
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::workspace;
-use crate::http::body::Whole;
-use crate::http::error::ApiError;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use super::params::workspace_id;
+use crate::http::pipeline::{Answer, ApiError, Call, Reply, Whole};
 
 /// Limits as a body gives them. Names that are not a limit's are ignored, as unknown fields are
 /// everywhere; `null` leaves a limit as it is.
@@ -108,14 +105,14 @@ impl ToSchema for LimitsSchema {
 )]
 pub(crate) async fn set(mut call: Call<()>) -> Answer {
     let over = call.json::<LimitsBody>()?.check("")?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     Ok(Reply::ok(&call.edge.engine.admin().set_limits(&id, over).await?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::body;
+    use crate::http::pipeline::body;
 
     fn check(text: &'static str) -> Result<LimitsOverride, String> {
         body::parse::<LimitsBody>(text.as_bytes())

@@ -6,20 +6,12 @@ pub(crate) mod email;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod numbers;
+mod params;
 pub(crate) mod templates;
 pub(crate) mod webhooks;
 pub(crate) mod workspaces;
 
-use postrider_actors::Workspace;
-use postrider_actors::domain::WorkspaceId;
-
-use super::auth::Administrator;
-use super::error::ApiError;
-use super::pipeline::Call;
-use super::route::Routes;
-
-/// Most characters of a name that people give to a workspace or a key.
-const NAME_CHARS_MAX: usize = 100;
+use super::pipeline::{Administrator, Routes};
 
 pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
     webhooks::routes(templates::routes(routes))
@@ -41,26 +33,4 @@ pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
         .get("/admin/v1/workspaces/{workspace}/numbers", numbers::list)
         .patch("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::update)
         .delete("/admin/v1/workspaces/{workspace}/numbers/{number_id}", numbers::disconnect)
-}
-
-/// The workspace that the path names; it may not exist.
-async fn workspace(call: &mut Call<()>) -> Result<WorkspaceId, ApiError> {
-    call.path("workspace", "no such workspace").await
-}
-
-/// The workspace that the path names, which exists.
-async fn existing(call: &mut Call<()>) -> Result<Workspace, ApiError> {
-    let id = workspace(call).await?;
-    call.edge.engine.workspace(&id).ok_or_else(|| ApiError::not_found("no such workspace"))
-}
-
-/// A name for people.
-fn check_name(name: &str) -> Result<(), ApiError> {
-    let chars = name.chars().count();
-    if (1..=NAME_CHARS_MAX).contains(&chars) && !name.chars().any(char::is_control) {
-        Ok(())
-    } else {
-        let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
-        Err(ApiError::field("name", rule))
-    }
 }

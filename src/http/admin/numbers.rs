@@ -12,12 +12,8 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::workspace;
-use crate::http::body::Whole;
-use crate::http::error::ApiError;
-use crate::http::list::Page;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use super::params::workspace_id;
+use crate::http::pipeline::{Answer, ApiError, Call, Page, Reply, Whole};
 
 /// Most messages in a second that a number may be set to.
 const RATE_MAX: u32 = 100_000;
@@ -215,7 +211,7 @@ pub(crate) struct NumbersAnswer {
 )]
 pub(crate) async fn connect(mut call: Call<()>) -> Answer {
     let new = call.json::<NumberInput<'_>>()?.check()?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let number = call.edge.engine.admin().connect_number(&id, new).await?;
     Ok(Reply::json(StatusCode::CREATED, &NumberRow::from(number)))
 }
@@ -236,7 +232,7 @@ pub(crate) async fn connect(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let all = call.edge.engine.admin().numbers(&id).await?;
     Ok(Reply::ok(&page.cut(all, NumberRow::from)))
 }
@@ -260,7 +256,7 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn update(mut call: Call<()>) -> Answer {
     let change = call.json::<NumberUpdate<'_>>()?.check()?;
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let number: NumberId = call.path("number_id", "no such number").await?;
     let changed = call.edge.engine.admin().update_number(&id, number, change).await?;
     Ok(Reply::ok(&NumberRow::from(changed)))
@@ -279,7 +275,7 @@ pub(crate) async fn update(mut call: Call<()>) -> Answer {
     responses((status = 204, description = "Disconnected"))
 )]
 pub(crate) async fn disconnect(mut call: Call<()>) -> Answer {
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let number: NumberId = call.path("number_id", "no such number").await?;
     call.edge.engine.admin().disconnect_number(&id, number).await?;
     Ok(Reply::no_content())

@@ -9,13 +9,8 @@ use postrider_actors::domain::template;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{existing, workspace};
-use crate::http::auth::Administrator;
-use crate::http::error::ApiError;
-use crate::http::list::Page;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
-use crate::http::route::Routes;
+use super::params::{workspace, workspace_id};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes};
 use crate::http::templates::{TemplateRow, TemplatesAnswer};
 
 const NO_SUCH_TEMPLATE: &str = "no such template";
@@ -102,7 +97,7 @@ fn new_template(body: NewTemplateBody<'_>) -> Result<NewTemplate, ApiError> {
 )]
 pub(crate) async fn create(mut call: Call<()>) -> Answer {
     let new = new_template(call.json()?)?;
-    let made = existing(&mut call).await?.create_template(new).await?;
+    let made = workspace(&mut call).await?.create_template(new).await?;
     Ok(Reply::json(StatusCode::CREATED, &TemplateRow::from(made)))
 }
 
@@ -122,7 +117,7 @@ pub(crate) async fn create(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = existing(&mut call).await?.templates().await?;
+    let all = workspace(&mut call).await?.templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
 }
 
@@ -146,7 +141,7 @@ pub(crate) async fn change(mut call: Call<()>) -> Answer {
     let status = status.map_err(|error| ApiError::field("status", error))?;
     let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
     let language: String = call.path("language", NO_SUCH_TEMPLATE).await?;
-    let workspace = existing(&mut call).await?;
+    let workspace = workspace(&mut call).await?;
     let changed = workspace.set_template_status(&name, &language, status).await?;
     Ok(Reply::ok(&TemplateRow::from(changed)))
 }
@@ -165,7 +160,7 @@ pub(crate) async fn change(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn sync(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = existing(&mut call).await?.sync_templates().await?;
+    let all = workspace(&mut call).await?.sync_templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
 }
 
@@ -187,7 +182,7 @@ pub(crate) async fn set_otp_template(mut call: Call<()>) -> Answer {
     template::check_language(&body.language).map_err(misfit)?;
     let reply = Reply::ok(&body);
     let name = TemplateName { name: body.name.into(), language: body.language.into() };
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     call.edge.engine.admin().set_otp_template(&id, name).await?;
     Ok(reply)
 }

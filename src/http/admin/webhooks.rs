@@ -4,12 +4,8 @@ use axum::http::StatusCode;
 use postrider_actors::WebhookChange;
 use postrider_actors::domain::WebhookId;
 
-use super::existing;
-use crate::http::auth::Administrator;
-use crate::http::list::Page;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
-use crate::http::route::Routes;
+use super::params::workspace;
+use crate::http::pipeline::{Administrator, Answer, Call, Page, Reply, Routes};
 use crate::http::webhooks::{
     NO_SUCH_WEBHOOK, WebhookInput, WebhookRow, WebhookUpdate, WebhookWithSecret, WebhooksAnswer,
 };
@@ -44,7 +40,7 @@ pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
 )]
 pub(crate) async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = existing(&mut call).await?.webhooks().await?;
+    let all = workspace(&mut call).await?.webhooks().await?;
     Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
 }
 
@@ -61,7 +57,7 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn create(mut call: Call<()>) -> Answer {
     let settings = call.json::<WebhookInput>()?.check()?;
-    let created = existing(&mut call).await?.create_webhook(settings).await?;
+    let created = workspace(&mut call).await?.create_webhook(settings).await?;
     Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
 }
 
@@ -79,7 +75,7 @@ pub(crate) async fn create(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn read(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    Ok(Reply::ok(&WebhookRow::from(existing(&mut call).await?.webhook(id).await?)))
+    Ok(Reply::ok(&WebhookRow::from(workspace(&mut call).await?.webhook(id).await?)))
 }
 
 #[utoipa::path(
@@ -100,7 +96,7 @@ pub(crate) async fn update(mut call: Call<()>) -> Answer {
     let change = call.json::<WebhookUpdate>()?.check()?;
     let change = WebhookChange { by_administrator: true, ..change };
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let changed = existing(&mut call).await?.update_webhook(id, change).await?;
+    let changed = workspace(&mut call).await?.update_webhook(id, change).await?;
     Ok(Reply::ok(&WebhookRow::from(changed)))
 }
 
@@ -118,7 +114,7 @@ pub(crate) async fn update(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn delete(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    existing(&mut call).await?.delete_webhook(id).await?;
+    workspace(&mut call).await?.delete_webhook(id).await?;
     Ok(Reply::no_content())
 }
 
@@ -138,6 +134,6 @@ pub(crate) async fn delete(mut call: Call<()>) -> Answer {
 )]
 pub(crate) async fn rotate(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let rotated = existing(&mut call).await?.rotate_webhook_secret(id).await?;
+    let rotated = workspace(&mut call).await?.rotate_webhook_secret(id).await?;
     Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
 }

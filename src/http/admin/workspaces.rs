@@ -8,11 +8,8 @@ use postrider_actors::{CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{check_name, workspace};
-use crate::http::error::{ApiError, Code};
-use crate::http::list::Page;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use super::params::{check_name, workspace_id};
+use crate::http::pipeline::{Answer, ApiError, Call, Code, Page, Reply};
 
 /// A workspace to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -147,7 +144,7 @@ pub(crate) async fn list(call: Call<()>) -> Answer {
     responses((status = 200, description = "The workspace", body = WorkspaceAnswer))
 )]
 pub(crate) async fn read(mut call: Call<()>) -> Answer {
-    let id = workspace(&mut call).await?;
+    let id = workspace_id(&mut call).await?;
     let info = call.edge.engine.admin().workspace(&id).await?;
     Ok(Reply::ok(&WorkspaceAnswer::from(info)))
 }

@@ -7,8 +7,7 @@ use postrider_actors::Caller;
 use super::create::BroadcastMadeAnswer;
 use super::named;
 use super::read::{BroadcastRow, shown};
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use crate::http::pipeline::{Answer, Call, Reply};
 
 #[utoipa::path(
     post,

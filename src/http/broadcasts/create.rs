@@ -10,9 +10,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::recipients::Recipients;
-use crate::http::error::ApiError;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use crate::http::pipeline::{Answer, ApiError, Call, Reply};
 use crate::http::segments::NO_SUCH_SEGMENT;
 
 /// Most characters of a broadcast's name.
@@ -99,7 +97,7 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
 )]
 pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
     // Each may need a multiple of its body's memory for a while.
-    let turn = Arc::clone(&call.edge.broadcast_turns).acquire_owned().await;
+    let turn = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
     let turn = turn.map_err(|_| ApiError::internal())?;
     // A body of a million recipients takes a while to read.
     let read = tokio::task::spawn_blocking(move || {

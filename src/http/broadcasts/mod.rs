@@ -10,10 +10,7 @@ use std::sync::Arc;
 use postrider_actors::domain::BroadcastId;
 use postrider_actors::{BroadcastError, Caller, CreateBroadcastError, RetryBroadcastError};
 
-use super::auth::Key;
-use super::error::{ApiError, Code};
-use super::pipeline::{BodySize, Call};
-use super::route::Routes;
+use super::pipeline::{ApiError, BodySize, Call, Code, Key, Routes};
 use super::templates::unusable;
 
 pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {

@@ -11,10 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::named;
-use crate::http::error::ApiError;
-use crate::http::list::Page;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use crate::http::pipeline::{Answer, ApiError, Call, Page, Reply};
 
 /// A broadcast.
 #[derive(Debug, Serialize, ToSchema)]

@@ -10,7 +10,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use serde::de::{Error, Visitor};
 use serde_json::value::RawValue;
 
-use crate::http::error::ApiError;
+use crate::http::pipeline::ApiError;
 
 /// Most bad recipients that a refusal names.
 const BAD_MAX: usize = 20;
@@ -214,7 +214,7 @@ impl<'de> Visitor<'de> for FewTexts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::body;
+    use crate::http::pipeline::body;
 
     #[derive(serde::Deserialize)]
     struct Body {

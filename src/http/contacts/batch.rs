@@ -10,10 +10,7 @@ use utoipa::ToSchema;
 
 use super::ContactRow;
 use super::body::ContactInput;
-use crate::http::body;
-use crate::http::error::ApiError;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use crate::http::pipeline::{Answer, ApiError, Call, Reply, body};
 
 /// Most contacts of a call.
 const CONTACTS_MAX: usize = 1000;

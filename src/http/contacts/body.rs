@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::error::ApiError;
+use crate::http::pipeline::ApiError;
 
 /// What a contact is made of, or changed to.
 #[derive(Debug, Deserialize, ToSchema)]

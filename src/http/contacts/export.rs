@@ -10,10 +10,8 @@ use postrider_actors::domain::ContactId;
 use postrider_actors::{Caller, Contact, ContactsWalk};
 
 use super::ContactRow;
-use crate::http::Edge;
-use crate::http::error::ApiError;
-use crate::http::pipeline::{Answer, Call};
-use crate::http::reply::Reply;
+use crate::http::edge::Edge;
+use crate::http::pipeline::{Answer, ApiError, Call, Reply};
 
 /// Contacts that are read at a time.
 const PART: usize = 200;
@@ -78,7 +76,7 @@ async fn send(
     };
     let whole = tokio::select! {
         whole = sending => whole,
-        () = edge.drain.begun() => false,
+        () = edge.options.drain.begun() => false,
     };
     if !whole {
         sender.abort(Broken);

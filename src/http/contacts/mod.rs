@@ -16,12 +16,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::error::{ApiError, Code};
-use super::list::Page;
-use super::pipeline::{Answer, BodySize, Call};
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{Answer, ApiError, BodySize, Call, Code, Key, Page, Reply, Routes};
 use body::{ContactInput, ContactUpdate};
 
 /// Most characters that are searched for.

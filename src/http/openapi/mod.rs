@@ -1,6 +1,11 @@
 //! The OpenAPI 3.1 document. Each route says what is its own; what all of them share (who may call,
 //! headers, refusals, the second form of a path) is added here, so that no route can forget it.
 
+mod events;
+mod idempotency;
+pub(super) mod pages;
+mod webhooks;
+
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::response::ResponseBuilder;
@@ -10,15 +15,14 @@ use utoipa::openapi::{
 };
 use utoipa::{Modify, OpenApi, ToSchema};
 
-use super::error::Code;
-use super::event_document::Events;
-use super::idempotency_document::Idempotency;
-use super::webhook_document::Deliveries;
+use super::pipeline::Code;
 use super::{
-    admin, analytics, broadcasts, channels, contacts, conversations, docs, email, event_stream,
-    events, health, messages, otp, sandbox, segments, suppressions, templates, webhook_deliveries,
-    webhooks,
+    admin, analytics, broadcasts, channels, contacts, conversations, email, events as event_log,
+    health, messages, otp, sandbox, segments, suppressions, templates, webhooks as endpoints,
 };
+use events::Events;
+use idempotency::Idempotency;
+use webhooks::Deliveries;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -53,10 +57,10 @@ use super::{
         broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
         broadcasts::control::cancel, broadcasts::control::retry,
         analytics::campaigns, analytics::ads,
-        events::list, event_stream::stream,
-        webhooks::create, webhooks::list, webhooks::read, webhooks::update, webhooks::delete,
-        webhooks::rotate, webhook_deliveries::test, webhook_deliveries::replay,
-        webhook_deliveries::list,
+        event_log::list, event_log::stream::stream,
+        endpoints::create, endpoints::list, endpoints::read, endpoints::update, endpoints::delete,
+        endpoints::rotate, endpoints::deliveries::test, endpoints::deliveries::replay,
+        endpoints::deliveries::list,
         sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script, sandbox::receive,
         admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
         admin::keys::create, admin::keys::list, admin::keys::revoke,
@@ -72,7 +76,7 @@ use super::{
         admin::email::open, admin::email::read, admin::email::close,
         channels::verify, channels::take, email::take,
         health::alive, health::ready, health::metrics,
-        docs::document,
+        pages::document,
     ),
     components(schemas(ErrorAnswer)),
     tags(

@@ -5,12 +5,7 @@ use std::sync::{Arc, LazyLock};
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
 
-use super::auth::Open;
-use super::error::ApiError;
-use super::openapi;
-use super::pipeline::{Answer, Call, fixed};
-use super::reply::Reply;
-use super::route::Routes;
+use crate::http::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, fixed};
 
 /// The page that `/docs` answers: Swagger UI, told where the document is. The ordinary page of the
 /// distribution names its files relative to a directory; this one works without the last slash.
@@ -73,7 +68,7 @@ const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self'
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     // A document of text and numbers is always JSON.
-    serde_json::to_vec(&openapi::document()).unwrap_or_default().into()
+    serde_json::to_vec(&super::document()).unwrap_or_default().into()
 });
 
 pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {

@@ -8,9 +8,9 @@ use axum::extract::Request;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::Edge;
 use super::auth::Guard;
-use super::pipeline::{Answer, BodySize, Call, Stage, Takes};
+use super::stage::{Answer, BodySize, Call, Stage, Takes};
+use crate::http::edge::Edge;
 
 /// A route before there is an engine to serve it.
 struct Entry {
@@ -107,7 +107,7 @@ impl<G: Guard> Routes<G> {
         let guard = self.guard.clone();
         let label = label(&method);
         let mount = move |edge: &Arc<Edge>| {
-            let meter = edge.metrics.route(path, label);
+            let meter = edge.options.metrics.route(path, label);
             let stage = Stage { edge: Arc::clone(edge), meter, guard, takes };
             on(filter, move |request: Request| stage.run(request, handler))
         };

@@ -12,11 +12,9 @@ use postrider_actors::domain::EventId;
 use postrider_actors::{Caller, Unavailable, Workspace};
 use tokio::sync::watch;
 
-use super::Edge;
-use super::error::ApiError;
-use super::events::{EventRow, after_cursor, ahead_of_the_log};
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
+use super::{EventRow, after_cursor, ahead_of_the_log};
+use crate::http::edge::Edge;
+use crate::http::pipeline::{Answer, ApiError, Call, Reply};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -111,7 +109,7 @@ impl Following {
         };
         tokio::select! {
             () = following => {}
-            () = edge.drain.begun() => {}
+            () = edge.options.drain.begun() => {}
         }
     }
 

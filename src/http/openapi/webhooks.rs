@@ -9,7 +9,7 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required, Type};
 
-use super::event_document::schema_of;
+use super::events::schema_of;
 
 /// Each type of event is one webhook of the document, and one that the log can be asked for.
 pub(crate) struct Deliveries;

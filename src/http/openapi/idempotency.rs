@@ -4,9 +4,9 @@ use utoipa::Modify;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Required, Type};
 
-use super::openapi::{header, operations, refusal};
+use super::{header, operations, refusal};
 
-/// The operations that ask [`Call::idempotency_key`](super::pipeline::Call::idempotency_key).
+/// The operations that ask [`Call::idempotency_key`](crate::http::pipeline::Call::idempotency_key).
 const HONOURED_BY: [&str; 6] = [
     "sendOtp",
     "sendMessage",

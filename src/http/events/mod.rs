@@ -1,5 +1,7 @@
 //! The workspace's event log.
 
+pub(super) mod stream;
+
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -9,19 +11,15 @@ use postrider_actors::{Caller, EventEntry};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::error::ApiError;
-use super::list::{LIMIT_DEFAULT, LIMIT_MAX};
-use super::pipeline::{Answer, Call};
-use super::query::Query;
-use super::reply::Reply;
-use super::route::Routes;
+use super::pipeline::{
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Query, Reply, Routes,
+};
 
 /// First byte of a cursor: what the rest means.
 const CURSOR_VERSION: u8 = 1;
 
 pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes.get("/v1/events", list).get("/v1/events/stream", super::event_stream::stream)
+    routes.get("/v1/events", list).get("/v1/events/stream", stream::stream)
 }
 
 /// One event.

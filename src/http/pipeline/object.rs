@@ -63,7 +63,7 @@ mod tests {
 
     use serde::Deserialize;
 
-    use crate::http::body;
+    use crate::http::pipeline::body;
 
     #[derive(Debug, Deserialize)]
     struct Body<'a> {

@@ -8,11 +8,8 @@ use postrider_actors::{Caller, Replay, ReplayError, WebhookDelivery};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::error::{ApiError, Code};
-use super::list::Page;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::webhooks::NO_SUCH_WEBHOOK;
+use super::NO_SUCH_WEBHOOK;
+use crate::http::pipeline::{Answer, ApiError, Call, Code, Page, Reply};
 
 /// What is delivered again: exactly one of these.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{AllOfBuilder, Schema};
 use utoipa::openapi::{Components, ObjectBuilder, OpenApi, Ref, RefOr, Type};
 use utoipa::{Modify, ToSchema};
 
-use super::messages::{ErrorAnswer, TemplateAnswer};
+use crate::http::messages::{ErrorAnswer, TemplateAnswer};
 
 /// Each type of event as a schema of its own.
 pub(crate) struct Events;

@@ -1,5 +1,7 @@
 //! Endpoints that events are delivered to.
 
+pub(super) mod deliveries;
+
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -11,14 +13,7 @@ use postrider_actors::{
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::auth::Key;
-use super::body::Whole;
-use super::error::{ApiError, Code};
-use super::list::Page;
-use super::pipeline::{Answer, Call};
-use super::reply::Reply;
-use super::route::Routes;
-use super::webhook_deliveries as deliveries;
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, Whole};
 
 pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
 /// Most characters of a description.

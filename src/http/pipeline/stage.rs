@@ -18,7 +18,6 @@ use postrider_actors::clock::Stopwatch;
 use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
 
-use super::Edge;
 use super::auth::{Admitted, Guard};
 use super::body::{self, Patience};
 use super::error::{ApiError, Code};
@@ -26,6 +25,7 @@ use super::limits;
 use super::query::Query;
 use super::reply::Reply;
 use super::request_id::{self, RequestId};
+use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -65,9 +65,9 @@ impl BodySize {
     /// Most bytes.
     fn max(self, edge: &Edge) -> usize {
         match self {
-            Self::Usual => edge.max_body_bytes,
-            Self::Broadcast => edge.max_broadcast_body_bytes,
-            Self::ContactsBatch => edge.max_contacts_batch_body_bytes,
+            Self::Usual => edge.options.max_body_bytes,
+            Self::Broadcast => edge.options.max_broadcast_body_bytes,
+            Self::ContactsBatch => edge.options.max_contacts_batch_body_bytes,
         }
     }
 }
@@ -131,7 +131,7 @@ impl<C> Call<C> {
             let is_wait = name.trim().eq_ignore_ascii_case("wait");
             is_wait.then(|| value.trim().trim_matches('"').parse::<u64>().ok())?
         })?;
-        let longest = self.edge.handler_timeout.saturating_sub(Duration::from_secs(1));
+        let longest = self.edge.options.handler_timeout.saturating_sub(Duration::from_secs(1));
         (seconds > 0).then(|| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)).min(longest))
     }
 
@@ -179,7 +179,7 @@ impl<G: Guard> Stage<G> {
             admitted.unwrap_or_else(|error| Admitted { bucket: None, caller: Err(error) });
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
-                let wait = edge.handler_timeout;
+                let wait = edge.options.handler_timeout;
                 let handled = tokio::time::timeout(wait, unwinding(async { handler(call).await }));
                 handled.await.unwrap_or_else(|_| Err(timed_out()))
             }
@@ -215,7 +215,7 @@ async fn receive<C>(
     body: &mut Body,
     takes: Takes,
 ) -> Result<Call<C>, ApiError> {
-    let patience = Patience { wait: edge.body_timeout, drain: &edge.drain };
+    let patience = Patience { wait: edge.options.body_timeout, drain: &edge.options.drain };
     let received = match (caller, takes) {
         (Ok(caller), Takes::NoBody) => {
             // Usually there is none; what there is must not be taken for the next request.

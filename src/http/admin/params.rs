@@ -1,0 +1,31 @@
+//! Reads what several routes have in common: the path's workspace and a display name.
+
+use postrider_actors::Workspace;
+use postrider_actors::domain::WorkspaceId;
+
+use crate::http::pipeline::{ApiError, Call};
+
+/// Most characters of a display name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// The id of the workspace that the path names. The workspace may not exist.
+pub(super) async fn workspace_id(call: &mut Call<()>) -> Result<WorkspaceId, ApiError> {
+    call.path("workspace", "no such workspace").await
+}
+
+/// The workspace that the path names; 404 when it does not exist.
+pub(super) async fn workspace(call: &mut Call<()>) -> Result<Workspace, ApiError> {
+    let id = workspace_id(call).await?;
+    call.edge.engine.workspace(&id).ok_or_else(|| ApiError::not_found("no such workspace"))
+}
+
+/// Checks a display name.
+pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
+    let chars = name.chars().count();
+    if (1..=NAME_CHARS_MAX).contains(&chars) && !name.chars().any(char::is_control) {
+        Ok(())
+    } else {
+        let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
+        Err(ApiError::field("name", rule))
+    }
+}

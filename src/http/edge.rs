@@ -1,0 +1,110 @@
+//! What every route needs: the engine, the limits of the settings, the admin token.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_actors::Engine;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::sync::{Mutex, Semaphore};
+
+use super::pipeline::drain::Drain;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// Broadcast bodies that are parsed at a time. Each may need a multiple of its size in memory.
+const BROADCAST_PARSERS_MAX: usize = 4;
+
+/// What a router needs beside an engine.
+#[derive(Debug, Clone)]
+pub struct AppOptions {
+    /// The token of `/admin/v1`.
+    pub admin_token: AdminToken,
+    /// Where requests are counted, and what `/metrics` shows.
+    pub metrics: Metrics,
+    /// Whether `/v1/sandbox/…` is mounted.
+    pub sandbox: bool,
+    /// Largest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// Largest body of a request that creates a broadcast, in bytes.
+    pub max_broadcast_body_bytes: usize,
+    /// Largest body of a request that creates a batch of contacts, in bytes.
+    pub max_contacts_batch_body_bytes: usize,
+    /// Longest wait for a request's body.
+    pub body_timeout: Duration,
+    /// Longest time that a handler may take.
+    pub handler_timeout: Duration,
+    /// Signals requests that the server is shutting down.
+    pub drain: Drain,
+}
+
+impl AppOptions {
+    /// The options that the settings give.
+    #[must_use]
+    pub fn new(settings: &Settings, admin_token: AdminToken, metrics: Metrics) -> Self {
+        Self {
+            admin_token,
+            metrics,
+            sandbox: settings.sandbox.enabled,
+            max_body_bytes: settings.server.max_body_bytes,
+            max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
+            max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
+            body_timeout: settings.server.body_timeout_seconds,
+            handler_timeout: settings.server.handler_timeout_seconds,
+            drain: Drain::default(),
+        }
+    }
+}
+
+/// The state that all routes share.
+pub(crate) struct Edge {
+    pub(super) engine: Engine,
+    pub(super) options: AppOptions,
+    /// One permit for each broadcast body that may be parsed now.
+    pub(super) broadcast_parsers: Arc<Semaphore>,
+    /// Held while the sandbox checks and moves its clock.
+    pub(super) clock_moves: Mutex<()>,
+}
+
+impl Edge {
+    pub(super) fn new(engine: Engine, options: AppOptions) -> Self {
+        let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
+        Self { engine, options, broadcast_parsers, clock_moves: Mutex::default() }
+    }
+}
+
+/// The SHA-256 of the admin token; the token itself is not kept.
+#[derive(Clone)]
+pub struct AdminToken([u8; 32]);
+
+impl AdminToken {
+    /// Hashes `token`.
+    #[must_use]
+    pub fn new(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// Whether `token` has this hash. Takes constant time, so that the answer leaks no prefix.
+    pub(super) fn matches(&self, token: &str) -> bool {
+        self.0.ct_eq(&Self::new(token).0).into()
+    }
+}
+
+impl std::fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AdminToken(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admin_token_is_compared_as_a_whole() {
+        let token = AdminToken::new("right");
+        assert!(token.matches("right"));
+        assert!(!token.matches("righ") && !token.matches("rightt") && !token.matches(""));
+        assert_eq!(format!("{token:?}"), "AdminToken(…)");
+    }
+}
