@@ -5,7 +5,7 @@ use std::path::Path;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::BootError;
+use super::error::BootError;
 
 /// The certificates in a file, if one is given.
 ///

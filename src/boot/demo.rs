@@ -7,7 +7,8 @@ use postrider_actors::{
 };
 use serde_json::json;
 
-use super::{BootError, DataDir, DemoError};
+use super::directory::DataDir;
+use super::error::{BootError, DemoError};
 use crate::settings::Secret;
 
 const WORKSPACE: &str = "demo";

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::BootError;
+use super::error::BootError;
 
 /// Held for as long as a server uses the directory.
 const LOCK: &str = "server.lock";

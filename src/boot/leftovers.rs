@@ -3,7 +3,8 @@
 use postrider_actors::Engine;
 
 use super::demo::KEY_FILE;
-use super::{BootError, DataDir};
+use super::directory::DataDir;
+use super::error::BootError;
 
 /// Workspaces that are named in one warning.
 const NAMED_MAX: usize = 5;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use postrider_actors::{MasterKeys, random};
 
-use super::{BootError, DataDir};
+use super::directory::DataDir;
+use super::error::BootError;
 use crate::http::AdminToken;
 use crate::settings::{MasterKey, Secret, Secrets};
 

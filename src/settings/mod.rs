@@ -1,6 +1,7 @@
 //! Settings: defaults that are compiled in, then a file, then the environment, then flags. What is
 //! given later wins; what is not known, or not allowed, stops the start.
 
+mod error;
 mod layers;
 mod section;
 #[cfg(test)]
@@ -12,8 +13,9 @@ use std::path::{Path, PathBuf};
 
 use postrider_actors::domain::Limits;
 
+pub use error::{Origin, SettingsError};
 use layers::Layers;
-pub use layers::{Origin, SettingsError, VARIABLE_PREFIX};
+pub use layers::VARIABLE_PREFIX;
 pub use section::{
     Admin, AdmissionSettings, Broadcasts, CloudApi, EmailSettings, Events, Guard, Log, Messages,
     OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,

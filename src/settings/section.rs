@@ -9,19 +9,9 @@ use postrider_actors::domain::{Email, Limits};
 use postrider_actors::{GuardMode, MailTls};
 use tracing::level_filters::LevelFilter;
 
-use super::layers::{Layers, SettingsError};
+use super::error::{Origin, Refusal, SettingsError};
+use super::layers::Layers;
 use super::value::{self, LogFormat, MasterKey, Raw, Secret};
-
-/// Why a section does not take a value.
-pub(super) enum Refusal {
-    /// It has no such key.
-    UnknownKey,
-    /// The key cannot have this value.
-    BadValue {
-        /// What it can have.
-        allowed: &'static str,
-    },
-}
 
 /// What the layers need to know of a section.
 pub(super) struct SectionSpec {
@@ -361,7 +351,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
         table.insert((*name).to_owned(), limit.into());
     }
     serde_json::from_value(table.into()).map_err(|error| SettingsError::BadValue {
-        origin: super::layers::Origin::Defaults,
+        origin: Origin::Defaults,
         key: LIMITS.name.to_owned(),
         allowed: error.to_string(),
     })
