@@ -1,23 +1,60 @@
 //! Calls to a workspace's own interface, by commands that take long: what is answered "later" is
 //! tried again.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use postrider::settings::{Flags, Secret, Settings};
 use reqwest::header::RETRY_AFTER;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::CliError;
 use super::client::{http, innermost};
-use super::contacts_args::CallerArgs;
+use super::error::CliError;
 
 /// How long a server may be gone or unable before a command gives up, in waits alone.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The first wait for a server that does not answer; each next one is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Which server, and with which API key.
+#[derive(Args)]
+pub(crate) struct CallerArgs {
+    /// The server's address
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "POSTRIDER_SERVER",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    pub(crate) server: String,
+    /// An API key of the workspace; left out: the demo key in the data directory
+    #[arg(
+        long,
+        global = true,
+        value_name = "KEY",
+        env = "POSTRIDER_API_KEY",
+        hide_env_values = true
+    )]
+    pub(crate) key: Option<String>,
+    /// The server's data directory, where demo.key is
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for CallerArgs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallerArgs")
+            .field("server", &self.server)
+            .field("key", &self.key.as_ref().map(|_| "…"))
+            .field("data_dir", &self.data_dir)
+            .finish()
+    }
+}
 
 /// A server, and an API key of one of its workspaces.
 pub(crate) struct Api {

@@ -6,8 +6,8 @@ use postrider::settings::{Flags, Secret, Settings};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::args::Remote;
+use super::error::CliError;
+use super::remote::Remote;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

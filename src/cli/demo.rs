@@ -5,15 +5,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Args;
 use postrider::settings::Settings;
 use postrider::{RunningServer, Server, logging};
 use postrider_actors::clock::Stopwatch;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::args::DemoArgs;
 use super::client::{answered, http};
+use super::error::CliError;
 use super::progress::Progress;
 use super::serve::Signals;
 
@@ -23,8 +23,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(5);
 const PHONE: &str = "+15550123456";
 
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Recipients of the broadcast
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100000",
+        value_parser = clap::value_parser!(u32).range(1..=900_000)
+    )]
+    pub(crate) recipients: u32,
+}
+
 /// Shows a one-time password and a broadcast, and leaves nothing behind, also when it is stopped.
-pub(crate) async fn demo(args: &DemoArgs) -> Result<(), CliError> {
+pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
     let io = |what| move |source| CliError::Io { what, source };
     let mut signals = Signals::new()?;
     let directory = tempfile::Builder::new().prefix("postrider-demo-").tempdir();
@@ -55,7 +67,7 @@ fn settings(directory: &Path) -> Settings {
 }
 
 async fn tour(server: &RunningServer, directory: &Path, recipients: u32) -> Result<(), CliError> {
-    let api = Api::of(server)?;
+    let api = DemoClient::of(server)?;
     say(&format!(
         "Postrider {} on http://{}, with its data in {}\n(where that is in memory, syncing costs \
          nothing). Every number below is measured now.\n",
@@ -71,7 +83,7 @@ async fn tour(server: &RunningServer, directory: &Path, recipients: u32) -> Resu
 }
 
 /// Sends a one-time password, reads it as its recipient would, and verifies it.
-async fn password(api: &Api) -> Result<(), CliError> {
+async fn password(api: &DemoClient) -> Result<(), CliError> {
     say("\nA one-time password\n")?;
     let watch = Stopwatch::start();
     let sent = api.post("/otp/send", &json!({ "phone": PHONE })).await?;
@@ -99,7 +111,7 @@ async fn password(api: &Api) -> Result<(), CliError> {
 }
 
 /// Sends a template to many.
-async fn broadcast(api: &Api, recipients: u32) -> Result<(), CliError> {
+async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
     say(&format!("\nA broadcast to {} recipients\n", grouped(recipients.into())))?;
     let phones: Vec<_> = (0..recipients).map(|number| format!("+1555{number:07}")).collect();
     let new = json!({
@@ -144,13 +156,13 @@ async fn broadcast(api: &Api, recipients: u32) -> Result<(), CliError> {
 }
 
 /// The interface, as the demo workspace uses it.
-struct Api {
+struct DemoClient {
     http: reqwest::Client,
     base: String,
     key: String,
 }
 
-impl Api {
+impl DemoClient {
     fn of(server: &RunningServer) -> Result<Self, CliError> {
         let base = format!("http://{}/v1", server.address());
         let http = http(&base)?;

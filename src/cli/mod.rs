@@ -1,76 +1,149 @@
-//! The command line: `serve`, and administration of a server that runs, over HTTP.
+//! The command line: runs a server, or administers a running one over HTTP.
 
 mod api;
-mod args;
 mod client;
-mod commands;
 mod contacts;
-mod contacts_args;
+mod credits;
 mod demo;
-mod number_args;
+mod destinations;
+mod error;
+mod keys;
+mod limits;
+mod numbers;
+mod output;
 mod progress;
+mod remote;
 mod serve;
 mod table;
+mod templates;
 mod webhooks;
+mod workspaces;
 
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-pub(crate) use args::Cli;
-use args::Command;
-use postrider::settings::SettingsError;
-use postrider::{BootError, StopError};
+use error::CliError;
+use remote::Group;
 
-/// Why a command failed: each ends the process with status 1. Mistakes in the command itself are
-/// found by its parser and end it with status 2.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CliError {
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    #[error(transparent)]
-    Boot(#[from] BootError),
-    #[error(transparent)]
-    Stop(#[from] StopError),
-    #[error("{what}: {source}")]
-    Io { what: &'static str, source: std::io::Error },
-    #[error(
-        "no admin token: give --token or POSTRIDER_ADMIN_TOKEN, or --data-dir of the server; {path}: \
-         {source}",
-        path = .path.display()
-    )]
-    NoToken { path: PathBuf, source: std::io::Error },
-    #[error(
-        "no API key: give --key or POSTRIDER_API_KEY, or --data-dir of a sandbox; {path}: {source}",
-        path = .path.display()
-    )]
-    NoKey { path: PathBuf, source: std::io::Error },
-    #[error(transparent)]
-    Contacts(#[from] contacts::ImportError),
-    #[error("interrupted; the same command goes on")]
-    Held,
-    #[error("cannot reach {server}: {cause}")]
-    Unreachable { server: String, cause: String },
-    #[error("{message} ({code})")]
-    Refused { message: String, code: String },
-    #[error("stopped before its end")]
-    Interrupted,
-    #[error("{server} answered something that is not Postrider's: {what}")]
-    Answer { server: String, what: String },
+/// Dispatches one-time passwords and messages over a chat-app channel.
+#[derive(Debug, Parser)]
+#[command(name = "postrider", version, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) serve: serve::ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server; what happens without a command
+    Serve(serve::ServeArgs),
+    /// See it at work: a password, a broadcast, on a temporary directory that goes afterwards
+    Demo(demo::DemoArgs),
+    /// Make and see workspaces
+    Workspaces(Group<workspaces::WorkspacesCommand>),
+    /// Make, list and revoke API keys
+    Keys(Group<keys::KeysCommand>),
+    /// See and set a workspace's limits
+    Limits(Group<limits::LimitsCommand>),
+    /// See and set where a workspace's one-time passwords may go
+    Destinations(Group<destinations::DestinationsCommand>),
+    /// Set or add to a workspace's credits
+    Credits(Group<credits::CreditsCommand>),
+    /// Connect, list, update and disconnect messaging numbers
+    Numbers(Group<numbers::NumbersCommand>),
+    /// Import and export contacts
+    Contacts(contacts::ContactsArgs),
+    /// Add and list templates, change their status
+    Templates(Group<templates::TemplatesCommand>),
+    /// List, register, delete, enable and disable webhooks, replace their secrets
+    Webhooks(Group<webhooks::WebhooksCommand>),
 }
 
 /// Does what the command line says.
 pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
-        None => serve::serve(&cli.serve).await,
-        Some(Command::Serve(args)) => serve::serve(&args).await,
-        Some(Command::Demo(args)) => demo::demo(&args).await,
-        Some(Command::Workspaces(group)) => commands::workspaces(group).await,
-        Some(Command::Keys(group)) => commands::keys(group).await,
-        Some(Command::Limits(group)) => commands::limits(group).await,
-        Some(Command::Destinations(group)) => commands::destinations(group).await,
-        Some(Command::Credits(group)) => commands::credits(group).await,
-        Some(Command::Numbers(group)) => commands::numbers(group).await,
+        None => serve::run(&cli.serve).await,
+        Some(Command::Serve(args)) => serve::run(&args).await,
+        Some(Command::Demo(args)) => demo::run(&args).await,
+        Some(Command::Workspaces(group)) => workspaces::run(group).await,
+        Some(Command::Keys(group)) => keys::run(group).await,
+        Some(Command::Limits(group)) => limits::run(group).await,
+        Some(Command::Destinations(group)) => destinations::run(group).await,
+        Some(Command::Credits(group)) => credits::run(group).await,
+        Some(Command::Numbers(group)) => numbers::run(group).await,
         Some(Command::Contacts(args)) => contacts::run(args).await,
-        Some(Command::Templates(group)) => commands::templates(group).await,
-        Some(Command::Webhooks(group)) => webhooks::webhooks(group).await,
+        Some(Command::Templates(group)) => templates::run(group).await,
+        Some(Command::Webhooks(group)) => webhooks::run(group).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::error::ErrorKind> {
+        Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_command_is_serve() {
+        let cli = parse("postrider --listen 127.0.0.1:0 --data-dir d").unwrap();
+        assert!(cli.command.is_none() && cli.serve.listen.is_some());
+        let cli = parse("postrider serve --config c").unwrap();
+        assert!(matches!(cli.command, Some(Command::Serve(args)) if args.config.is_some()));
+        assert!(parse("postrider --listen localhost").is_err());
+    }
+
+    #[test]
+    fn commands_take_their_arguments() {
+        for good in [
+            "postrider demo",
+            "postrider demo --recipients 900000",
+            "postrider workspaces create acme --name Acme",
+            "postrider workspaces list --server http://h:1 --json",
+            "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",
+            "postrider limits set --workspace a otp_per_phone_10m=0 otp_per_phone_hour=3",
+            "postrider credits add -w a 5 --token t",
+            "postrider destinations set -w a --allow 49,43 --deny 1876",
+            "postrider destinations set -w a",
+            "postrider numbers connect --workspace a --kind sandbox",
+            "postrider numbers connect -w a --kind cloud_api --phone +15550001111 \
+             --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
+            "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --channel-token t",
+            "postrider templates add -w a hello --category utility --body Hello",
+            "postrider templates status -w a hello paused --language en_US",
+            "postrider contacts import a.csv --key k --refused b.csv",
+            "postrider contacts export --server http://h:1",
+            "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
+            "postrider webhooks rotate -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "postrider demo --recipients 0",
+            "postrider workspaces create ACME",
+            "postrider keys create --workspace a --name n",
+            "postrider keys create --workspace a --name n --scope x",
+            "postrider keys revoke --workspace a x",
+            "postrider limits set --workspace a no=1",
+            "postrider limits set --workspace a otp_per_phone_10m=-1",
+            "postrider limits set --workspace a",
+            "postrider credits set --workspace a x",
+            "postrider credits set --workspace a -5",
+            "postrider destinations set -w a --allow +49",
+            "postrider numbers connect --workspace a --kind cloud_api",
+            "postrider templates add -w a hello --category x --body Hello",
+            "postrider templates status -w a hello x",
+            "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,19 +1,34 @@
 //! `postrider serve`: a server until a signal ends it.
 
 use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
+use clap::Args;
 use postrider::settings::{Flags, Settings};
 use postrider::{Server, logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::CliError;
-use super::args::ServeArgs;
+use super::error::CliError;
 
 /// Status of a process that a second signal ended.
 const STATUS_IMPATIENT: i32 = 1;
 
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ServeArgs {
+    /// Settings, laid over the defaults
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address and port to listen on, such as 127.0.0.1:8080; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Directory of everything that is durable
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
 /// Runs until SIGTERM or SIGINT; then drains.
-pub(crate) async fn serve(args: &ServeArgs) -> Result<(), CliError> {
+pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let flags = Flags { listen: args.listen, data_dir: args.data_dir.clone() };
     let settings = Settings::load(args.config.as_deref(), &flags)?;
     logging::start(&settings.log);

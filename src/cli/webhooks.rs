@@ -5,10 +5,10 @@ use postrider_actors::domain::{WebhookId, WorkspaceId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::CliError;
-use super::args::Group;
 use super::client::Client;
-use super::commands::{listed, print};
+use super::error::CliError;
+use super::output::{listed, print};
+use super::remote::Group;
 use super::table::{self, Column};
 
 const WEBHOOK: [Column; 6] = [
@@ -79,7 +79,7 @@ pub(crate) enum WebhooksCommand {
 }
 
 /// `postrider webhooks …`
-pub(crate) async fn webhooks(group: Group<WebhooksCommand>) -> Result<(), CliError> {
+pub(crate) async fn run(group: Group<WebhooksCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {
         WebhooksCommand::List { workspace } => {

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::progress::Progress;
-use super::ImportError;
 use super::columns::tags_cell;
-use crate::cli::CliError;
+use super::error::ImportError;
 use crate::cli::api::{Api, Patience, Tried, fault};
+use crate::cli::error::CliError;
+use crate::cli::progress::Progress;
 
 const COLUMNS: [&str; 8] =
     ["id", "name", "phone", "email", "tags", "custom_fields", "created_at", "updated_at"];

@@ -6,14 +6,14 @@ use csv::Position;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::super::progress::Progress;
-use super::ImportError;
 use super::columns::Refusal;
+use super::error::ImportError;
 use super::lines::{Lines, hash};
 use super::refused::{RefusedFile, told};
 use super::state::{State, StateFile};
-use crate::cli::CliError;
 use crate::cli::api::{Api, Patience, Tried, Wait, fault};
+use crate::cli::error::CliError;
+use crate::cli::progress::Progress;
 
 /// Most lines of a call, which is what the server takes.
 const CALL_LINES_MAX: usize = 1000;

@@ -11,8 +11,8 @@ use csv::{ByteRecord, Position, StringRecord};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::ImportError;
 use super::columns::{Columns, Refusal};
+use super::error::ImportError;
 
 /// Most bytes of a line; one that has more has a quote too many.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;

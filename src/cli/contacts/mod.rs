@@ -1,49 +1,69 @@
-//! `postrider contacts …`: import from and export to CSV files.
+//! `postrider contacts`: imports contacts from CSV files and exports them.
 
 mod columns;
+pub(super) mod error;
 mod export;
 mod import;
 mod lines;
 mod refused;
 mod state;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use columns::ColumnsError;
+use clap::{Args, Subcommand};
 
-use super::CliError;
-use super::api::Api;
-use super::contacts_args::{ContactsArgs, ContactsCommand};
+use super::api::{Api, CallerArgs};
+use super::error::CliError;
 
-/// Why a file was not imported, or not exported to.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ImportError {
-    #[error("{path}: {source}", path = .path.display())]
-    Io { path: PathBuf, source: std::io::Error },
-    #[error("{path}: {what}", path = .path.display())]
-    Csv { path: PathBuf, what: String },
-    #[error("{path}: {source}", path = .path.display())]
-    Columns { path: PathBuf, source: ColumnsError },
-    #[error("{path} is of another import: {why}; remove it to import all lines", path = .path.display())]
-    State { path: PathBuf, why: &'static str },
-    #[error(
-        "{path}: --refused must name another file than the one that is imported and what is kept \
-         beside it",
-        path = .path.display()
-    )]
-    RefusedIsInput { path: PathBuf },
-    #[error("{refused} lines were refused")]
-    Refused { refused: u64 },
+/// Commands that call a workspace's own interface.
+#[derive(Debug, Args)]
+pub(crate) struct ContactsArgs {
+    #[command(flatten)]
+    pub(crate) caller: CallerArgs,
+    #[command(subcommand)]
+    pub(crate) command: ContactsCommand,
 }
 
-impl ImportError {
-    fn io(path: &Path, source: std::io::Error) -> Self {
-        Self::Io { path: path.to_owned(), source }
-    }
-
-    fn csv(path: &Path, error: &csv::Error) -> Self {
-        Self::Csv { path: path.to_owned(), what: error.to_string() }
-    }
+#[derive(Debug, Subcommand)]
+pub(crate) enum ContactsCommand {
+    /// Make contacts of the lines of a CSV file
+    ///
+    /// The first line names the columns, in any order:
+    ///
+    ///   name            required; 1 to 200 characters
+    ///   phone           E.164, such as +15550123456; one contact each
+    ///   email           an e-mail address
+    ///   tags            separated by `;`, or a JSON array of texts
+    ///   custom_fields   a JSON object
+    ///   custom.KEY      one custom field, such as custom.plan, as text
+    ///   id, created_at, updated_at   ignored, so that an export can be imported
+    ///
+    /// Cells may be in double quotes and then hold commas, lines and doubled quotes. An empty cell
+    /// is nothing. The file is UTF-8.
+    ///
+    /// Each line makes one contact or is refused by itself; refused lines are told with their number,
+    /// the field and the reason, and the command ends with status 1 if there are any.
+    ///
+    /// How far it has come is kept beside the file, in FILE.import. After an interruption of any kind
+    /// the same command goes on: within 24 hours no line is imported twice and none is left out.
+    /// (Later, lines without a phone whose answer was lost may be there already.) A file that was
+    /// imported whole is not imported again until FILE.import is removed or the file changes.
+    #[command(verbatim_doc_comment)]
+    Import {
+        /// The CSV file
+        file: PathBuf,
+        /// Write refused lines to this file too, as CSV with line, field and reason
+        #[arg(long, value_name = "FILE")]
+        refused: Option<PathBuf>,
+    },
+    /// Write every contact to a CSV file that `import` reads, oldest first
+    ///
+    /// Contacts that are made meanwhile are left out; every other one is there once, unless it is
+    /// deleted meanwhile.
+    Export {
+        /// The CSV file; left out, or -: standard output
+        file: Option<PathBuf>,
+    },
 }
 
 /// `postrider contacts …`

@@ -3,8 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::ImportError;
 use super::columns::Refusal;
+use super::error::ImportError;
 
 /// The file of refused lines, and how many it has in bytes.
 pub(super) struct RefusedFile {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use postrider_actors::random;
 use serde::{Deserialize, Serialize};
 
-use super::ImportError;
+use super::error::ImportError;
 
 /// What is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,45 @@
+//! Why a command failed.
+
+use std::path::PathBuf;
+
+use postrider::settings::SettingsError;
+use postrider::{BootError, StopError};
+
+use super::contacts::error::ImportError;
+
+/// Why a command failed: each ends the process with status 1. Mistakes in the command itself are
+/// found by its parser and end it with status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    #[error("{what}: {source}")]
+    Io { what: &'static str, source: std::io::Error },
+    #[error(
+        "no admin token: give --token or POSTRIDER_ADMIN_TOKEN, or --data-dir of the server; {path}: \
+         {source}",
+        path = .path.display()
+    )]
+    NoToken { path: PathBuf, source: std::io::Error },
+    #[error(
+        "no API key: give --key or POSTRIDER_API_KEY, or --data-dir of a sandbox; {path}: {source}",
+        path = .path.display()
+    )]
+    NoKey { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Contacts(#[from] ImportError),
+    #[error("interrupted; the same command goes on")]
+    Held,
+    #[error("cannot reach {server}: {cause}")]
+    Unreachable { server: String, cause: String },
+    #[error("{message} ({code})")]
+    Refused { message: String, code: String },
+    #[error("stopped before its end")]
+    Interrupted,
+    #[error("{server} answered something that is not Postrider's: {what}")]
+    Answer { server: String, what: String },
+}

@@ -1,0 +1,29 @@
+//! Prints what a command received: as a table, or with `--json` as JSON.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::client::Client;
+use super::error::CliError;
+use super::table::{self, Column};
+
+/// Fetches every row of a list. Returns the answer as JSON and as a table.
+pub(super) async fn listed(
+    client: &Client,
+    path: &str,
+    columns: &[Column],
+) -> Result<(Value, String), CliError> {
+    let answer = client.list(path).await?;
+    let rows = answer["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shown = table::rows(rows, columns);
+    Ok((answer, shown))
+}
+
+/// Writes `answer` as JSON, or `shown`, to standard output.
+pub(super) fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    let written =
+        if as_json { writeln!(out, "{answer:#}") } else { out.write_all(shown.as_bytes()) };
+    written.map_err(|source| CliError::Io { what: "standard output", source })
+}
