@@ -70,14 +70,6 @@ impl Metrics {
             self.handle.run_upkeep();
         }
     }
-
-    /// The meter of a route. What it counts is registered when it is first needed, so that routes that
-    /// nobody asks for take no room; after that a request looks nothing up.
-    pub(crate) fn route(&self, route: &'static str, method: &'static str) -> RouteMeter {
-        let recorder = Arc::clone(&self.recorder);
-        let (answered, took) = Default::default();
-        RouteMeter { inner: Arc::new(Inner { route, method, recorder, answered, took }) }
-    }
 }
 
 impl std::fmt::Debug for Metrics {
@@ -86,16 +78,18 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Counts the requests of one route and method.
+/// Counts the requests of one route and method. It belongs to one router, and so to one [`Metrics`].
+///
+/// A counter is registered at the first request that it counts: a route that is never called takes
+/// no memory, and later requests look nothing up.
 #[derive(Clone)]
 pub(crate) struct RouteMeter {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    route: &'static str,
+    route: String,
     method: &'static str,
-    recorder: Arc<PrometheusRecorder>,
     /// By class of status, in the order of [`CLASSES`].
     answered: [OnceLock<Counter>; CLASSES.len()],
     took: OnceLock<Histogram>,
@@ -103,28 +97,34 @@ struct Inner {
 
 impl Inner {
     fn labels(&self) -> Vec<Label> {
-        vec![Label::new("route", self.route), Label::new("method", self.method)]
+        vec![Label::new("route", self.route.clone()), Label::new("method", self.method)]
     }
 
     #[cold]
-    fn counter(&self, class: &'static str) -> Counter {
+    fn counter(&self, metrics: &Metrics, class: &'static str) -> Counter {
         let mut labels = self.labels();
         labels.push(Label::new("status", class));
         let key = Key::from_parts("postrider_http_requests_total", labels);
-        self.recorder.register_counter(&key, &METADATA)
+        metrics.recorder.register_counter(&key, &METADATA)
     }
 
     #[cold]
-    fn histogram(&self) -> Histogram {
+    fn histogram(&self, metrics: &Metrics) -> Histogram {
         let key = Key::from_parts("postrider_http_request_duration_seconds", self.labels());
-        self.recorder.register_histogram(&key, &METADATA)
+        metrics.recorder.register_histogram(&key, &METADATA)
     }
 }
 
 impl RouteMeter {
-    /// The route's template.
-    pub(crate) fn route(&self) -> &'static str {
-        self.inner.route
+    /// A meter for `method` on the path template `route`.
+    pub(crate) fn new(route: &str, method: &'static str) -> Self {
+        let (answered, took) = Default::default();
+        Self { inner: Arc::new(Inner { route: route.to_owned(), method, answered, took }) }
+    }
+
+    /// The route's path template.
+    pub(crate) fn route(&self) -> &str {
+        &self.inner.route
     }
 
     /// The route's method.
@@ -132,14 +132,14 @@ impl RouteMeter {
         self.inner.method
     }
 
-    /// Counts a request that was answered.
-    pub(crate) fn record(&self, status: StatusCode, took: Duration) {
+    /// Counts an answered request.
+    pub(crate) fn record(&self, metrics: &Metrics, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).saturating_sub(2);
         let inner = &*self.inner;
         if let (Some(counter), Some(class)) = (inner.answered.get(class), CLASSES.get(class)) {
-            counter.get_or_init(|| inner.counter(class)).increment(1);
+            counter.get_or_init(|| inner.counter(metrics, class)).increment(1);
         }
-        inner.took.get_or_init(|| inner.histogram()).record(took);
+        inner.took.get_or_init(|| inner.histogram(metrics)).record(took);
     }
 }
 
@@ -150,10 +150,10 @@ mod tests {
     #[test]
     fn a_route_counts_by_class() {
         let metrics = Metrics::new().unwrap();
-        let meter = metrics.route("/v1/otp/send", "POST");
-        meter.record(StatusCode::OK, Duration::from_millis(3));
-        meter.record(StatusCode::OK, Duration::from_millis(3));
-        meter.record(StatusCode::TOO_MANY_REQUESTS, Duration::from_millis(3));
+        let meter = RouteMeter::new("/v1/otp/send", "POST");
+        meter.record(&metrics, StatusCode::OK, Duration::from_millis(3));
+        meter.record(&metrics, StatusCode::OK, Duration::from_millis(3));
+        meter.record(&metrics, StatusCode::TOO_MANY_REQUESTS, Duration::from_millis(3));
         let text = metrics.render();
         let has = |line: &str| assert!(text.contains(line), "{text}");
         let labels = "route=\"/v1/otp/send\",method=\"POST\"";
@@ -161,7 +161,7 @@ mod tests {
         has(&format!("postrider_http_requests_total{{{labels},status=\"4xx\"}} 1"));
         has(&format!("postrider_http_request_duration_seconds_count{{{labels}}} 3"));
         assert!(!text.contains("status=\"5xx\""), "{text}");
-        metrics.route("/v1/never-asked", "GET");
+        let _unused = RouteMeter::new("/v1/never-asked", "GET");
         assert!(!metrics.render().contains("never-asked"));
         assert!(Metrics::new().unwrap().render().lines().all(|line| line.starts_with('#')));
     }

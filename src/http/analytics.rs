@@ -7,15 +7,17 @@ use postrider_actors::{AdDay, Caller, CampaignCounts, CampaignGrouping, Campaign
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Key, Page, Query, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Key, Page, Query, Reply, Routes, route};
 
 /// Days that are told of unless the client says.
 const DAYS_DEFAULT: u32 = 30;
 /// Most days that are told of at a time.
 const DAYS_MAX: u32 = 366;
 
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes.get("/v1/analytics/campaigns", campaigns).get("/v1/analytics/ads", ads)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(campaigns).guarded(Key::READ_ANALYTICS))
+        .routes(route!(ads).guarded(Key::READ_ANALYTICS))
 }
 
 /// What happened to messages of broadcasts.
@@ -157,7 +159,7 @@ impl From<AdDay> for AdRow {
     ),
     responses((status = 200, description = "What happened", body = CampaignsAnswer))
 )]
-pub(crate) async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
+async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let (page, range) = (Page::of(&query)?, days(&call, &query)?);
     let grouping = match query.text("group_by")? {
@@ -195,7 +197,7 @@ pub(crate) async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "What they brought", body = AdsAnswer))
 )]
-pub(crate) async fn ads(call: Call<Arc<Caller>>) -> Answer {
+async fn ads(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let (page, range) = (Page::of(&query)?, days(&call, &query)?);
     let found = call.caller.workspace.ad_days(range, page.skip(), page.limit()).await?;

@@ -4,15 +4,16 @@ use axum::http::{HeaderName, StatusCode};
 use postrider_actors::domain::NumberId;
 use postrider_actors::{CallbackError, CallbackReceiver};
 
-use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes, Takes, route};
 
 /// Most bytes of a callback: the channel puts up to 1,000 items into one.
 const CALLBACK_BYTES_MAX: usize = 3 << 20;
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
-const PATH: &str = "/channels/cloud-api/{number_id}";
 
-pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
-    routes.get(PATH, verify).post_raw(PATH, CALLBACK_BYTES_MAX, take)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(verify).guarded(Open))
+        .routes(route!(take).takes(Takes::Raw { max_bytes: CALLBACK_BYTES_MAX }).guarded(Open))
 }
 
 impl From<CallbackError> for ApiError {
@@ -48,7 +49,7 @@ async fn receiver(call: &mut Call<()>) -> Result<CallbackReceiver, ApiError> {
         (status = 200, description = "The challenge", body = String, content_type = "text/plain"),
     )
 )]
-pub(crate) async fn verify(mut call: Call<()>) -> Answer {
+async fn verify(mut call: Call<()>) -> Answer {
     let receiver = receiver(&mut call).await?;
     let query = call.query()?;
     let token = query.text("hub.verify_token")?.unwrap_or_default();
@@ -78,7 +79,7 @@ pub(crate) async fn verify(mut call: Call<()>) -> Answer {
     request_body(content = Object, content_type = "application/json"),
     responses((status = 200, description = "Taken", body = Object))
 )]
-pub(crate) async fn take(mut call: Call<()>) -> Answer {
+async fn take(mut call: Call<()>) -> Answer {
     let receiver = receiver(&mut call).await?;
     receiver.take(call.header(&SIGNATURE).unwrap_or_default(), call.raw()).await?;
     Ok(Reply::json_text(b"{}".to_vec()))

@@ -14,26 +14,20 @@ use utoipa::ToSchema;
 
 use super::contacts::ContactRow;
 use super::messages::{self, SentAnswer, TemplateBody};
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 
 /// Most characters of an agent's id.
 const AGENT_CHARS_MAX: usize = 100;
 
 const NO_SUCH_CONVERSATION: &str = "no such conversation";
 
-pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .get("/v1/conversations", list)
-        .get("/v1/conversations/{conversation_id}", read)
-        .get("/v1/conversations/{conversation_id}/messages", written)
-}
-
-pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
-    routes.patch("/v1/conversations/{conversation_id}", update)
-}
-
-pub(crate) fn sending(routes: Routes<Key>) -> Routes<Key> {
-    routes.post("/v1/conversations/{conversation_id}/messages", reply)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(list).guarded(Key::READ_CONTACTS))
+        .routes(route!(read).guarded(Key::READ_CONTACTS))
+        .routes(route!(written).guarded(Key::READ_CONTACTS))
+        .routes(route!(update).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(reply).guarded(Key::SEND))
 }
 
 /// What a contact and the workspace have written to each other.
@@ -169,7 +163,7 @@ pub(crate) struct WrittenAnswer {
         body = ConversationsAnswer
     ))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
     let filter = ConversationFilter {
@@ -190,7 +184,7 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("conversation_id" = String, Path, description = "The conversation's id")),
     responses((status = 200, description = "The conversation", body = ConversationRow))
 )]
-pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     let id = conversation(&mut call).await?;
     Ok(Reply::ok(&ConversationRow::from(call.caller.workspace.conversation(id).await?)))
 }
@@ -209,7 +203,7 @@ pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Messages, newest first", body = WrittenAnswer))
 )]
-pub(crate) async fn written(mut call: Call<Arc<Caller>>) -> Answer {
+async fn written(mut call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id = conversation(&mut call).await?;
     let workspace = &call.caller.workspace;
@@ -245,7 +239,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
     request_body = ConversationUpdate,
     responses((status = 200, description = "The conversation", body = ConversationRow))
 )]
-pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     let body: ConversationUpdate = call.json()?;
     let change = ConversationChange {
         status: body.status.as_deref().map(status).transpose()?,
@@ -295,7 +289,7 @@ pub(crate) struct ReplyBody<'a> {
     request_body = ReplyBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
-pub(crate) async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
+async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
     let content = {
         let body: ReplyBody<'_> = call.json()?;
         messages::content(&body.kind, body.template.as_ref(), body.text.as_deref())?

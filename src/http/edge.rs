@@ -1,8 +1,9 @@
 //! What every route needs: the engine, the limits of the settings, the admin token.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use postrider_actors::Engine;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -62,14 +63,20 @@ pub(crate) struct Edge {
     pub(super) options: AppOptions,
     /// One permit for each broadcast body that may be parsed now.
     pub(super) broadcast_parsers: Arc<Semaphore>,
+    /// The OpenAPI document as JSON.
+    pub(super) document: &'static LazyLock<Bytes>,
     /// Held while the sandbox checks and moves its clock.
     pub(super) clock_moves: Mutex<()>,
 }
 
 impl Edge {
-    pub(super) fn new(engine: Engine, options: AppOptions) -> Self {
+    pub(super) fn new(
+        engine: Engine,
+        options: AppOptions,
+        document: &'static LazyLock<Bytes>,
+    ) -> Self {
         let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
-        Self { engine, options, broadcast_parsers, clock_moves: Mutex::default() }
+        Self { engine, options, broadcast_parsers, document, clock_moves: Mutex::default() }
     }
 }
 

@@ -9,7 +9,7 @@ use postrider_actors::{ReceiveMailError, Workspace};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, body};
+use super::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, Takes, body, route};
 
 /// Most bytes of what is posted: mails come without their attachments.
 const MAIL_BYTES_MAX: usize = 3 << 20;
@@ -21,8 +21,9 @@ const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
-    routes.post_raw("/channels/email/{workspace}", MAIL_BYTES_MAX, take)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(take).takes(Takes::Raw { max_bytes: MAIL_BYTES_MAX }).guarded(Open))
 }
 
 /// A mail that came in; without `Debug`, as it has the text.
@@ -125,7 +126,7 @@ fn first(text: &str, chars: usize) -> String {
     request_body = MailBody,
     responses((status = 200, description = "Taken", body = Object))
 )]
-pub(crate) async fn take(mut call: Call<()>) -> Answer {
+async fn take(mut call: Call<()>) -> Answer {
     let id: WorkspaceId = call.path("workspace", NO_SUCH_CHANNEL).await?;
     let workspace = call.edge.engine.workspace(&id);
     let workspace: Workspace = workspace.ok_or_else(|| ApiError::not_found(NO_SUCH_CHANNEL))?;

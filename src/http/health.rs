@@ -4,10 +4,13 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes, route};
 
-pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
-    routes.get("/healthz", alive).get("/readyz", ready).get("/metrics", metrics)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(alive).guarded(Open))
+        .routes(route!(ready).guarded(Open))
+        .routes(route!(metrics).guarded(Open))
 }
 
 /// How the server is.
@@ -26,7 +29,7 @@ pub(crate) struct HealthAnswer {
     summary = "Whether the process runs",
     responses((status = 200, description = "It does", body = HealthAnswer))
 )]
-pub(crate) async fn alive(_: Call<()>) -> Answer {
+async fn alive(_: Call<()>) -> Answer {
     Ok(Reply::ok(&HealthAnswer { status: "ok" }))
 }
 
@@ -39,7 +42,7 @@ pub(crate) async fn alive(_: Call<()>) -> Answer {
     description = "503 while it does not, with what stands in the way in `message`.",
     responses((status = 200, description = "It does", body = HealthAnswer))
 )]
-pub(crate) async fn ready(call: Call<()>) -> Answer {
+async fn ready(call: Call<()>) -> Answer {
     let health = call.edge.engine.health();
     if health.ready {
         return Ok(Reply::ok(&HealthAnswer { status: "ready" }));
@@ -64,7 +67,7 @@ pub(crate) async fn ready(call: Call<()>) -> Answer {
         content_type = "text/plain"
     ))
 )]
-pub(crate) async fn metrics(call: Call<()>) -> Answer {
+async fn metrics(call: Call<()>) -> Answer {
     let text = call.edge.options.metrics.render();
     Ok(Reply::of(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }

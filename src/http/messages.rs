@@ -12,14 +12,16 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Reply, Routes, route};
 use super::templates::unusable;
 
 /// The language of a template when the body gives none.
 const LANGUAGE_DEFAULT: &str = "en";
 
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes.post("/v1/messaging/send", send).get("/v1/messaging/messages/{message_id}", read)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(send).guarded(Key::SEND))
+        .routes(route!(read).guarded(Key::SEND))
 }
 
 /// Asks for a message to be sent; without `Debug`, as it has the text.
@@ -92,7 +94,7 @@ pub(crate) struct SentAnswer {
     request_body = SendBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
-pub(crate) async fn send(call: Call<Arc<Caller>>) -> Answer {
+async fn send(call: Call<Arc<Caller>>) -> Answer {
     let message = message(&call.json()?)?;
     let key = call.idempotency_key(Route::SendMessage)?;
     let workspace = &call.caller.workspace;
@@ -257,7 +259,7 @@ impl From<MessageState> for MessageAnswer {
     params(("message_id" = String, Path, description = "What send answered")),
     responses((status = 200, description = "Where it stands", body = MessageAnswer))
 )]
-pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     const MISSING: &str = "no such message";
     let id: MessageId = call.path("message_id", MISSING).await?;
     match call.caller.workspace.message(id).await? {

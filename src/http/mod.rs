@@ -20,18 +20,18 @@ mod suppressions;
 mod templates;
 mod webhooks;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
+use bytes::Bytes;
 use postrider_actors::Engine;
-use postrider_actors::domain::Scope;
+use utoipa::openapi::OpenApi;
 
 use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
-pub use openapi::document as openapi_document;
 use pipeline::{Administrator, ApiError, Code, Guard, Key, Open, Routes, Stage, Takes};
 pub use pipeline::{Drain, Peer};
 
@@ -41,50 +41,51 @@ use crate::metrics::RouteMeter;
 ///
 /// Requests should carry a [`Peer`] in their extensions; [`crate::serve`] puts it there.
 pub fn app(engine: Engine, options: AppOptions) -> Router {
-    let sandbox = options.sandbox;
-    let edge = Arc::new(Edge::new(engine, options));
+    let (router, _) = routes(options.sandbox).split_for_parts();
+    let edge = Arc::new(Edge::new(engine, options, &DOCUMENT));
     let unmatched =
         Refusals::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
     let wrong_method = Refusals::new(&edge, "(method)", || {
         ApiError::new(Code::MethodNotAllowed, "the route has no such method; `Allow` names its own")
     });
-    routes(sandbox)
-        .mount(&edge)
+    router
         .fallback(move |request| unmatched.answer(request))
         .method_not_allowed_fallback(move |request| wrong_method.answer(request))
         // Resolves the handlers once, instead of for each request.
-        .with_state(())
+        .with_state(edge)
 }
 
-/// Every route; those of the sandbox are there in a sandbox only.
-fn routes(sandbox: bool) -> Routes<Open> {
-    let routes = Routes::guarded(Open)
-        .and(health::routes(Routes::guarded(Open)))
-        .and(openapi::pages::routes(Routes::guarded(Open)))
-        .and(channels::routes(Routes::guarded(Open)))
-        .and(email::routes(Routes::guarded(Open)))
-        .and(otp::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
-        .and(broadcasts::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
-        .and(messages::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
-        .and(templates::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
-        .and(events::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
-        .and(contacts::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
-        .and(contacts::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
-        .and(segments::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
-        .and(segments::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
-        .and(conversations::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
-        .and(conversations::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
-        .and(conversations::sending(Routes::guarded(Key(Some(Scope::MessagingSend)))))
-        .and(suppressions::reading(Routes::guarded(Key(Some(Scope::ContactsRead)))))
-        .and(suppressions::writing(Routes::guarded(Key(Some(Scope::ContactsWrite)))))
-        .and(webhooks::routes(Routes::guarded(Key(Some(Scope::WebhooksManage)))))
-        .and(analytics::routes(Routes::guarded(Key(Some(Scope::AnalyticsRead)))))
-        .and(admin::routes(Routes::guarded(Administrator)));
-    if sandbox {
-        routes.and(sandbox::routes(Routes::guarded(Key(Some(Scope::MessagingSend)))))
-    } else {
-        routes
-    }
+/// The OpenAPI document of every route, those of the sandbox included.
+#[must_use]
+pub fn openapi_document() -> OpenApi {
+    openapi::complete(routes(true).into_openapi())
+}
+
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+    // A document of texts and numbers always has a JSON form.
+    serde_json::to_vec(&openapi_document()).unwrap_or_default().into()
+});
+
+/// Every route with its part of the document. The sandbox's are mounted in a sandbox only.
+fn routes(sandbox: bool) -> Routes {
+    let routes = Routes::with_openapi(openapi::outline())
+        .merge(health::routes())
+        .merge(openapi::pages::routes())
+        .merge(channels::routes())
+        .merge(email::routes())
+        .merge(otp::routes())
+        .merge(broadcasts::routes())
+        .merge(messages::routes())
+        .merge(templates::routes())
+        .merge(events::routes())
+        .merge(contacts::routes())
+        .merge(segments::routes())
+        .merge(conversations::routes())
+        .merge(suppressions::routes())
+        .merge(webhooks::routes())
+        .merge(analytics::routes())
+        .merge(admin::routes());
+    if sandbox { routes.merge(sandbox::routes()) } else { routes }
 }
 
 /// Answers what no handler takes. It checks the key or token first, as every route does, so a
@@ -98,7 +99,7 @@ struct Refusals {
 
 impl Refusals {
     fn new(edge: &Arc<Edge>, label: &'static str, error: fn() -> ApiError) -> Self {
-        let meter = edge.options.metrics.route(label, "any");
+        let meter = RouteMeter::new(label, "any");
         Self { edge: Arc::clone(edge), meter, error }
     }
 
@@ -108,7 +109,7 @@ impl Refusals {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if below("/v1") {
-            self.refuse(Key(None), request).await
+            self.refuse(Key::ANY, request).await
         } else if below("/admin/v1") {
             self.refuse(Administrator, request).await
         } else {
@@ -118,8 +119,8 @@ impl Refusals {
 
     async fn refuse<G: Guard>(self, guard: G, request: Request) -> Response<Body> {
         let Self { edge, meter, error } = self;
-        let stage = Stage { edge, meter, guard, takes: Takes::NoBody };
-        stage.run(request, |_| async move { Err(error()) }).await
+        let stage = Stage { meter, guard, takes: Takes::NoBody };
+        stage.run(edge, request, |_| async move { Err(error()) }).await
     }
 }
 
@@ -128,29 +129,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_has_every_route_and_no_other() {
-        let mut mounted: Vec<_> = routes(true)
-            .list()
-            .into_iter()
-            // The pages and files of the documentation are not part of the interface.
-            .filter(|(_, path)| !path.starts_with("/docs"))
-            .map(|(method, path)| format!("{} {path}", method.as_str().to_lowercase()))
-            .collect();
-        let document = serde_json::to_value(openapi_document()).unwrap();
-        let mut documented = Vec::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            documented
-                .extend(item.as_object().unwrap().keys().map(|method| format!("{method} {path}")));
-        }
-        mounted.sort();
-        documented.sort();
-        assert_eq!(mounted, documented);
+    fn the_sandbox_is_mounted_in_a_sandbox_only() {
+        let has = |sandbox| {
+            let paths = routes(sandbox).into_openapi().paths.paths;
+            paths.keys().any(|path| path.contains("/sandbox/"))
+        };
+        assert!(has(true) && !has(false));
     }
 
     #[test]
-    fn the_sandbox_is_mounted_in_a_sandbox_only() {
-        let has =
-            |sandbox| routes(sandbox).list().iter().any(|(_, path)| path.contains("/sandbox/"));
-        assert!(has(true) && !has(false));
+    fn every_operation_has_what_all_share() {
+        let document = serde_json::to_value(openapi_document()).unwrap();
+        assert_eq!(document["openapi"], "3.1.0");
+        let mut ids = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                let responses = operation["responses"].as_object().unwrap();
+                assert!(responses.contains_key("500"), "{method} {path}");
+                assert!(operation["summary"].is_string(), "{method} {path}");
+                ids.push(operation["operationId"].as_str().unwrap().to_owned());
+                if path.starts_with("/v1/") {
+                    let headers = &responses["401"]["headers"];
+                    let limit = &headers["X-RateLimit-Limit"]["schema"];
+                    assert_eq!(limit["type"], "integer", "{method} {path}");
+                    assert!(operation["security"][0]["apiKey"].is_array(), "{method} {path}");
+                }
+            }
+        }
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "an operation's id is there twice");
+    }
+
+    #[test]
+    fn refusals_are_those_that_can_come() {
+        let document = serde_json::to_value(openapi_document()).unwrap();
+        for (method, path, status, told) in [
+            ("get", "/admin/v1/workspaces", "409", false),
+            ("post", "/admin/v1/workspaces", "409", true),
+            ("post", "/v1/otp/send", "404", false),
+            ("post", "/v1/messaging/otp/send", "404", false),
+            ("post", "/v1/otp/verify", "404", true),
+            ("get", "/v1/otp/{request_id}", "404", true),
+            ("get", "/admin/v1/workspaces/{workspace}/keys", "400", true),
+            ("get", "/admin/v1/workspaces/{workspace}/numbers", "400", true),
+        ] {
+            let responses = &document["paths"][path][method]["responses"];
+            assert!(responses.is_object(), "{method} {path}");
+            assert_eq!(responses[status].is_object(), told, "{method} {path} {status}");
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = serde_json::to_value(openapi_document()).unwrap();
+        let text = document.to_string();
+        for reference in text.split("\"#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(document["components"]["schemas"][name].is_object(), "{name}");
+        }
     }
 }

@@ -12,24 +12,38 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, Whole};
+use super::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, Whole, route};
 
 /// Most characters of a submitted code.
 const OTP_CHARS_MAX: usize = 16;
 
 const NO_SUCH_REQUEST: &str = "no such one-time password request";
 
-/// Both forms of the paths name the same operations.
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .post("/v1/otp/send", send)
-        .post("/v1/otp/verify", verify)
-        .post("/v1/otp/resend", resend)
-        .get("/v1/otp/{request_id}", read)
-        .post("/v1/messaging/otp/send", send)
-        .post("/v1/messaging/otp/verify", verify)
-        .post("/v1/messaging/otp/resend", resend)
-        .get("/v1/messaging/otp/{request_id}", read)
+/// Every operation has two paths, `/v1/otp/…` and `/v1/messaging/otp/…`.
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(send).guarded(Key::SEND))
+        .routes(route!(verify).guarded(Key::SEND))
+        .routes(route!(resend).guarded(Key::SEND))
+        .routes(route!(read).guarded(Key::SEND))
+        .routes(
+            route!(send).at("/v1/messaging/otp/send", "sendOtpByMessagingPath").guarded(Key::SEND),
+        )
+        .routes(
+            route!(verify)
+                .at("/v1/messaging/otp/verify", "verifyOtpByMessagingPath")
+                .guarded(Key::SEND),
+        )
+        .routes(
+            route!(resend)
+                .at("/v1/messaging/otp/resend", "resendOtpByMessagingPath")
+                .guarded(Key::SEND),
+        )
+        .routes(
+            route!(read)
+                .at("/v1/messaging/otp/{request_id}", "readOtpByMessagingPath")
+                .guarded(Key::SEND),
+        )
 }
 
 /// Asks for a code to be made and sent.
@@ -70,7 +84,7 @@ pub(crate) struct OtpSentAnswer {
     request_body = SendBody,
     responses((status = 200, description = "Durable, and on its way", body = OtpSentAnswer))
 )]
-pub(crate) async fn send(call: Call<Arc<Caller>>) -> Answer {
+async fn send(call: Call<Arc<Caller>>) -> Answer {
     let command = {
         let body: SendBody<'_> = call.json()?;
         let phone: Phone = body.phone.parse().map_err(|error| ApiError::field("phone", error))?;
@@ -115,7 +129,7 @@ pub(crate) struct ResendBody<'a> {
     request_body = ResendBody,
     responses((status = 200, description = "Durable, and on its way again", body = OtpSentAnswer))
 )]
-pub(crate) async fn resend(call: Call<Arc<Caller>>) -> Answer {
+async fn resend(call: Call<Arc<Caller>>) -> Answer {
     let request_id = request_id(&call.json::<ResendBody<'_>>()?.request_id)?;
     Ok(sent(call.caller.workspace.resend_otp(request_id).await?))
 }
@@ -173,7 +187,7 @@ pub(crate) struct VerifyAnswer {
         )
     ))
 )]
-pub(crate) async fn verify(call: Call<Arc<Caller>>) -> Answer {
+async fn verify(call: Call<Arc<Caller>>) -> Answer {
     let body: VerifyBody<'_> = call.json()?;
     // A code has ASCII digits; the first comparison decides without counting characters.
     let submitted = &*body.otp;
@@ -228,7 +242,7 @@ pub(crate) struct OtpAnswer {
     params(("request_id" = String, Path, description = "What send answered")),
     responses((status = 200, description = "Where it stands", body = OtpAnswer))
 )]
-pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     let request_id: RequestId = call.path("request_id", NO_SUCH_REQUEST).await?;
     let state = call.caller.workspace.otp(request_id).await?;
     Ok(Reply::ok(&OtpAnswer {

@@ -12,7 +12,9 @@ use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome, random};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, LIMIT_DEFAULT, Reply, Routes, Whole};
+use super::pipeline::{
+    Answer, ApiError, Call, Code, Key, LIMIT_DEFAULT, Reply, Routes, Whole, route,
+};
 
 /// Most messages of one answer.
 const MESSAGES_MAX: usize = 1000;
@@ -27,13 +29,13 @@ const CLOCK_END: Timestamp = Timestamp::from_millis(16_725_225_600_000);
 /// "Message undeliverable": what a scripted failure reports unless told.
 const ERROR_CODE_DEFAULT: u32 = 131_026;
 
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .get("/v1/sandbox/messages", messages)
-        .get("/v1/sandbox/clock", clock)
-        .post("/v1/sandbox/clock", advance)
-        .post("/v1/sandbox/outcomes", script)
-        .post("/v1/sandbox/inbound", receive)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(messages).guarded(Key::SEND))
+        .routes(route!(clock).guarded(Key::SEND))
+        .routes(route!(advance).guarded(Key::SEND))
+        .routes(route!(script).guarded(Key::SEND))
+        .routes(route!(receive).guarded(Key::SEND))
 }
 
 /// A message that the sandbox number "delivered"; without `Debug`, as it has the code.
@@ -93,7 +95,7 @@ pub(crate) struct MessagesAnswer {
     ),
     responses((status = 200, description = "Messages, newest first", body = MessagesAnswer))
 )]
-pub(crate) async fn messages(call: Call<Arc<Caller>>) -> Answer {
+async fn messages(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let to = query.phone("to")?;
     let limit = query.whole("limit", LIMIT_DEFAULT, 1, MESSAGES_MAX)?;
@@ -128,7 +130,7 @@ pub(crate) struct AdvanceBody {
     summary = "Read the clock",
     responses((status = 200, description = "Engine time", body = ClockAnswer))
 )]
-pub(crate) async fn clock(call: Call<Arc<Caller>>) -> Answer {
+async fn clock(call: Call<Arc<Caller>>) -> Answer {
     Ok(told(&call))
 }
 
@@ -143,7 +145,7 @@ pub(crate) async fn clock(call: Call<Arc<Caller>>) -> Answer {
     request_body = AdvanceBody,
     responses((status = 200, description = "Engine time after the move", body = ClockAnswer))
 )]
-pub(crate) async fn advance(call: Call<Arc<Caller>>) -> Answer {
+async fn advance(call: Call<Arc<Caller>>) -> Answer {
     let seconds = call.json::<AdvanceBody>()?.advance_seconds;
     let seconds: u32 = seconds.within("advance_seconds", 0, ADVANCE_SECONDS_MAX)?;
     let step = Duration::from_secs(seconds.into());
@@ -252,7 +254,7 @@ pub(crate) struct InboundAnswer {
     request_body = InboundBody,
     responses((status = 200, description = "Received", body = InboundAnswer))
 )]
-pub(crate) async fn receive(call: Call<Arc<Caller>>) -> Answer {
+async fn receive(call: Call<Arc<Caller>>) -> Answer {
     let inbound = {
         let body: InboundBody<'_> = call.json()?;
         let from = body.from.parse().map_err(|error| ApiError::field("from", error))?;
@@ -319,7 +321,7 @@ pub(crate) struct OutcomeBody<'a> {
     request_body = OutcomeBody,
     responses((status = 200, description = "What was scripted", body = OutcomeBody))
 )]
-pub(crate) async fn script(call: Call<Arc<Caller>>) -> Answer {
+async fn script(call: Call<Arc<Caller>>) -> Answer {
     let mut body: OutcomeBody<'_> = call.json()?;
     let to: Option<Phone> = match &*body.to {
         "*" => None,

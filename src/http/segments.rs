@@ -10,22 +10,20 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::contacts::{self, ContactRow, ContactsAnswer};
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 
 /// Most characters of the name of a custom field that is asked for.
 const FIELD_NAME_CHARS_MAX: usize = 200;
 
 pub(crate) const NO_SUCH_SEGMENT: &str = "no such segment";
 
-pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .get("/v1/segments", list)
-        .get("/v1/segments/{segment_id}", read)
-        .get("/v1/segments/{segment_id}/contacts", members)
-}
-
-pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
-    routes.post("/v1/segments", create).delete("/v1/segments/{segment_id}", delete)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(list).guarded(Key::READ_CONTACTS))
+        .routes(route!(read).guarded(Key::READ_CONTACTS))
+        .routes(route!(members).guarded(Key::READ_CONTACTS))
+        .routes(route!(create).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(delete).guarded(Key::WRITE_CONTACTS))
 }
 
 /// A filter to be saved.
@@ -176,7 +174,7 @@ impl From<Segment> for SegmentRow {
     request_body = SegmentBody,
     responses((status = 201, description = "The segment", body = SegmentRow))
 )]
-pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Arc<Caller>>) -> Answer {
     let SegmentBody { name, filter } = call.json()?;
     // A segment's name has the rule of a contact's.
     ContactName::new(&name).map_err(|error| ApiError::field("name", error))?;
@@ -197,7 +195,7 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Segments, newest first", body = SegmentsAnswer))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let found = call.caller.workspace.segments(page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.segments.into_iter().map(SegmentRow::from).collect();
@@ -213,7 +211,7 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("segment_id" = String, Path, description = "The segment's id")),
     responses((status = 200, description = "The segment", body = SegmentRow))
 )]
-pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
     let (segment, count) = call.caller.workspace.segment(id).await?;
     Ok(Reply::ok(&SegmentRow { contacts_count: Some(count), ..segment.into() }))
@@ -229,7 +227,7 @@ pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     params(("segment_id" = String, Path, description = "The segment's id")),
     responses((status = 204, description = "Deleted"))
 )]
-pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
     call.caller.workspace.delete_segment(id).await?;
     Ok(Reply::no_content())
@@ -250,7 +248,7 @@ pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
 )]
-pub(crate) async fn members(mut call: Call<Arc<Caller>>) -> Answer {
+async fn members(mut call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
     let found = call.caller.workspace.segment_contacts(id, page.skip(), page.limit()).await?;

@@ -8,19 +8,18 @@ use postrider_actors::{Caller, Suppression, UnsuppressError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes, route};
 
 /// Most characters of a reason.
 const REASON_CHARS_MAX: usize = 200;
 
 const NOT_SUPPRESSED: &str = "the phone has not opted out";
 
-pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
-    routes.get("/v1/suppressions", list)
-}
-
-pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
-    routes.post("/v1/suppressions", create).delete("/v1/suppressions/{phone}", delete)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(list).guarded(Key::READ_CONTACTS))
+        .routes(route!(create).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(delete).guarded(Key::WRITE_CONTACTS))
 }
 
 /// A phone that has opted out.
@@ -82,7 +81,7 @@ impl From<Suppression> for SuppressionRow {
     request_body = SuppressionBody,
     responses((status = 201, description = "It has opted out", body = SuppressionRow))
 )]
-pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Arc<Caller>>) -> Answer {
     let body: SuppressionBody = call.json()?;
     let phone: Phone = body.phone.parse().map_err(|error| ApiError::field("phone", error))?;
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
@@ -105,7 +104,7 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Phones, in their order", body = SuppressionsAnswer))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let found = call.caller.workspace.suppressions(page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.suppressions.into_iter().map(SuppressionRow::from).collect();
@@ -121,7 +120,7 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("phone" = String, Path, description = "The phone, in E.164")),
     responses((status = 204, description = "It has not opted out any more"))
 )]
-pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     let phone: Phone = call.path("phone", NOT_SUPPRESSED).await?;
     call.caller.workspace.unsuppress(phone).await?;
     Ok(Reply::no_content())

@@ -6,10 +6,10 @@ use postrider_actors::{Caller, Template, TemplateError, UseTemplateError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes.get("/v1/messaging/templates", list)
+pub(crate) fn routes() -> Routes {
+    Routes::default().routes(route!(list).guarded(Key::SEND))
 }
 
 /// A template.
@@ -76,7 +76,7 @@ pub(crate) struct TemplatesAnswer {
     ),
     responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let all = call.caller.workspace.templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))

@@ -4,10 +4,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Answer, Call, Reply, Whole};
+use crate::http::pipeline::{Administrator, Answer, Call, Reply, Routes, Whole, route};
 
 /// Most credits that one call may set or add.
 const CREDITS_MAX: u64 = i64::MAX as u64;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(set).guarded(Administrator))
+        .routes(route!(add).guarded(Administrator))
+}
 
 /// A balance to be set.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -43,7 +49,7 @@ pub(crate) struct CreditsAnswer {
     request_body = SetCredits,
     responses((status = 200, description = "The balance", body = CreditsAnswer))
 )]
-pub(crate) async fn set(mut call: Call<()>) -> Answer {
+async fn set(mut call: Call<()>) -> Answer {
     let credits = call.json::<SetCredits>()?.credits.within("credits", 0, CREDITS_MAX)?;
     let id = workspace_id(&mut call).await?;
     let credits = call.edge.engine.admin().set_credits(&id, credits).await?;
@@ -60,7 +66,7 @@ pub(crate) async fn set(mut call: Call<()>) -> Answer {
     request_body = AddCredits,
     responses((status = 200, description = "The balance", body = CreditsAnswer))
 )]
-pub(crate) async fn add(mut call: Call<()>) -> Answer {
+async fn add(mut call: Call<()>) -> Answer {
     let add = call.json::<AddCredits>()?.add.within("add", 0, CREDITS_MAX)?;
     let id = workspace_id(&mut call).await?;
     let credits = call.edge.engine.admin().add_credits(&id, add).await?;

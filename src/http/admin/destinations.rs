@@ -8,7 +8,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Answer, ApiError, Call, Reply};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Reply, Routes, route};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(set).guarded(Administrator))
+        .routes(route!(read).guarded(Administrator))
+}
 
 /// Where one-time passwords may go, by the first digits of phones: a country calling code, or a
 /// part of a country such as 1876.
@@ -56,7 +62,7 @@ fn told(destinations: &Destinations) -> Reply {
     request_body = DestinationsBody,
     responses((status = 200, description = "The destinations in force", body = DestinationsBody))
 )]
-pub(crate) async fn set(mut call: Call<()>) -> Answer {
+async fn set(mut call: Call<()>) -> Answer {
     let destinations = {
         let body: DestinationsBody<'_> = call.json()?;
         Destinations { allow: prefixes("allow", &body.allow)?, deny: prefixes("deny", &body.deny)? }
@@ -74,7 +80,7 @@ pub(crate) async fn set(mut call: Call<()>) -> Answer {
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 200, description = "The destinations in force", body = DestinationsBody))
 )]
-pub(crate) async fn read(mut call: Call<()>) -> Answer {
+async fn read(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     Ok(told(&call.edge.engine.admin().destinations(&id).await?))
 }

@@ -6,7 +6,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::params::workspace;
-use crate::http::pipeline::{Answer, ApiError, Call, Reply};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Reply, Routes, route};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(open).guarded(Administrator))
+        .routes(route!(read).guarded(Administrator))
+        .routes(route!(close).guarded(Administrator))
+}
 
 /// The e-mail channel of a workspace.
 #[derive(Serialize, ToSchema)]
@@ -41,7 +48,7 @@ impl EmailAnswer {
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 201, description = "The channel and its secret", body = EmailAnswer))
 )]
-pub(crate) async fn open(mut call: Call<()>) -> Answer {
+async fn open(mut call: Call<()>) -> Answer {
     let workspace = workspace(&mut call).await?;
     let (channel, secret) = workspace.open_email().await?;
     let answer = EmailAnswer::of(&workspace, &channel, Some(secret.reveal()));
@@ -57,7 +64,7 @@ pub(crate) async fn open(mut call: Call<()>) -> Answer {
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 200, description = "The channel", body = EmailAnswer))
 )]
-pub(crate) async fn read(mut call: Call<()>) -> Answer {
+async fn read(mut call: Call<()>) -> Answer {
     let workspace = workspace(&mut call).await?;
     let channel = workspace.email_channel().await?;
     let channel = channel.ok_or_else(|| ApiError::not_found("the channel is not open"))?;
@@ -74,7 +81,7 @@ pub(crate) async fn read(mut call: Call<()>) -> Answer {
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 204, description = "Closed"))
 )]
-pub(crate) async fn close(mut call: Call<()>) -> Answer {
+async fn close(mut call: Call<()>) -> Answer {
     workspace(&mut call).await?.close_email().await?;
     Ok(Reply::no_content())
 }

@@ -10,10 +10,17 @@ use utoipa::ToSchema;
 
 use super::limits::LimitsBody;
 use super::params::{check_name, workspace_id};
-use crate::http::pipeline::{Answer, ApiError, Call, Page, Reply};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 
 /// What the names of the limits that a key can have begin with.
 const KEY_LIMITS: &str = "key_";
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(create).guarded(Administrator))
+        .routes(route!(list).guarded(Administrator))
+        .routes(route!(revoke).guarded(Administrator))
+}
 
 /// A key to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -97,7 +104,7 @@ pub(crate) struct KeysAnswer {
     request_body = NewKeyBody,
     responses((status = 201, description = "Made; the key is shown here only", body = NewKeyAnswer))
 )]
-pub(crate) async fn create(mut call: Call<()>) -> Answer {
+async fn create(mut call: Call<()>) -> Answer {
     let new = new_key(call.json()?)?;
     let id = workspace_id(&mut call).await?;
     let CreatedKey { info, key } = call.edge.engine.admin().create_key(&id, new).await?;
@@ -134,7 +141,7 @@ fn new_key(body: NewKeyBody<'_>) -> Result<NewKey, ApiError> {
     ),
     responses((status = 200, description = "A page of keys", body = KeysAnswer))
 )]
-pub(crate) async fn list(mut call: Call<()>) -> Answer {
+async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id = workspace_id(&mut call).await?;
     let all = call.edge.engine.admin().keys(&id).await?;
@@ -154,7 +161,7 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
     ),
     responses((status = 204, description = "Revoked"))
 )]
-pub(crate) async fn revoke(mut call: Call<()>) -> Answer {
+async fn revoke(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     let key: KeyId = call.path("key_id", "no such key").await?;
     call.edge.engine.admin().revoke_key(&id, key).await?;

@@ -9,7 +9,11 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Answer, ApiError, Call, Reply, Whole};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Reply, Routes, Whole, route};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default().routes(route!(set).guarded(Administrator))
+}
 
 /// Limits as a body gives them. Names that are not a limit's are ignored, as unknown fields are
 /// everywhere; `null` leaves a limit as it is.
@@ -103,7 +107,7 @@ impl ToSchema for LimitsSchema {
     request_body = LimitsSchema,
     responses((status = 200, description = "The limits in force", body = LimitsSchema))
 )]
-pub(crate) async fn set(mut call: Call<()>) -> Answer {
+async fn set(mut call: Call<()>) -> Answer {
     let over = call.json::<LimitsBody>()?.check("")?;
     let id = workspace_id(&mut call).await?;
     Ok(Reply::ok(&call.edge.engine.admin().set_limits(&id, over).await?))

@@ -13,12 +13,22 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Answer, ApiError, Call, Page, Reply, Whole};
+use crate::http::pipeline::{
+    Administrator, Answer, ApiError, Call, Page, Reply, Routes, Whole, route,
+};
 
 /// Most messages in a second that a number may be set to.
 const RATE_MAX: u32 = 100_000;
 /// Most characters of a token or secret.
 const SECRET_CHARS_MAX: usize = 1024;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(connect).guarded(Administrator))
+        .routes(route!(list).guarded(Administrator))
+        .routes(route!(update).guarded(Administrator))
+        .routes(route!(disconnect).guarded(Administrator))
+}
 
 /// A number to be connected; without `Debug`, as it has secrets.
 #[derive(Deserialize, ToSchema)]
@@ -209,7 +219,7 @@ pub(crate) struct NumbersAnswer {
     request_body = NumberInput,
     responses((status = 201, description = "Connected", body = NumberRow))
 )]
-pub(crate) async fn connect(mut call: Call<()>) -> Answer {
+async fn connect(mut call: Call<()>) -> Answer {
     let new = call.json::<NumberInput<'_>>()?.check()?;
     let id = workspace_id(&mut call).await?;
     let number = call.edge.engine.admin().connect_number(&id, new).await?;
@@ -230,7 +240,7 @@ pub(crate) async fn connect(mut call: Call<()>) -> Answer {
     ),
     responses((status = 200, description = "A page of numbers", body = NumbersAnswer))
 )]
-pub(crate) async fn list(mut call: Call<()>) -> Answer {
+async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id = workspace_id(&mut call).await?;
     let all = call.edge.engine.admin().numbers(&id).await?;
@@ -254,7 +264,7 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
     request_body = NumberUpdate,
     responses((status = 200, description = "Changed", body = NumberRow))
 )]
-pub(crate) async fn update(mut call: Call<()>) -> Answer {
+async fn update(mut call: Call<()>) -> Answer {
     let change = call.json::<NumberUpdate<'_>>()?.check()?;
     let id = workspace_id(&mut call).await?;
     let number: NumberId = call.path("number_id", "no such number").await?;
@@ -274,7 +284,7 @@ pub(crate) async fn update(mut call: Call<()>) -> Answer {
     ),
     responses((status = 204, description = "Disconnected"))
 )]
-pub(crate) async fn disconnect(mut call: Call<()>) -> Answer {
+async fn disconnect(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     let number: NumberId = call.path("number_id", "no such number").await?;
     call.edge.engine.admin().disconnect_number(&id, number).await?;

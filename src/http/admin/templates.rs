@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{workspace, workspace_id};
-use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 use crate::http::templates::{TemplateRow, TemplatesAnswer};
 
 const NO_SUCH_TEMPLATE: &str = "no such template";
 
-pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
-    routes
-        .post("/admin/v1/workspaces/{workspace}/templates", create)
-        .get("/admin/v1/workspaces/{workspace}/templates", list)
-        .post("/admin/v1/workspaces/{workspace}/templates/sync", sync)
-        .patch("/admin/v1/workspaces/{workspace}/templates/{name}/{language}", change)
-        .put("/admin/v1/workspaces/{workspace}/otp-template", set_otp_template)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(create).guarded(Administrator))
+        .routes(route!(list).guarded(Administrator))
+        .routes(route!(sync).guarded(Administrator))
+        .routes(route!(change).guarded(Administrator))
+        .routes(route!(set_otp_template).guarded(Administrator))
 }
 
 /// A template to be made.
@@ -95,7 +95,7 @@ fn new_template(body: NewTemplateBody<'_>) -> Result<NewTemplate, ApiError> {
     request_body = NewTemplateBody,
     responses((status = 201, description = "Added", body = TemplateRow))
 )]
-pub(crate) async fn create(mut call: Call<()>) -> Answer {
+async fn create(mut call: Call<()>) -> Answer {
     let new = new_template(call.json()?)?;
     let made = workspace(&mut call).await?.create_template(new).await?;
     Ok(Reply::json(StatusCode::CREATED, &TemplateRow::from(made)))
@@ -115,7 +115,7 @@ pub(crate) async fn create(mut call: Call<()>) -> Answer {
     ),
     responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
 )]
-pub(crate) async fn list(mut call: Call<()>) -> Answer {
+async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let all = workspace(&mut call).await?.templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
@@ -136,7 +136,7 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
     request_body = TemplateChange,
     responses((status = 200, description = "Changed", body = TemplateRow))
 )]
-pub(crate) async fn change(mut call: Call<()>) -> Answer {
+async fn change(mut call: Call<()>) -> Answer {
     let status = call.json::<TemplateChange<'_>>()?.status.parse();
     let status = status.map_err(|error| ApiError::field("status", error))?;
     let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
@@ -158,7 +158,7 @@ pub(crate) async fn change(mut call: Call<()>) -> Answer {
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 200, description = "The first page of the templates", body = TemplatesAnswer))
 )]
-pub(crate) async fn sync(mut call: Call<()>) -> Answer {
+async fn sync(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let all = workspace(&mut call).await?.sync_templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
@@ -175,7 +175,7 @@ pub(crate) async fn sync(mut call: Call<()>) -> Answer {
     request_body = OtpTemplateBody,
     responses((status = 200, description = "Set", body = OtpTemplateBody))
 )]
-pub(crate) async fn set_otp_template(mut call: Call<()>) -> Answer {
+async fn set_otp_template(mut call: Call<()>) -> Answer {
     let body: OtpTemplateBody<'_> = call.json()?;
     let misfit = |misfit: template::Misfit| ApiError::field(&misfit.path, misfit.rule);
     template::check_name(&body.name).map_err(misfit)?;

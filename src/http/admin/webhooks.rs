@@ -5,23 +5,19 @@ use postrider_actors::WebhookChange;
 use postrider_actors::domain::WebhookId;
 
 use super::params::workspace;
-use crate::http::pipeline::{Administrator, Answer, Call, Page, Reply, Routes};
+use crate::http::pipeline::{Administrator, Answer, Call, Page, Reply, Routes, route};
 use crate::http::webhooks::{
     NO_SUCH_WEBHOOK, WebhookInput, WebhookRow, WebhookUpdate, WebhookWithSecret, WebhooksAnswer,
 };
 
-const ALL: &str = "/admin/v1/workspaces/{workspace}/webhooks";
-const ONE: &str = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}";
-const ROTATE: &str = "/admin/v1/workspaces/{workspace}/webhooks/{webhook_id}/rotate-secret";
-
-pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
-    routes
-        .get(ALL, list)
-        .post(ALL, create)
-        .get(ONE, read)
-        .patch(ONE, update)
-        .delete(ONE, delete)
-        .post(ROTATE, rotate)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(list).guarded(Administrator))
+        .routes(route!(create).guarded(Administrator))
+        .routes(route!(read).guarded(Administrator))
+        .routes(route!(update).guarded(Administrator))
+        .routes(route!(delete).guarded(Administrator))
+        .routes(route!(rotate).guarded(Administrator))
 }
 
 #[utoipa::path(
@@ -38,7 +34,7 @@ pub(crate) fn routes(routes: Routes<Administrator>) -> Routes<Administrator> {
     ),
     responses((status = 200, description = "A page of webhooks", body = WebhooksAnswer))
 )]
-pub(crate) async fn list(mut call: Call<()>) -> Answer {
+async fn list(mut call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let all = workspace(&mut call).await?.webhooks().await?;
     Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
@@ -55,7 +51,7 @@ pub(crate) async fn list(mut call: Call<()>) -> Answer {
     responses((status = 201, description = "Registered; the secret is shown here only",
         body = WebhookWithSecret))
 )]
-pub(crate) async fn create(mut call: Call<()>) -> Answer {
+async fn create(mut call: Call<()>) -> Answer {
     let settings = call.json::<WebhookInput>()?.check()?;
     let created = workspace(&mut call).await?.create_webhook(settings).await?;
     Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
@@ -73,7 +69,7 @@ pub(crate) async fn create(mut call: Call<()>) -> Answer {
     ),
     responses((status = 200, description = "The webhook", body = WebhookRow))
 )]
-pub(crate) async fn read(mut call: Call<()>) -> Answer {
+async fn read(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     Ok(Reply::ok(&WebhookRow::from(workspace(&mut call).await?.webhook(id).await?)))
 }
@@ -92,7 +88,7 @@ pub(crate) async fn read(mut call: Call<()>) -> Answer {
     request_body = WebhookUpdate,
     responses((status = 200, description = "Changed", body = WebhookRow))
 )]
-pub(crate) async fn update(mut call: Call<()>) -> Answer {
+async fn update(mut call: Call<()>) -> Answer {
     let change = call.json::<WebhookUpdate>()?.check()?;
     let change = WebhookChange { by_administrator: true, ..change };
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
@@ -112,7 +108,7 @@ pub(crate) async fn update(mut call: Call<()>) -> Answer {
     ),
     responses((status = 204, description = "Deleted; what was not delivered is not delivered"))
 )]
-pub(crate) async fn delete(mut call: Call<()>) -> Answer {
+async fn delete(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     workspace(&mut call).await?.delete_webhook(id).await?;
     Ok(Reply::no_content())
@@ -132,7 +128,7 @@ pub(crate) async fn delete(mut call: Call<()>) -> Answer {
     responses((status = 200, description = "Replaced; the secret is shown here only",
         body = WebhookWithSecret))
 )]
-pub(crate) async fn rotate(mut call: Call<()>) -> Answer {
+async fn rotate(mut call: Call<()>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     let rotated = workspace(&mut call).await?.rotate_webhook_secret(id).await?;
     Ok(Reply::ok(&WebhookWithSecret::from(rotated)))

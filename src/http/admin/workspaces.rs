@@ -9,7 +9,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{check_name, workspace_id};
-use crate::http::pipeline::{Answer, ApiError, Call, Code, Page, Reply};
+use crate::http::pipeline::{
+    Administrator, Answer, ApiError, Call, Code, Page, Reply, Routes, route,
+};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(create).guarded(Administrator))
+        .routes(route!(list).guarded(Administrator))
+        .routes(route!(read).guarded(Administrator))
+}
 
 /// A workspace to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -105,7 +114,7 @@ pub(crate) struct WorkspacesAnswer {
     request_body = NewWorkspace,
     responses((status = 201, description = "Made", body = WorkspaceAnswer))
 )]
-pub(crate) async fn create(call: Call<()>) -> Answer {
+async fn create(call: Call<()>) -> Answer {
     let body: NewWorkspace<'_> = call.json()?;
     let id: WorkspaceId = body.id.parse().map_err(|error| ApiError::field("id", error))?;
     check_name(&body.name)?;
@@ -126,7 +135,7 @@ pub(crate) async fn create(call: Call<()>) -> Answer {
     ),
     responses((status = 200, description = "A page of workspaces", body = WorkspacesAnswer))
 )]
-pub(crate) async fn list(call: Call<()>) -> Answer {
+async fn list(call: Call<()>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let admin = call.edge.engine.admin();
     let (infos, total) = admin.workspaces(page.skip(), page.limit()).await?;
@@ -143,7 +152,7 @@ pub(crate) async fn list(call: Call<()>) -> Answer {
     params(("workspace" = String, Path, description = "The workspace's id")),
     responses((status = 200, description = "The workspace", body = WorkspaceAnswer))
 )]
-pub(crate) async fn read(mut call: Call<()>) -> Answer {
+async fn read(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     let info = call.edge.engine.admin().workspace(&id).await?;
     Ok(Reply::ok(&WorkspaceAnswer::from(info)))

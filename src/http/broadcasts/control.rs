@@ -7,7 +7,15 @@ use postrider_actors::Caller;
 use super::create::BroadcastMadeAnswer;
 use super::named;
 use super::read::{BroadcastRow, shown};
-use crate::http::pipeline::{Answer, Call, Reply};
+use crate::http::pipeline::{Answer, Call, Key, Reply, Routes, route};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(pause).guarded(Key::SEND))
+        .routes(route!(resume).guarded(Key::SEND))
+        .routes(route!(cancel).guarded(Key::SEND))
+        .routes(route!(retry).guarded(Key::SEND))
+}
 
 #[utoipa::path(
     post,
@@ -19,7 +27,7 @@ use crate::http::pipeline::{Answer, Call, Reply};
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It is paused", body = BroadcastRow))
 )]
-pub(crate) async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
+async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
     let id = named(&mut call).await?;
     call.caller.workspace.pause_broadcast(id).await?;
     shown(&call, id).await
@@ -35,7 +43,7 @@ pub(crate) async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It goes on", body = BroadcastRow))
 )]
-pub(crate) async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
+async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
     let id = named(&mut call).await?;
     call.caller.workspace.resume_broadcast(id).await?;
     shown(&call, id).await
@@ -51,7 +59,7 @@ pub(crate) async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It is cancelled", body = BroadcastRow))
 )]
-pub(crate) async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
+async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
     let id = named(&mut call).await?;
     call.caller.workspace.cancel_broadcast(id).await?;
     shown(&call, id).await
@@ -68,7 +76,7 @@ pub(crate) async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "The new broadcast", body = BroadcastMadeAnswer))
 )]
-pub(crate) async fn retry(mut call: Call<Arc<Caller>>) -> Answer {
+async fn retry(mut call: Call<Arc<Caller>>) -> Answer {
     let id = named(&mut call).await?;
     let made = call.caller.workspace.retry_broadcast(id).await?;
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made)))

@@ -10,13 +10,18 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::recipients::Recipients;
-use crate::http::pipeline::{Answer, ApiError, Call, Reply};
+use crate::http::pipeline::{Answer, ApiError, BodySize, Call, Key, Reply, Routes, Takes, route};
 use crate::http::segments::NO_SUCH_SEGMENT;
 
 /// Most characters of a broadcast's name.
 const NAME_CHARS_MAX: usize = 200;
 /// Most bytes of the parameters that all messages have.
 const COMPONENTS_BYTES_MAX: usize = 65_536;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(create).takes(Takes::Json(BodySize::Broadcast)).guarded(Key::SEND))
+}
 
 /// A broadcast to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -95,7 +100,7 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
     request_body = NewBroadcastBody,
     responses((status = 200, description = "Durable", body = BroadcastMadeAnswer))
 )]
-pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Arc<Caller>>) -> Answer {
     // Each may need a multiple of its body's memory for a while.
     let turn = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
     let turn = turn.map_err(|_| ApiError::internal())?;

@@ -1,8 +1,8 @@
 //! Broadcasts: one template to many recipients.
 
-pub(crate) mod control;
-pub(crate) mod create;
-pub(crate) mod read;
+mod control;
+mod create;
+mod read;
 mod recipients;
 
 use std::sync::Arc;
@@ -10,19 +10,11 @@ use std::sync::Arc;
 use postrider_actors::domain::BroadcastId;
 use postrider_actors::{BroadcastError, Caller, CreateBroadcastError, RetryBroadcastError};
 
-use super::pipeline::{ApiError, BodySize, Call, Code, Key, Routes};
+use super::pipeline::{ApiError, Call, Code, Routes};
 use super::templates::unusable;
 
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .post_sized("/v1/messaging/broadcasts", BodySize::Broadcast, create::create)
-        .get("/v1/messaging/broadcasts", read::list)
-        .get("/v1/messaging/broadcasts/{broadcast_id}", read::read)
-        .get("/v1/messaging/broadcasts/{broadcast_id}/recipients", read::recipients)
-        .post("/v1/messaging/broadcasts/{broadcast_id}/pause", control::pause)
-        .post("/v1/messaging/broadcasts/{broadcast_id}/resume", control::resume)
-        .post("/v1/messaging/broadcasts/{broadcast_id}/cancel", control::cancel)
-        .post("/v1/messaging/broadcasts/{broadcast_id}/retry", control::retry)
+pub(crate) fn routes() -> Routes {
+    Routes::default().merge(create::routes()).merge(read::routes()).merge(control::routes())
 }
 
 /// The broadcast that the path names; it may not exist.

@@ -11,7 +11,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::named;
-use crate::http::pipeline::{Answer, ApiError, Call, Page, Reply};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes, route};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(list).guarded(Key::SEND))
+        .routes(route!(read).guarded(Key::SEND))
+        .routes(route!(recipients).guarded(Key::SEND))
+}
 
 /// A broadcast.
 #[derive(Debug, Serialize, ToSchema)]
@@ -209,7 +216,7 @@ pub(super) async fn shown(call: &Call<Arc<Caller>>, id: BroadcastId) -> Answer {
     ),
     responses((status = 200, description = "A page, newest first", body = BroadcastsAnswer))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let (rows, total) = call.caller.workspace.broadcasts(page.skip(), page.limit()).await?;
     let rows = rows.into_iter().map(BroadcastRow::from).collect();
@@ -225,7 +232,7 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "The broadcast", body = BroadcastRow))
 )]
-pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     let id = named(&mut call).await?;
     shown(&call, id).await
 }
@@ -246,7 +253,7 @@ pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "A page of recipients", body = RecipientsAnswer))
 )]
-pub(crate) async fn recipients(mut call: Call<Arc<Caller>>) -> Answer {
+async fn recipients(mut call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
     let status = match query.text("status")? {

@@ -10,10 +10,18 @@ use utoipa::ToSchema;
 
 use super::ContactRow;
 use super::body::ContactInput;
-use crate::http::pipeline::{Answer, ApiError, Call, Reply, body};
+use crate::http::pipeline::{
+    Answer, ApiError, BodySize, Call, Key, Reply, Routes, Takes, body, route,
+};
 
 /// Most contacts of a call.
 const CONTACTS_MAX: usize = 1000;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default().routes(
+        route!(create).takes(Takes::Json(BodySize::ContactsBatch)).guarded(Key::WRITE_CONTACTS),
+    )
+}
 
 /// Contacts to be made.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -89,7 +97,7 @@ impl BatchRow {
     request_body = BatchBody,
     responses((status = 200, description = "What became of each", body = BatchAnswer))
 )]
-pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Arc<Caller>>) -> Answer {
     let checked = {
         let body: BatchBody<'_> = call.json()?;
         if !(1..=CONTACTS_MAX).contains(&body.contacts.len()) {

@@ -11,12 +11,16 @@ use postrider_actors::{Caller, Contact, ContactsWalk};
 
 use super::ContactRow;
 use crate::http::edge::Edge;
-use crate::http::pipeline::{Answer, ApiError, Call, Reply};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, route};
 
 /// Contacts that are read at a time.
 const PART: usize = 200;
 /// Parts that may wait for a client that does not read on.
 const BUFFER: usize = 2;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default().routes(route!(stream).guarded(Key::READ_CONTACTS))
+}
 
 /// Ends an answer before its end, so that it is not taken for a whole one.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +41,7 @@ struct Broken;
     responses((status = 200, description = "Contacts, one a line", body = String,
         content_type = "application/x-ndjson"))
 )]
-pub(crate) async fn stream(call: Call<Arc<Caller>>) -> Answer {
+async fn stream(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let after = query.text("after")?.map(str::parse::<ContactId>).transpose();
     let after = after.map_err(|_| ApiError::field("after", "must be a contact's id"))?;

@@ -1,8 +1,8 @@
 //! Contacts: make, read, change, delete, list and search.
 
-pub(crate) mod batch;
+mod batch;
 mod body;
-pub(crate) mod export;
+mod export;
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, BodySize, Call, Code, Key, Page, Reply, Routes};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 use body::{ContactInput, ContactUpdate};
 
 /// Most characters that are searched for.
@@ -24,19 +24,15 @@ const SEARCH_CHARS_MAX: usize = 200;
 
 const NO_SUCH_CONTACT: &str = "no such contact";
 
-pub(crate) fn reading(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .get("/v1/contacts", list)
-        .get("/v1/contacts/export", export::stream)
-        .get("/v1/contacts/{contact_id}", read)
-}
-
-pub(crate) fn writing(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .post("/v1/contacts", create)
-        .post_sized("/v1/contacts/batch", BodySize::ContactsBatch, batch::create)
-        .patch("/v1/contacts/{contact_id}", update)
-        .delete("/v1/contacts/{contact_id}", delete)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(list).guarded(Key::READ_CONTACTS))
+        .routes(route!(read).guarded(Key::READ_CONTACTS))
+        .routes(route!(create).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(update).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(delete).guarded(Key::WRITE_CONTACTS))
+        .merge(batch::routes())
+        .merge(export::routes())
 }
 
 /// A contact.
@@ -110,7 +106,7 @@ pub(crate) struct ContactsAnswer {
     request_body = ContactInput,
     responses((status = 201, description = "The contact", body = ContactRow))
 )]
-pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Arc<Caller>>) -> Answer {
     let new = call.json::<ContactInput>()?.check()?;
     let key = call.idempotency_key(Route::CreateContact)?;
     let Replayable { answer, replayed } = call.caller.workspace.create_contact(new, key).await?;
@@ -132,7 +128,7 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
     let filter = ContactFilter::search(searched("search", query.text("search")?)?);
@@ -163,7 +159,7 @@ pub(crate) fn searched<'a>(
     params(("contact_id" = String, Path, description = "The contact's id")),
     responses((status = 200, description = "The contact", body = ContactRow))
 )]
-pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
     Ok(Reply::ok(&ContactRow::from(call.caller.workspace.contact(id).await?)))
 }
@@ -180,7 +176,7 @@ pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     request_body = ContactInput,
     responses((status = 200, description = "The contact", body = ContactRow))
 )]
-pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     let change = call.json::<ContactUpdate>()?.check()?;
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
     let contact = call.caller.workspace.update_contact(id, change).await?;
@@ -203,7 +199,7 @@ pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     params(("contact_id" = String, Path, description = "The contact's id")),
     responses((status = 204, description = "Deleted"))
 )]
-pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
     call.caller.workspace.delete_contact(id).await?;
     Ok(Reply::no_content())

@@ -1,6 +1,6 @@
 //! The workspace's event log.
 
-pub(super) mod stream;
+mod stream;
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::pipeline::{
-    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Query, Reply, Routes,
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Query, Reply, Routes, route,
 };
 
 /// First byte of a cursor: what the rest means.
 const CURSOR_VERSION: u8 = 1;
 
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes.get("/v1/events", list).get("/v1/events/stream", stream::stream)
+pub(crate) fn routes() -> Routes {
+    Routes::default().routes(route!(list).guarded(Key::MANAGE_WEBHOOKS)).merge(stream::routes())
 }
 
 /// One event.
@@ -92,7 +92,7 @@ pub(crate) struct EventsAnswer {
     ),
     responses((status = 200, description = "Events, oldest first", body = EventsAnswer))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let limit = query.whole("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
     let after = after_cursor(&query)?.unwrap_or(0);

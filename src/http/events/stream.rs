@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::{EventRow, after_cursor, ahead_of_the_log};
 use crate::http::edge::Edge;
-use crate::http::pipeline::{Answer, ApiError, Call, Reply};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, route};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -24,6 +24,10 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const PART: usize = 100;
 /// Parts that may wait for a client that does not read on.
 const BUFFER: usize = 4;
+
+pub(crate) fn routes() -> Routes {
+    Routes::default().routes(route!(stream).guarded(Key::MANAGE_WEBHOOKS))
+}
 
 #[utoipa::path(
     get,
@@ -43,7 +47,7 @@ const BUFFER: usize = 4;
     responses((status = 200, description = "Events as they come", body = String,
         content_type = "text/event-stream"))
 )]
-pub(crate) async fn stream(call: Call<Arc<Caller>>) -> Answer {
+async fn stream(call: Call<Arc<Caller>>) -> Answer {
     let workspace = &call.caller.workspace;
     // An empty one is how a client says that it has seen none.
     let last = call.header(&LAST_EVENT_ID).filter(|id| !id.is_empty());

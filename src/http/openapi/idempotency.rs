@@ -4,11 +4,12 @@ use utoipa::Modify;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Required, Type};
 
-use super::{header, operations, refusal};
+use super::parts::{header, operations, refusal};
 
 /// The operations that ask [`Call::idempotency_key`](crate::http::pipeline::Call::idempotency_key).
-const HONOURED_BY: [&str; 6] = [
+const HONOURED_BY: [&str; 7] = [
     "sendOtp",
+    "sendOtpByMessagingPath",
     "sendMessage",
     "createBroadcast",
     "createContact",

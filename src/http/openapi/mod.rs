@@ -4,24 +4,18 @@
 mod events;
 mod idempotency;
 pub(super) mod pages;
+mod parts;
 mod webhooks;
 
-use utoipa::openapi::header::HeaderBuilder;
-use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{
-    ContentBuilder, Header, ObjectBuilder, OpenApi as Document, Ref, RefOr, Response, Type,
-};
-use utoipa::{Modify, OpenApi, ToSchema};
+use utoipa::openapi::{OpenApi as Document, RefOr};
+use utoipa::{Modify, OpenApi};
 
-use super::pipeline::Code;
-use super::{
-    admin, analytics, broadcasts, channels, contacts, conversations, email, events as event_log,
-    health, messages, otp, sandbox, segments, suppressions, templates, webhooks as endpoints,
-};
+use super::pipeline::ErrorBody;
 use events::Events;
 use idempotency::Idempotency;
+use parts::{add_limit_headers, header, operations, refusal};
 use webhooks::Deliveries;
 
 #[derive(OpenApi)]
@@ -43,42 +37,7 @@ use webhooks::Deliveries;
             request is under way 409. A refusal is not kept.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    paths(
-        otp::send, otp::verify, otp::resend, otp::read,
-        contacts::create, contacts::list, contacts::read, contacts::update, contacts::delete,
-        contacts::batch::create, contacts::export::stream,
-        segments::create, segments::list, segments::read, segments::delete, segments::members,
-        conversations::list, conversations::read, conversations::update, conversations::written,
-        conversations::reply,
-        suppressions::create, suppressions::list, suppressions::delete,
-        messages::send, messages::read,
-        templates::list,
-        broadcasts::create::create, broadcasts::read::list, broadcasts::read::read,
-        broadcasts::read::recipients, broadcasts::control::pause, broadcasts::control::resume,
-        broadcasts::control::cancel, broadcasts::control::retry,
-        analytics::campaigns, analytics::ads,
-        event_log::list, event_log::stream::stream,
-        endpoints::create, endpoints::list, endpoints::read, endpoints::update, endpoints::delete,
-        endpoints::rotate, endpoints::deliveries::test, endpoints::deliveries::replay,
-        endpoints::deliveries::list,
-        sandbox::messages, sandbox::clock, sandbox::advance, sandbox::script, sandbox::receive,
-        admin::workspaces::create, admin::workspaces::list, admin::workspaces::read,
-        admin::keys::create, admin::keys::list, admin::keys::revoke,
-        admin::credits::set, admin::credits::add,
-        admin::limits::set,
-        admin::destinations::set, admin::destinations::read,
-        admin::templates::create, admin::templates::list, admin::templates::change,
-        admin::templates::sync, admin::templates::set_otp_template,
-        admin::numbers::connect, admin::numbers::list, admin::numbers::update,
-        admin::numbers::disconnect,
-        admin::webhooks::list, admin::webhooks::create, admin::webhooks::read,
-        admin::webhooks::update, admin::webhooks::delete, admin::webhooks::rotate,
-        admin::email::open, admin::email::read, admin::email::close,
-        channels::verify, channels::take, email::take,
-        health::alive, health::ready, health::metrics,
-        pages::document,
-    ),
-    components(schemas(ErrorAnswer)),
+    components(schemas(ErrorBody)),
     tags(
         (name = "OTP", description = "One-time passwords; scope `messaging:send`"),
         (name = "Contacts", description = "Contacts; scopes `contacts:read` and `contacts:write`"),
@@ -97,61 +56,20 @@ use webhooks::Deliveries;
         (name = "Administration", description = "With the admin token"),
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
-    ),
-    modifiers(&Idempotency, &SecondForm, &Shared, &Events, &Deliveries)
+    )
 )]
 struct Interface;
 
-/// The document.
-#[must_use]
-pub fn document() -> Document {
+/// The document without its operations, which the routes declare.
+pub(crate) fn outline() -> Document {
     Interface::openapi()
 }
 
-/// Every refusal.
-#[derive(Debug, ToSchema)]
-#[schema(as = Error, example = json!({
-    "error": "Too Many Requests",
-    "message": "too many one-time passwords to this phone",
-    "code": "OTP_RATE_LIMITED",
-    "retry_after": 12,
-    "request_id": "req_01jd3v0x5n8m7k2q4r6s8t0w2y"
-}))]
-#[allow(dead_code, reason = "describes what `error.rs` writes")]
-struct ErrorAnswer {
-    /// The status in words.
-    error: String,
-    /// For a person; of a bad value it names the field.
-    message: String,
-    /// For a program.
-    #[schema(value_type = String)]
-    code: String,
-    /// Seconds to wait before another try, as in `Retry-After`: with 429, 500 and 503.
-    #[schema(minimum = 1)]
-    retry_after: Option<u64>,
-    /// What is behind a code that has several causes.
-    reason: Option<String>,
-    /// As in `X-Request-Id`.
-    request_id: String,
-}
-
-/// `/v1/messaging/otp/…` are the operations of `/v1/otp/…`.
-struct SecondForm;
-
-impl Modify for SecondForm {
-    fn modify(&self, document: &mut Document) {
-        let first = document.paths.paths.iter().filter_map(|(path, item)| {
-            let rest = path.strip_prefix("/v1/otp/")?;
-            let mut item = item.clone();
-            for operation in operations(&mut item) {
-                operation.operation_id =
-                    operation.operation_id.take().map(|id| format!("{id}ByMessagingPath"));
-            }
-            Some((format!("/v1/messaging/otp/{rest}"), item))
-        });
-        let second: Vec<_> = first.collect();
-        document.paths.paths.extend(second);
-    }
+/// Adds what all operations share, and the events, to a document that has every operation.
+pub(crate) fn complete(mut document: Document) -> Document {
+    let modifiers: [&dyn Modify; 4] = [&Idempotency, &Shared, &Events, &Deliveries];
+    modifiers.iter().for_each(|modifier| modifier.modify(&mut document));
+    document
 }
 
 /// Who may call, the headers and the refusals of every operation.
@@ -289,109 +207,3 @@ const LISTS: &[&str] = &[
     "/broadcasts",
     "/recipients",
 ];
-
-pub(super) fn refusal(status: u16) -> Response {
-    let codes = Code::ALL.into_iter().filter(|code| code.status().as_u16() == status);
-    let codes: Vec<_> = codes.map(|code| format!("`{}`", code.as_str())).collect();
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
-    let mut response = ResponseBuilder::new()
-        .description(codes.join(", "))
-        .content("application/json", content)
-        .build();
-    if matches!(status, 429 | 500 | 503) {
-        let wait = count_header("Seconds to wait before another try, at least 1");
-        response.headers.insert("Retry-After".to_owned(), wait);
-    }
-    response
-}
-
-fn add_limit_headers(response: &mut Response) {
-    for (name, description) in [
-        ("X-RateLimit-Limit", "Requests allowed in the window; left out where there is no limit"),
-        ("X-RateLimit-Remaining", "Requests that are left"),
-        ("X-RateLimit-Reset", "Unix second at which the bucket is full again"),
-    ] {
-        response.headers.insert(name.to_owned(), count_header(description));
-    }
-    for (name, description) in [
-        ("RateLimit-Policy", "The limit, as `\"hour\";q=1000;w=3600`"),
-        ("RateLimit", "What is left, as `\"hour\";r=998;t=8`"),
-    ] {
-        response.headers.insert(name.to_owned(), header(description));
-    }
-}
-
-pub(super) fn header(description: &str) -> RefOr<Header> {
-    let text = ObjectBuilder::new().schema_type(Type::String).build();
-    HeaderBuilder::new().schema(Some(text)).description(Some(description)).build().into()
-}
-
-fn count_header(description: &str) -> RefOr<Header> {
-    let count = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).build();
-    HeaderBuilder::new().schema(Some(count)).description(Some(description)).build().into()
-}
-
-pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete]
-        .into_iter()
-        .filter_map(Option::as_mut)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_operation_has_what_all_share() {
-        let document = serde_json::to_value(document()).unwrap();
-        assert_eq!(document["openapi"], "3.1.0");
-        let mut ids = Vec::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            for (method, operation) in item.as_object().unwrap() {
-                let responses = operation["responses"].as_object().unwrap();
-                assert!(responses.contains_key("500"), "{method} {path}");
-                assert!(operation["summary"].is_string(), "{method} {path}");
-                ids.push(operation["operationId"].as_str().unwrap().to_owned());
-                if path.starts_with("/v1/") {
-                    let headers = &responses["401"]["headers"];
-                    let limit = &headers["X-RateLimit-Limit"]["schema"];
-                    assert_eq!(limit["type"], "integer", "{method} {path}");
-                    assert!(operation["security"][0]["apiKey"].is_array(), "{method} {path}");
-                }
-            }
-        }
-        let count = ids.len();
-        ids.sort();
-        ids.dedup();
-        assert_eq!(ids.len(), count, "an operation's id is there twice");
-    }
-
-    #[test]
-    fn refusals_are_those_that_can_come() {
-        let document = serde_json::to_value(document()).unwrap();
-        for (method, path, status, told) in [
-            ("get", "/admin/v1/workspaces", "409", false),
-            ("post", "/admin/v1/workspaces", "409", true),
-            ("post", "/v1/otp/send", "404", false),
-            ("post", "/v1/messaging/otp/send", "404", false),
-            ("post", "/v1/otp/verify", "404", true),
-            ("get", "/v1/otp/{request_id}", "404", true),
-            ("get", "/admin/v1/workspaces/{workspace}/keys", "400", true),
-            ("get", "/admin/v1/workspaces/{workspace}/numbers", "400", true),
-        ] {
-            let responses = &document["paths"][path][method]["responses"];
-            assert!(responses.is_object(), "{method} {path}");
-            assert_eq!(responses[status].is_object(), told, "{method} {path} {status}");
-        }
-    }
-
-    #[test]
-    fn every_reference_leads_somewhere() {
-        let document = serde_json::to_value(document()).unwrap();
-        let text = document.to_string();
-        for reference in text.split("\"#/components/schemas/").skip(1) {
-            let name = reference.split('"').next().unwrap();
-            assert!(document["components"]["schemas"][name].is_object(), "{name}");
-        }
-    }
-}

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
 
-use crate::http::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, fixed};
+use crate::http::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, fixed, page, route};
 
 /// The page that `/docs` answers: Swagger UI, told where the document is. The ordinary page of the
 /// distribution names its files relative to a directory; this one works without the last slash.
@@ -63,16 +63,17 @@ static FILES: [File; 3] = [
     },
 ];
 
+/// Where the files of the distribution are served.
+const FILE_PATH: &str = "/docs/{file}";
+
 /// What the page may load: nothing from elsewhere. Swagger UI sets styles of its own.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'";
 
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    // A document of text and numbers is always JSON.
-    serde_json::to_vec(&super::document()).unwrap_or_default().into()
-});
-
-pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
-    routes.get("/openapi.json", document).get("/docs", page).get("/docs/{file}", file)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(document).guarded(Open))
+        .route("/docs", page("/docs", docs))
+        .route(FILE_PATH, page(FILE_PATH, file))
 }
 
 #[utoipa::path(
@@ -83,11 +84,11 @@ pub(crate) fn routes(routes: Routes<Open>) -> Routes<Open> {
     summary = "This document",
     responses((status = 200, description = "OpenAPI 3.1", body = Object))
 )]
-pub(crate) async fn document(_: Call<()>) -> Answer {
-    Ok(Reply::of(StatusCode::OK, "application/json", DOCUMENT.clone()))
+async fn document(call: Call<()>) -> Answer {
+    Ok(Reply::of(StatusCode::OK, "application/json", Bytes::clone(call.edge.document)))
 }
 
-async fn page(_: Call<()>) -> Answer {
+async fn docs(_: Call<()>) -> Answer {
     let mut reply = Reply::of(StatusCode::OK, "text/html; charset=utf-8", PAGE);
     let (name, value) = fixed(header::CONTENT_SECURITY_POLICY, POLICY);
     reply.header(name, value);

@@ -47,7 +47,17 @@ impl Guard for Open {
 
 /// Holders of an API key, with this scope if there is one: 401, then 429, then 403.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Key(pub(crate) Option<Scope>);
+pub(crate) struct Key(Option<Scope>);
+
+impl Key {
+    /// Any key, whatever its scopes.
+    pub(crate) const ANY: Self = Self(None);
+    pub(crate) const SEND: Self = Self(Some(Scope::MessagingSend));
+    pub(crate) const READ_CONTACTS: Self = Self(Some(Scope::ContactsRead));
+    pub(crate) const WRITE_CONTACTS: Self = Self(Some(Scope::ContactsWrite));
+    pub(crate) const READ_ANALYTICS: Self = Self(Some(Scope::AnalyticsRead));
+    pub(crate) const MANAGE_WEBHOOKS: Self = Self(Some(Scope::WebhooksManage));
+}
 
 impl Guard for Key {
     type Caller = Arc<Caller>;

@@ -12,6 +12,7 @@ use postrider_actors::{
     SendOtpError, Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::reply::Reply;
 
@@ -147,16 +148,30 @@ pub(crate) struct ApiError {
     asks_for_key: bool,
 }
 
-/// The body of a refusal.
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+/// Every refusal.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error, example = json!({
+    "error": "Too Many Requests",
+    "message": "too many one-time passwords to this phone",
+    "code": "OTP_RATE_LIMITED",
+    "retry_after": 12,
+    "request_id": "req_01jd3v0x5n8m7k2q4r6s8t0w2y"
+}))]
+pub(crate) struct ErrorBody<'a> {
+    /// The status in words.
     error: &'a str,
+    /// For a person; of a bad value it names the field.
     message: &'a str,
+    /// For a program.
     code: &'a str,
+    /// Seconds to wait before another try, as in `Retry-After`: with 429, 500 and 503.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
     retry_after: Option<u64>,
+    /// What is behind a code that has several causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    /// As in `X-Request-Id`.
     request_id: &'a str,
 }
 

@@ -1,148 +1,148 @@
-//! The list of routes: what is mounted, and what the OpenAPI document must have.
+//! Mounts handlers at the method and path that `#[utoipa::path]` declares above them.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
-use axum::http::Method;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::handler::Handler;
+use axum::http::Response;
+use axum::routing::{MethodRouter, get};
+use utoipa::__dev::{SchemaReferences, Tags};
+use utoipa::Path;
+use utoipa::openapi::path::{HttpMethod, Operation, Paths};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::PathItemExt as _;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use super::auth::Guard;
+use super::auth::{Guard, Open};
 use super::stage::{Answer, BodySize, Call, Stage, Takes};
 use crate::http::edge::Edge;
+use crate::metrics::RouteMeter;
 
-/// A route before there is an engine to serve it.
-struct Entry {
-    method: Method,
-    path: &'static str,
-    mount: Mount,
+/// Routes together with their part of the OpenAPI document.
+pub(crate) type Routes = OpenApiRouter<Arc<Edge>>;
+
+/// A handler with its declaration: what `#[utoipa::path]` above it says.
+pub(crate) struct Route<H> {
+    handler: H,
+    path: String,
+    methods: Vec<HttpMethod>,
+    operation: Operation,
+    schemas: Vec<(String, RefOr<Schema>)>,
+    /// `None`: what its method takes.
+    takes: Option<Takes>,
 }
 
-/// Makes the route's handler once there is an engine.
-type Mount = Box<dyn FnOnce(&Arc<Edge>) -> MethodRouter>;
-
-/// Routes in the making.
-pub(crate) struct Routes<G> {
-    guard: G,
-    entries: Vec<Entry>,
+/// Pairs a handler with its declaration, so that neither can be mounted without the other.
+///
+/// `#[utoipa::path]` generates the unit struct `__path_<handler>`. The `routes!` of `utoipa-axum`
+/// reads the same struct, but requires a handler that takes axum's extractors; ours take a `Call`.
+macro_rules! route {
+    ($handler:ident) => {
+        utoipa_axum::paste! {
+            $crate::http::pipeline::Route::declared([<__path_ $handler>], $handler)
+        }
+    };
 }
+pub(crate) use route;
 
-impl<G: Guard> Routes<G> {
-    /// No routes yet; those that are added are guarded by `guard`.
-    pub(crate) fn guarded(guard: G) -> Self {
-        Self { guard, entries: Vec::new() }
+impl<H> Route<H> {
+    /// Use [`route!`], which finds the declaration of the handler.
+    pub(crate) fn declared<D>(_: D, handler: H) -> Self
+    where
+        D: Path + SchemaReferences + Tags<'static>,
+    {
+        let mut operation = D::operation();
+        let tags = D::tags().into_iter().map(str::to_owned);
+        operation.tags.get_or_insert_default().extend(tags);
+        let mut schemas = Vec::new();
+        D::schemas(&mut schemas);
+        let (path, methods) = (D::path(), D::methods());
+        Self { handler, path, methods, operation, schemas, takes: None }
     }
 
-    pub(crate) fn get<H, F>(self, path: &'static str, handler: H) -> Self
+    /// Replaces what the route takes as its body.
+    pub(crate) fn takes(self, takes: Takes) -> Self {
+        Self { takes: Some(takes), ..self }
+    }
+
+    /// Mounts the operation at another path. An operation id must be unique in the document.
+    pub(crate) fn at(mut self, path: &str, operation_id: &str) -> Self {
+        self.operation.operation_id = Some(operation_id.to_owned());
+        Self { path: path.to_owned(), ..self }
+    }
+
+    /// Puts the route behind a guard. The result is what [`OpenApiRouter::routes`] takes.
+    pub(crate) fn guarded<G, F>(self, guard: G) -> UtoipaMethodRouter<Arc<Edge>>
     where
+        G: Guard,
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Answer> + Send + 'static,
     {
-        self.add(Method::GET, MethodFilter::GET, path, Takes::NoBody, handler)
-    }
-
-    pub(crate) fn post<H, F>(self, path: &'static str, handler: H) -> Self
-    where
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        self.add(Method::POST, MethodFilter::POST, path, Takes::Json(BodySize::Usual), handler)
-    }
-
-    /// One that takes bodies of another size than most.
-    pub(crate) fn post_sized<H, F>(self, path: &'static str, size: BodySize, handler: H) -> Self
-    where
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        self.add(Method::POST, MethodFilter::POST, path, Takes::Json(size), handler)
-    }
-
-    /// A `POST` whose body is taken as it comes, whatever its type.
-    pub(crate) fn post_raw<H, F>(self, path: &'static str, max_bytes: usize, handler: H) -> Self
-    where
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        self.add(Method::POST, MethodFilter::POST, path, Takes::Raw { max_bytes }, handler)
-    }
-
-    pub(crate) fn put<H, F>(self, path: &'static str, handler: H) -> Self
-    where
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        self.add(Method::PUT, MethodFilter::PUT, path, Takes::Json(BodySize::Usual), handler)
-    }
-
-    pub(crate) fn patch<H, F>(self, path: &'static str, handler: H) -> Self
-    where
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        self.add(Method::PATCH, MethodFilter::PATCH, path, Takes::Json(BodySize::Usual), handler)
-    }
-
-    pub(crate) fn delete<H, F>(self, path: &'static str, handler: H) -> Self
-    where
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        self.add(Method::DELETE, MethodFilter::DELETE, path, Takes::NoBody, handler)
-    }
-
-    fn add<H, F>(
-        mut self,
-        method: Method,
-        filter: MethodFilter,
-        path: &'static str,
-        takes: Takes,
-        handler: H,
-    ) -> Self
-    where
-        H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = Answer> + Send + 'static,
-    {
-        let guard = self.guard.clone();
-        let label = label(&method);
-        let mount = move |edge: &Arc<Edge>| {
-            let meter = edge.options.metrics.route(path, label);
-            let stage = Stage { edge: Arc::clone(edge), meter, guard, takes };
-            on(filter, move |request: Request| stage.run(request, handler))
-        };
-        self.entries.push(Entry { method, path, mount: Box::new(mount) });
-        self
-    }
-
-    /// These routes and those of another guard.
-    pub(crate) fn and<O: Guard>(mut self, other: Routes<O>) -> Self {
-        self.entries.extend(other.entries);
-        self
-    }
-
-    /// Method and path of each.
-    #[cfg(test)]
-    pub(crate) fn list(&self) -> Vec<(Method, &'static str)> {
-        self.entries.iter().map(|entry| (entry.method.clone(), entry.path)).collect()
-    }
-
-    /// A router that serves them for `edge`.
-    pub(crate) fn mount(self, edge: &Arc<Edge>) -> Router {
-        self.entries.into_iter().fold(Router::new(), |router, entry| {
-            tracing::trace!(method = %entry.method, path = entry.path, "route");
-            router.route(entry.path, (entry.mount)(edge))
-        })
+        let Self { handler, path, methods, operation, schemas, takes } = self;
+        let mut router = MethodRouter::new();
+        for method in &methods {
+            let meter = RouteMeter::new(&path, name(method));
+            let takes = takes.unwrap_or_else(|| usual(method));
+            let stage = Stage { meter, guard: guard.clone(), takes };
+            let mounted = Mounted { stage, handler: handler.clone() };
+            router = router.on(method.to_method_filter(), mounted);
+        }
+        let mut paths = Paths::new();
+        paths.add_path_operation(path, methods, operation);
+        (schemas, paths, router)
     }
 }
 
-fn label(method: &Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "GET",
-        "POST" => "POST",
-        "PUT" => "PUT",
-        "PATCH" => "PATCH",
-        "DELETE" => "DELETE",
+/// A `GET` without a declaration: a page for people, which the document does not list.
+pub(crate) fn page<H, F>(path: &str, handler: H) -> MethodRouter<Arc<Edge>>
+where
+    H: Fn(Call<()>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let stage = Stage { meter: RouteMeter::new(path, "GET"), guard: Open, takes: Takes::NoBody };
+    get(Mounted { stage, handler })
+}
+
+/// What a route takes unless it says otherwise.
+const fn usual(method: &HttpMethod) -> Takes {
+    match method {
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch => Takes::Json(BodySize::Usual),
+        _ => Takes::NoBody,
+    }
+}
+
+/// The method as metrics and logs show it.
+const fn name(method: &HttpMethod) -> &'static str {
+    match method {
+        HttpMethod::Get => "GET",
+        HttpMethod::Post => "POST",
+        HttpMethod::Put => "PUT",
+        HttpMethod::Patch => "PATCH",
+        HttpMethod::Delete => "DELETE",
         _ => "other",
+    }
+}
+
+/// A route as axum calls it. It implements [`Handler`] itself: a closure with axum's `State` would
+/// take each request apart and put it together again.
+#[derive(Clone)]
+struct Mounted<G, H> {
+    stage: Stage<G>,
+    handler: H,
+}
+
+impl<G, H, F> Handler<(), Arc<Edge>> for Mounted<G, H>
+where
+    G: Guard,
+    H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Answer> + Send + 'static,
+{
+    type Future = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+
+    fn call(self, request: Request, edge: Arc<Edge>) -> Self::Future {
+        Box::pin(self.stage.run(edge, request, self.handler))
     }
 }

@@ -157,7 +157,6 @@ impl<C> Call<C> {
 /// A route's part of the path.
 #[derive(Clone)]
 pub(crate) struct Stage<G> {
-    pub(crate) edge: Arc<Edge>,
     pub(crate) meter: RouteMeter,
     pub(crate) guard: G,
     pub(crate) takes: Takes,
@@ -165,13 +164,18 @@ pub(crate) struct Stage<G> {
 
 impl<G: Guard> Stage<G> {
     /// Answers a request.
-    pub(crate) async fn run<H, F>(self, request: Request, handler: H) -> Response<Body>
+    pub(crate) async fn run<H, F>(
+        self,
+        edge: Arc<Edge>,
+        request: Request,
+        handler: H,
+    ) -> Response<Body>
     where
         H: FnOnce(Call<G::Caller>) -> F,
         F: Future<Output = Answer>,
     {
         let watch = Stopwatch::start();
-        let Self { edge, meter, guard, takes } = self;
+        let Self { meter, guard, takes } = self;
         let (parts, mut body) = request.into_parts();
         let id = RequestId::of(&parts.headers, edge.engine.clock());
         let admitted = caught(|| guard.admit(&edge, &parts));
@@ -188,7 +192,7 @@ impl<G: Guard> Stage<G> {
         let mut reply = answer.unwrap_or_else(|error| error.into_reply(id.as_str()));
         let status = reply.status();
         let took = watch.elapsed();
-        meter.record(status, took);
+        meter.record(&edge.options.metrics, status, took);
         tracing::debug!(
             request_id = id.as_str(),
             method = meter.method(),

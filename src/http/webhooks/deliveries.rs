@@ -9,7 +9,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::NO_SUCH_WEBHOOK;
-use crate::http::pipeline::{Answer, ApiError, Call, Code, Page, Reply};
+use crate::http::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(test).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(replay).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(list).guarded(Key::MANAGE_WEBHOOKS))
+}
 
 /// What is delivered again: exactly one of these.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -163,7 +170,7 @@ impl ReplayBody {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 202, description = "Durable, and on its way", body = TestAnswer))
 )]
-pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
+async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     let event_id = call.caller.workspace.test_webhook(id).await?.to_string();
     Ok(Reply::json(StatusCode::ACCEPTED, &TestAnswer { event_id, queued: 1 }))
@@ -192,7 +199,7 @@ pub(crate) async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     request_body = ReplayBody,
     responses((status = 202, description = "Durable; on their way if it is enabled", body = ReplayAnswer))
 )]
-pub(crate) async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
+async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
     let what = call.json::<ReplayBody>()?.check()?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     let queued = call.caller.workspace.replay_webhook(id, what).await?;
@@ -214,7 +221,7 @@ pub(crate) async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "A page of tries", body = DeliveriesAnswer))
 )]
-pub(crate) async fn list(mut call: Call<Arc<Caller>>) -> Answer {
+async fn list(mut call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     let all = call.caller.workspace.webhook_deliveries(id).await?;

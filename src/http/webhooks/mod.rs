@@ -1,6 +1,6 @@
 //! Endpoints that events are delivered to.
 
-pub(super) mod deliveries;
+mod deliveries;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use postrider_actors::{
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, Whole};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, Whole, route};
 
 pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
 /// Most characters of a description.
@@ -21,17 +21,15 @@ const DESCRIPTION_CHARS_MAX: usize = 500;
 /// Most deliveries in a second that can be asked for.
 const RATE_MAX: u32 = 10_000;
 
-pub(crate) fn routes(routes: Routes<Key>) -> Routes<Key> {
-    routes
-        .post("/v1/webhooks", create)
-        .get("/v1/webhooks", list)
-        .get("/v1/webhooks/{webhook_id}", read)
-        .patch("/v1/webhooks/{webhook_id}", update)
-        .delete("/v1/webhooks/{webhook_id}", delete)
-        .post("/v1/webhooks/{webhook_id}/rotate-secret", rotate)
-        .post("/v1/webhooks/{webhook_id}/test", deliveries::test)
-        .post("/v1/webhooks/{webhook_id}/replay", deliveries::replay)
-        .get("/v1/webhooks/{webhook_id}/deliveries", deliveries::list)
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(create).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(list).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(read).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(update).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(delete).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(rotate).guarded(Key::MANAGE_WEBHOOKS))
+        .merge(deliveries::routes())
 }
 
 /// An endpoint to be made.
@@ -261,7 +259,7 @@ fn rate(given: Whole) -> Result<NonZeroU32, ApiError> {
     request_body = WebhookInput,
     responses((status = 201, description = "Registered", body = WebhookWithSecret))
 )]
-pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Arc<Caller>>) -> Answer {
     let settings = call.json::<WebhookInput>()?.check()?;
     let created = call.caller.workspace.create_webhook(settings).await?;
     Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
@@ -280,7 +278,7 @@ pub(crate) async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "A page of endpoints", body = WebhooksAnswer))
 )]
-pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let all = call.caller.workspace.webhooks().await?;
     Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
@@ -295,7 +293,7 @@ pub(crate) async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint", body = WebhookRow))
 )]
-pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     Ok(Reply::ok(&WebhookRow::from(call.caller.workspace.webhook(id).await?)))
 }
@@ -310,7 +308,7 @@ pub(crate) async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     request_body = WebhookUpdate,
     responses((status = 200, description = "Changed", body = WebhookRow))
 )]
-pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     let change = call.json::<WebhookUpdate>()?.check()?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     Ok(Reply::ok(&WebhookRow::from(call.caller.workspace.update_webhook(id, change).await?)))
@@ -325,7 +323,7 @@ pub(crate) async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 204, description = "Deleted; what was not delivered is not delivered"))
 )]
-pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     call.caller.workspace.delete_webhook(id).await?;
     Ok(Reply::no_content())
@@ -342,7 +340,7 @@ pub(crate) async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "Replaced", body = WebhookWithSecret))
 )]
-pub(crate) async fn rotate(mut call: Call<Arc<Caller>>) -> Answer {
+async fn rotate(mut call: Call<Arc<Caller>>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     let rotated = call.caller.workspace.rotate_webhook_secret(id).await?;
     Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
