@@ -1,4 +1,4 @@
-//! What a start tells the person at the terminal.
+//! Prints the banner of a started server: its address, its files and a first request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use crate::boot::AdminTokenSource;
 use crate::settings::Secret;
 
-/// The banner. It shows the demo key, and so is for the terminal and never for a log; `Debug` hides
-/// the key.
+/// What a start prints. It contains the demo key, so it must go to a terminal and never into a log;
+/// `Debug` hides the key.
 #[derive(Debug, Clone)]
 pub struct Banner {
     address: SocketAddr,
     data_dir: PathBuf,
     admin_token: AdminTokenSource,
-    /// In a sandbox only.
+    /// Set in a sandbox only.
     demo_key: Option<Secret>,
-    /// What is odd about the data.
+    /// What an operator should know about the data directory.
     warnings: Vec<String>,
 }
 
@@ -31,12 +31,13 @@ impl Banner {
         Self { address, data_dir, admin_token, demo_key, warnings: Vec::new() }
     }
 
-    /// The same with warnings.
+    /// Adds warnings.
     pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
         Self { warnings, ..self }
     }
 
-    /// The address as a client of this machine reaches it.
+    /// The address under which a client on this machine reaches the server. A server that listens
+    /// on every interface is reached through the loopback address.
     fn reachable(&self) -> SocketAddr {
         let ip = match self.address.ip() {
             ip if !ip.is_unspecified() => ip,

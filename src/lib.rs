@@ -1,7 +1,7 @@
-//! Postrider's server: a thin HTTP edge and a command line over the engine of `postrider-actors`.
+//! Serves the engine of `postrider-actors` over HTTP: a thin edge, settings, and a command line.
 //!
-//! [`Server::start`] runs all of it from [`settings::Settings`]; [`app`] is the router alone, over
-//! an engine that was started elsewhere, and [`serve`] the loop that serves it.
+//! [`Server::start`] starts everything from [`settings::Settings`]. [`app`] is only the router, for
+//! an engine that was started elsewhere, and [`serve`] is the accept loop for such a router.
 
 mod banner;
 mod boot;

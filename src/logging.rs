@@ -1,11 +1,11 @@
-//! What is logged, and how it looks.
+//! Sets up logging: level, format and destination.
 
 use std::io::{IsTerminal, stderr};
 
 use crate::settings::{Log, LogFormat};
 
-/// Logs to standard error, for the whole process; the first call counts. Standard output is for the
-/// banner and for what commands answer.
+/// Starts logging to standard error for the whole process. Later calls change nothing. Standard
+/// output is reserved for the banner and for what commands print.
 pub fn start(settings: &Log) {
     let json = match settings.format {
         LogFormat::Json => true,

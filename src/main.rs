@@ -1,4 +1,4 @@
-//! The `postrider` command.
+//! Starts the `postrider` command.
 
 mod cli;
 
@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Many small, short-lived allocations on many threads: what jemalloc is good at.
+/// The server makes many small, short-lived allocations on many threads, for which jemalloc is
+/// faster than the allocator of the system.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error),
     };
     let result = runtime.block_on(cli::run(cli));
-    // Whatever still runs has nothing to finish.
+    // The command has returned, so tasks that still run have no result to deliver.
     runtime.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &dyn std::fmt::Display) -> ExitCode {
-    // Without standard error there is nobody to tell.
+    // If standard error is closed, the message cannot be shown anywhere.
     drop(writeln!(std::io::stderr(), "postrider: {error}"));
     ExitCode::FAILURE
 }

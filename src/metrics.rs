@@ -1,4 +1,4 @@
-//! Metrics: a recorder of this server's own, so that many servers can run in one process.
+//! Records the metrics of one server, so that several servers can run in one process.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use metrics_exporter_prometheus::{
     BuildError, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
 };
 
-/// How often the samples of histograms are folded into their buckets: they take memory until then.
+/// How often histogram samples are folded into their buckets. Until then every sample takes memory.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Upper bounds of the histograms' buckets, in seconds.
 const BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 30.0];
 
-/// Classes of statuses that are counted apart.
+/// Status classes that have counters of their own.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 const METADATA: Metadata<'static> =
@@ -30,10 +30,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A recorder with nothing in it.
+    /// An empty recorder.
     ///
     /// # Errors
-    /// Never with the buckets above; the recorder's builder has other ways to fail.
+    /// The builder of the recorder refuses an empty list of buckets; ours is not empty.
     pub fn new() -> Result<Self, BuildError> {
         let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS)?.build_recorder();
         recorder.describe_counter(
@@ -50,19 +50,19 @@ impl Metrics {
         Ok(Self { recorder: Arc::new(recorder), handle })
     }
 
-    /// Where the engine registers its own.
+    /// The recorder in which the engine registers its own metrics.
     #[must_use]
     pub fn recorder(&self) -> Arc<dyn Recorder + Send + Sync> {
         self.recorder.clone()
     }
 
-    /// Everything in the text format of Prometheus.
+    /// All metrics in the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
         self.handle.render()
     }
 
-    /// Folds samples into their buckets, again and again; never returns.
+    /// Folds histogram samples into their buckets periodically. Never returns.
     pub async fn upkeep(&self) {
         let mut every = tokio::time::interval(UPKEEP_EVERY);
         loop {
@@ -78,7 +78,8 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Counts the requests of one route and method. It belongs to one router, and so to one [`Metrics`].
+/// Counts the requests of one route and method. It belongs to one router, and so to one
+/// [`Metrics`].
 ///
 /// A counter is registered at the first request that it counts: a route that is never called takes
 /// no memory, and later requests look nothing up.

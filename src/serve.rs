@@ -1,5 +1,4 @@
-//! The loop that accepts connections: HTTP/1.1 on hyper, with limits on time and number, and an end
-//! that answers what is under way.
+//! Accepts connections and serves HTTP/1.1 on them, with limits and a graceful shutdown.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -22,35 +21,36 @@ use tower_service::Service as _;
 use crate::http::Peer;
 use crate::write_timeout::WriteTimeout;
 
-/// How long the loop rests when the system has no sockets left: one may be closed meanwhile.
+/// Pause of the accept loop when the system has no sockets left. One may be closed meanwhile.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
-/// Most bytes of a connection that are buffered, and so the longest head of a request.
+/// Most bytes that are buffered of a connection. This also bounds the head of a request.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// What a connection may do.
+/// Limits on connections.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeOptions {
-    /// Longest wait for a request's head; also how long a connection may stay idle.
+    /// Longest wait for a request's head, and so the longest time that a connection may stay idle.
     pub head_timeout: Duration,
-    /// Longest that a write may wait for the client to read.
+    /// Longest time that a write may wait for the client to read.
     pub write_timeout: Duration,
-    /// Most connections at a time; others wait to be accepted.
+    /// Most simultaneous connections. Further ones wait to be accepted.
     pub max_connections: usize,
 }
 
-/// Connections that were not done in time. They go on until this is dropped; then they are cut.
+/// Connections that did not finish within the grace period. They stay open until this is dropped,
+/// which closes them.
 #[derive(Debug)]
-#[must_use = "dropping it cuts the connections"]
+#[must_use = "dropping it closes the connections"]
 pub struct Lingering {
     connections: Arc<Semaphore>,
     max_connections: usize,
-    /// What cuts them, when it is dropped.
+    /// Closes them when it is dropped.
     cut: watch::Sender<()>,
 }
 
 impl Lingering {
-    /// Cuts them; says how many there were.
+    /// Closes them and returns how many there were.
     pub fn cut(self) -> usize {
         let Self { connections, max_connections, cut } = self;
         let count = max_connections.saturating_sub(connections.available_permits());
@@ -59,8 +59,9 @@ impl Lingering {
     }
 }
 
-/// Serves `router` until `stop` resolves to how long the end may take; then accepts no more, lets
-/// requests under way be answered (with `Connection: close`), and returns what is left.
+/// Serves `router` until `stop` resolves to the grace period. Then it accepts no more connections,
+/// answers requests in progress (with `Connection: close`), and returns the connections that are
+/// still open when the grace period is over.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -73,7 +74,7 @@ pub async fn serve(
     let mut stop = std::pin::pin!(stop);
     let grace = loop {
         let accepted = async {
-            // Never closed, so a permit always comes.
+            // The semaphore is never closed, so this returns a permit.
             let permit = Arc::clone(&connections).acquire_owned().await.ok();
             (permit, listener.accept().await)
         };
@@ -91,17 +92,17 @@ pub async fn serve(
                     let ended = tokio::select! {
                         biased;
                         ended = connection => ended,
-                        // Nothing is ever sent: it resolves when the sender is dropped.
+                        // Nothing is ever sent on it: it resolves when the sender is dropped.
                         _ = cut.changed() => Ok(()),
                     };
-                    // A client that goes away or talks nonsense is none of our failures.
+                    // A client that disconnects or violates HTTP is not a failure of the server.
                     if let Err(error) = ended {
                         tracing::debug!(%error, "a connection ended early");
                     }
                     drop(permit);
                 });
             }
-            Err(error) if is_of_the_client(&error) => {}
+            Err(error) if is_client_fault(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "cannot accept connections");
                 tokio::time::sleep(ACCEPT_REST).await;
@@ -109,7 +110,7 @@ pub async fn serve(
         }
     };
     drop(listener);
-    // In time or not, whoever holds what is left decides when that is cut.
+    // After the timeout the caller decides when the remaining connections are closed.
     drop(tokio::time::timeout(grace, graceful.shutdown()).await);
     Lingering { connections, max_connections: options.max_connections, cut }
 }
@@ -119,15 +120,15 @@ fn connection(
     peer: SocketAddr,
     router: Router,
     options: ServeOptions,
-) -> http1::Connection<WriteTimeout<TokioIo<TcpStream>>, impl AnswersRequests> {
-    // An answer is one small packet: it must not wait for another.
+) -> http1::Connection<WriteTimeout<TokioIo<TcpStream>>, impl ConnectionService> {
+    // A response is one small packet, which Nagle would delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(Peer(peer));
-        answer(router.clone(), request)
+        respond(router.clone(), request)
     });
     let io = WriteTimeout::new(TokioIo::new(stream), options.write_timeout);
     http1::Builder::new()
@@ -137,27 +138,27 @@ fn connection(
         .serve_connection(io, service)
 }
 
-/// What hyper serves a connection with.
-trait AnswersRequests:
+/// The service type that hyper runs on a connection.
+trait ConnectionService:
     HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Send
 {
 }
 
-impl<S> AnswersRequests for S where
+impl<S> ConnectionService for S where
     S: HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Send
 {
 }
 
-/// A router is always ready, so it is called at once.
-fn answer(
+/// Calls the router. A router is always ready, so `poll_ready` is not needed.
+fn respond(
     mut router: Router,
     request: Request<Body>,
 ) -> impl Future<Output = Result<Response<Body>, Infallible>> {
     router.call(request)
 }
 
-/// The client gave up before it was accepted; the next one is not affected.
-fn is_of_the_client(error: &std::io::Error) -> bool {
+/// Whether the client gave up before its connection was accepted. That affects no other client.
+fn is_client_fault(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

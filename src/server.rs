@@ -1,4 +1,4 @@
-//! A whole server, from its settings: what the command line runs, and what tests start.
+//! Starts and stops a complete server, which the command line and the tests run.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use crate::settings::{Secret, Settings};
 #[derive(Debug)]
 pub struct Server;
 
-/// A server that runs. Dropping it stops it without waiting for anything, as a crash would;
-/// [`RunningServer::shutdown`] is the orderly way.
+/// A running server. Dropping it stops it at once, like a crash; [`RunningServer::shutdown`] stops
+/// it gracefully.
 pub struct RunningServer {
     address: SocketAddr,
     engine: Engine,
@@ -41,23 +41,23 @@ pub struct RunningServer {
     directory: DataDir,
 }
 
-/// Not everything was finished when the server stopped. What was answered is durable.
+/// Why a shutdown was not graceful. Everything that was acknowledged is durable nevertheless.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// The engine did not finish.
+    /// The engine did not finish within the grace period.
     #[error(transparent)]
     Engine(#[from] ShutdownError),
-    /// The loop that accepts connections panicked.
+    /// The accept loop panicked.
     #[error("the server failed: {0}")]
     Panicked(#[from] tokio::task::JoinError),
 }
 
 impl Server {
-    /// Starts a server: its address is bound, its data directory locked and its demo workspace made
-    /// when this returns.
+    /// Starts a server. When this returns, the address is bound, the data directory is locked, and
+    /// in a sandbox the demo workspace exists.
     ///
     /// # Errors
-    /// [`BootError`] says what stands in the way.
+    /// [`BootError`] says why the server cannot start.
     pub async fn start(settings: Settings) -> Result<RunningServer, BootError> {
         let directory = DataDir::open(&settings.server.data_dir)?;
         let address = settings.server.listen;
@@ -91,7 +91,7 @@ impl Server {
             max_connections: settings.server.max_connections,
         };
         let (stop, stopped) = oneshot::channel();
-        // A server that is dropped stops at once.
+        // Dropping the server drops the sender, which stops the accept loop without a grace period.
         let stopped = async { stopped.await.unwrap_or(Duration::ZERO) };
         let serving = tokio::spawn(serve(listener, router, options, stopped));
         let upkeep = AbortOnDrop(tokio::spawn(async move { metrics.upkeep().await }));
@@ -113,13 +113,13 @@ impl Server {
 }
 
 impl RunningServer {
-    /// The address that it listens on, with the port that it got.
+    /// The bound address, with the actual port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The engine behind it.
+    /// The engine behind the server.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
@@ -131,29 +131,29 @@ impl RunningServer {
         self.demo_key.as_ref().map(Secret::reveal)
     }
 
-    /// What a person is told on the terminal.
+    /// What the command line prints after a start.
     #[must_use]
     pub fn banner(&self) -> &Banner {
         &self.banner
     }
 
-    /// Accepts no more, answers what is under way, and makes everything durable, within the grace
-    /// period of the settings. A client that has not sent all of its request is refused; one that
-    /// does not read its answer is cut.
+    /// Shuts down within the grace period of the settings: accepts no more connections, answers the
+    /// requests in progress, and makes everything durable. A client that has not sent its whole
+    /// request is refused, and the connection of a client that does not read its answer is closed.
     ///
     /// # Errors
-    /// [`StopError`] when not everything was finished in time.
+    /// [`StopError`] when not everything finished within the grace period.
     pub async fn shutdown(self) -> Result<(), StopError> {
         let Self { engine, grace, drain, stop, serving, upkeep, directory, .. } = self;
         let watch = Stopwatch::start();
         drain.begin();
-        // A quarter of the time is the engine's, however slow the clients are.
+        // A quarter of the grace period is reserved for the engine, however slow the clients are.
         if stop.send(grace * 3 / 4).is_err() {
             tracing::warn!("the server had stopped serving before");
         }
         let lingering = serving.await?;
         let finished = engine.shutdown(grace.saturating_sub(watch.elapsed())).await;
-        // What the engine was asked, it has answered, or tells. The rest waits for its client.
+        // The engine has answered every request. What is still open waits for its client to read.
         let cut = lingering.cut();
         if cut > 0 {
             tracing::warn!(connections = cut, "cut connections whose clients were not done");
@@ -169,7 +169,7 @@ impl std::fmt::Debug for RunningServer {
     }
 }
 
-/// A task that ends with whoever holds it.
+/// A task that is aborted when this is dropped.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -236,20 +236,19 @@ fn engine_options(
     })
 }
 
-/// The mail server, if one is given.
+/// The outgoing mail server, when one is configured.
 fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
     let email = &settings.email;
     let Some(from) = email.from.clone().filter(|_| !email.host.is_empty()) else {
         return Ok(None);
     };
     let given = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let password = || postrider_actors::Secret::new(email.password.reveal());
     Ok(Some(MailOptions {
         host: email.host.clone(),
         port: email.port,
         tls: email.tls,
         extra_roots: boot::certificates(email.ca_file.as_deref())?,
-        login: given(&email.user).map(|user| (user, password())),
+        login: given(&email.user).map(|user| (user, email.password.clone())),
         from,
         from_name: given(&email.from_name),
         timeout: email.timeout_seconds,

@@ -1,4 +1,4 @@
-//! An IO whose writes may not stand still: who never reads its answers does not stay for ever.
+//! Fails writes that make no progress, so that a client that never reads is disconnected.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::time::Sleep;
 
-/// Fails a write that makes no progress for some time.
+/// An I/O stream whose writes fail with [`io::ErrorKind::TimedOut`] after `wait` without progress.
 pub(crate) struct WriteTimeout<T> {
     io: T,
     wait: Duration,
-    /// There while a write waits; a write that is taken at once pays for none.
+    /// Set while a write is pending. A write that completes at once needs no timer.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -21,7 +21,8 @@ impl<T: Write + Unpin> WriteTimeout<T> {
         Self { io, wait, timer: None }
     }
 
-    /// What a write comes to: progress stops the timer, and none starts it.
+    /// Applies the timeout to the result of a write: progress clears the timer, and a pending write
+    /// starts it.
     fn timed(
         &mut self,
         context: &mut Context<'_>,
@@ -95,7 +96,7 @@ mod tests {
         let mut timed = TokioIo::new(timed);
         let reader = tokio::spawn(async move {
             let mut bytes = [0; 4];
-            // In all it takes longer than a write may stand still.
+            // All five reads together take longer than one write may be pending.
             for _ in 0..5 {
                 tokio::time::sleep(Duration::from_millis(60)).await;
                 far.read_exact(&mut bytes).await.unwrap();

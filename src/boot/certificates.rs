@@ -1,4 +1,4 @@
-//! Certificates that are trusted beside those of the system.
+//! Reads certificates that are trusted in addition to those of the system.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use rustls::pki_types::pem::PemObject;
 
 use super::error::BootError;
 
-/// The certificates in a file, if one is given.
+/// Reads the certificates of `file`. Without a file there are none.
 ///
 /// # Errors
-/// [`BootError`]: it cannot be read, or has none.
+/// [`BootError`] when the file cannot be read or contains no certificate.
 pub(crate) fn certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, BootError> {
     let Some(path) = file else { return Ok(Vec::new()) };
     let pem =

@@ -1,4 +1,4 @@
-//! The workspace `demo` of the sandbox. A crash at any point is made good by the next start.
+//! Creates the workspace `demo` of a sandbox. After a crash the next start completes it.
 
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{LimitsOverride, Scopes, WorkspaceId};
@@ -15,21 +15,22 @@ const WORKSPACE: &str = "demo";
 pub(super) const KEY_FILE: &str = "demo.key";
 const CREDITS: u64 = 1_000_000;
 
-/// Makes what is missing of the demo workspace and returns its key.
+/// Creates what is missing of the demo workspace and returns its API key.
 ///
-/// The key's file is written last, so while it is there and good, the rest is as its user left it.
+/// The key file is written last. While it exists and its key is valid, the workspace was complete
+/// once, and whatever is missing was removed by its user.
 pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secret, BootError> {
     if let Some(key) = directory.read(KEY_FILE)?
         && engine.access().authenticate(&key).is_some()
     {
         return Ok(Secret::new(key));
     }
-    let key = make(engine).await?;
+    let key = create(engine).await?;
     directory.write(KEY_FILE, key.reveal())?;
     Ok(key)
 }
 
-/// One template of each kind that a beginner wants to try.
+/// One template for each category and status that a new user may want to try.
 fn templates() -> impl Iterator<Item = NewTemplate> {
     use TemplateCategory::{Authentication, Marketing, Utility};
     use TemplateStatus::{Approved, Pending, Rejected};
@@ -51,16 +52,16 @@ fn templates() -> impl Iterator<Item = NewTemplate> {
     })
 }
 
-async fn make(engine: &Engine) -> Result<Secret, DemoError> {
-    // Letters only: always an id.
+async fn create(engine: &Engine) -> Result<Secret, DemoError> {
+    // The constant is a valid id.
     let id: WorkspaceId = WORKSPACE.parse().map_err(|_| AdminError::NoSuchWorkspace)?;
     let admin = engine.admin();
     match admin.create_workspace(id.clone(), "Demo".to_owned()).await {
         Ok(_) | Err(CreateWorkspaceError::Exists) => {}
         Err(error) => return Err(error.into()),
     }
-    // A key was made after the number and the credits: once there has been one, a missing number
-    // or an empty balance is what its user wanted. A lost key revokes none.
+    // The key is created after the number and the credits. So if a key exists, a missing number or
+    // an empty balance is what the user chose. A lost key file revokes no key.
     if admin.keys(&id).await?.is_empty() {
         if admin.numbers(&id).await?.is_empty() {
             admin.connect_sandbox_number(&id).await?;

@@ -1,4 +1,4 @@
-//! The data directory, and small files in it that are written whole or not at all.
+//! Locks the data directory, and reads and atomically writes small files in it.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 
 use super::error::BootError;
 
-/// Held for as long as a server uses the directory.
+/// The file that a server keeps locked while it uses the directory.
 const LOCK: &str = "server.lock";
 
-/// Most bytes that a small file may have.
+/// Largest size of a small file.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// The data directory, which no other server uses while this value lives.
+/// The data directory. While this value lives, no other server can open it.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    /// The system takes the lock back when the file is closed, however the process ends.
+    /// The operating system releases the lock when the process ends, for whatever reason.
     _lock: File,
 }
 
 impl DataDir {
-    /// Opens the directory; makes it with mode 0700 when it is missing.
+    /// Locks the directory. Creates it with mode 0700 when it is missing.
     pub(crate) fn open(path: &Path) -> Result<Self, BootError> {
         let failed = |source| BootError::File { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
@@ -41,17 +41,17 @@ impl DataDir {
         }
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the file `name` is.
+    /// The path of the file `name`.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The first line of the file `name`; `None` when there is no such file.
+    /// The first line of the file `name`, or `None` when the file does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<String>, BootError> {
         let path = self.file(name);
         let mut text = String::new();
@@ -64,8 +64,8 @@ impl DataDir {
         }
     }
 
-    /// Writes the file `name`, mode 0600, with one line. After a crash it has all of the line, or
-    /// what it had before.
+    /// Replaces the file `name` with one line, mode 0600. After a crash it holds either all of the
+    /// line or its previous content.
     pub(crate) fn write(&self, name: &str, line: &str) -> Result<(), BootError> {
         let path = self.file(name);
         self.replace(name, &path, line).map_err(|source| BootError::File { path, source })
@@ -73,7 +73,7 @@ impl DataDir {
 
     fn replace(&self, name: &str, path: &Path, line: &str) -> std::io::Result<()> {
         let temporary = self.file(&format!(".{name}.new"));
-        // Left behind by a crash, perhaps with another mode.
+        // A crash may have left it, possibly with another mode.
         match std::fs::remove_file(&temporary) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -83,7 +83,7 @@ impl DataDir {
         file.write_all(format!("{line}\n").as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&temporary, path)?;
-        // The new name is durable once its directory is.
+        // The rename is durable only after the directory is synced.
         File::open(&self.path)?.sync_all()
     }
 }
@@ -103,7 +103,7 @@ mod tests {
         let directory = DataDir::open(&parent.path().join("a/b")).unwrap();
         assert_eq!(mode(directory.path()), 0o700);
         assert_eq!(directory.read("x").unwrap(), None);
-        // What a crash in the middle leaves behind.
+        // A crash in the middle of a write leaves this file.
         std::fs::write(directory.file(".x.new"), "half").unwrap();
         directory.write("x", "first").unwrap();
         directory.write("x", "second").unwrap();

@@ -1,30 +1,30 @@
-//! Why a server did not start.
+//! Lists the reasons why a server does not start.
 
 use std::io;
 use std::path::PathBuf;
 
 use postrider_actors::{AdminError, CreateWorkspaceError, StartError, TemplateError, Unavailable};
 
-/// Why the server did not start.
+/// Why the server did not start. The message names the file or address and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// A file or directory cannot be read or written.
     #[error("{path}: {source}", path = .path.display())]
     File {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file has something else in it than it must.
+    /// The content of a file is not what it must be.
     #[error("{path}: must hold {expected}", path = .path.display())]
     Content {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
         /// What it must hold.
         expected: &'static str,
     },
-    /// There is data, and not the key that it was written under.
+    /// Data exists, but the master key that it was written under is missing.
     #[error(
         "{path}: there is no such file, but there is data that was written under a master key: \
          put it back, or give the key as `secrets.master_key` \
@@ -33,7 +33,7 @@ pub enum BootError {
         path = .0.display()
     )]
     NoMasterKey(PathBuf),
-    /// The data is a sandbox's whose time was moved ahead.
+    /// The data belongs to a sandbox whose clock was advanced.
     #[error(
         "{path}: this is the data of a sandbox whose time was moved ahead by {seconds} s: with \
          `sandbox.enabled = false` codes and limits would live by a wrong time; name another \
@@ -43,18 +43,18 @@ pub enum BootError {
     ClockMoved {
         /// The data directory.
         path: PathBuf,
-        /// By how much.
+        /// By how much the clock was advanced.
         ahead: std::time::Duration,
     },
-    /// Another server uses the data directory.
+    /// Another server has locked the data directory.
     #[error("{path}: the data directory is in use by another server", path = .0.display())]
     InUse(PathBuf),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Which.
+        /// The address.
         address: std::net::SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The metrics cannot be set up.
@@ -63,24 +63,24 @@ pub enum BootError {
     /// The engine does not start.
     #[error("the engine does not start: {0}")]
     Engine(#[from] StartError),
-    /// The demo workspace cannot be made.
+    /// The demo workspace cannot be created.
     #[error("cannot prepare the demo workspace: {0}")]
     Demo(#[from] DemoError),
 }
 
-/// Why the demo workspace cannot be made.
+/// Why the demo workspace cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// The workspace is not made.
+    /// Creating the workspace failed.
     #[error(transparent)]
     Create(#[from] CreateWorkspaceError),
-    /// Something of it is not.
+    /// Creating its number, credits or key failed.
     #[error(transparent)]
     Change(#[from] AdminError),
-    /// A template of it is not made.
+    /// Creating one of its templates failed.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// It cannot be asked for.
+    /// The engine is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -1,4 +1,4 @@
-//! What a sandbox has left in the data directory of a server that is none.
+//! Warns of sandbox numbers and keys that remain when a server is no sandbox any more.
 
 use postrider_actors::Engine;
 
@@ -6,10 +6,10 @@ use super::demo::KEY_FILE;
 use super::directory::DataDir;
 use super::error::BootError;
 
-/// Workspaces that are named in one warning.
+/// Most workspaces that one warning names.
 const NAMED_MAX: usize = 5;
 
-/// A line for each thing that an operator should know of.
+/// One line for each warning.
 pub(crate) fn leftovers(engine: &Engine, directory: &DataDir) -> Result<Vec<String>, BootError> {
     let mut warnings = Vec::new();
     let workspaces = engine.admin().workspaces_with_sandbox_number();

@@ -1,4 +1,4 @@
-//! The master keys and the admin token: from the settings, or from files that the first start makes.
+//! Loads the master keys and the admin token, and creates them on the first start.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use crate::http::AdminToken;
 use crate::settings::{MasterKey, Secret, Secrets};
 
 const MASTER_KEY_FILE: &str = "master.key";
-/// Where the engine keeps its data, once it was started.
+/// The directory in which the engine stores its data. It exists after the first start.
 const STORE_DIRECTORY: &str = "store";
 const ADMIN_TOKEN_FILE: &str = "admin.token";
 
-/// Where an operator finds the admin token.
+/// Where the admin token comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AdminTokenSource {
-    /// In the settings: whoever started the server knows it.
+    /// The settings.
     Settings,
-    /// In this file.
+    /// This file.
     File(PathBuf),
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn master_keys(directory: &DataDir, secrets: &Secrets) -> Result<Mast
     let keys = secrets.previous_master_keys.iter().copied();
     let keys = keys.chain([(secrets.master_key_version, current)]);
     let keys = MasterKeys::new(keys.map(|(version, key)| (version, key.reveal())));
-    // There is one at least, so there are keys.
+    // The iterator has at least one key, so `new` returns keys.
     Ok(keys.unwrap_or_else(|| MasterKeys::single(current.reveal())))
 }
 
@@ -41,7 +41,7 @@ fn master_key_file(directory: &DataDir) -> Result<MasterKey, BootError> {
     if directory.file(STORE_DIRECTORY).exists() && !path.exists() {
         return Err(BootError::NoMasterKey(path));
     }
-    let text = read_or_make(directory, MASTER_KEY_FILE)?;
+    let text = read_or_create(directory, MASTER_KEY_FILE)?;
     MasterKey::from_hex(&text).ok_or_else(|| BootError::Content {
         path,
         expected: "one line of 64 hexadecimal digits; a new key would make every code that is on \
@@ -58,7 +58,7 @@ pub(crate) fn admin_token(
         return Ok((AdminToken::new(token.reveal()), AdminTokenSource::Settings));
     }
     let path = directory.file(ADMIN_TOKEN_FILE);
-    let token = read_or_make(directory, ADMIN_TOKEN_FILE)?;
+    let token = read_or_create(directory, ADMIN_TOKEN_FILE)?;
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let expected = "one line of visible ASCII characters; remove the file to get a new token";
         return Err(BootError::Content { path, expected });
@@ -66,8 +66,8 @@ pub(crate) fn admin_token(
     Ok((AdminToken::new(&token), AdminTokenSource::File(path)))
 }
 
-/// The line of a file, which is made of 64 random hexadecimal digits when it is missing.
-fn read_or_make(directory: &DataDir, name: &str) -> Result<String, BootError> {
+/// Reads the line of a file. A missing file is created with 64 random hexadecimal digits.
+fn read_or_create(directory: &DataDir, name: &str) -> Result<String, BootError> {
     if let Some(line) = directory.read(name)? {
         return Ok(line);
     }

@@ -1,4 +1,4 @@
-//! Why settings are refused, and where the refused value was given.
+//! Says why settings are refused, and where the refused value was given.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 /// Where a value was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The defaults that are compiled in.
+    /// The compiled-in defaults.
     Defaults,
     /// A file.
     File(PathBuf),
-    /// A variable of the environment.
+    /// An environment variable.
     Variable(String),
 }
 
@@ -24,54 +24,54 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why the settings cannot be used. No message repeats a value: it may be a secret.
+/// Why the settings are refused. No message repeats a value, because a value may be a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
     #[error("{file}: cannot be read: {source}", file = .file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The file is not TOML.
     #[error("{origin}: not TOML: {message}")]
     Syntax {
-        /// Which file.
+        /// The file.
         origin: Origin,
-        /// What is wrong, and where.
+        /// The syntax error and its line.
         message: String,
     },
-    /// There is no such setting.
+    /// No such key exists.
     #[error("{origin}: unknown key `{key}`; allowed: {allowed}")]
     UnknownKey {
-        /// Where it was given.
+        /// Where the key was given.
         origin: Origin,
         /// The key.
         key: String,
-        /// The keys that exist beside it.
+        /// The keys that exist in its place.
         allowed: String,
     },
-    /// The value is not one that the setting may have.
+    /// The key does not allow the value.
     #[error("{origin}: bad value of `{key}`: must be {allowed}")]
     BadValue {
-        /// Where it was given.
+        /// Where the key was given.
         origin: Origin,
         /// The key.
         key: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: String,
     },
 }
 
-/// Why a section does not take a value.
+/// Why a section refuses a value.
 pub(super) enum Refusal {
-    /// It has no such key.
+    /// The section has no such key.
     UnknownKey,
-    /// The key cannot have this value.
+    /// The key does not allow the value.
     BadValue {
-        /// What it can have.
+        /// The allowed values.
         allowed: &'static str,
     },
 }

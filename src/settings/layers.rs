@@ -1,4 +1,4 @@
-//! The layers that settings are taken from, each checked as it is laid on top.
+//! Merges the layers of the settings, and checks each value when its layer is added.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,20 +7,21 @@ use super::error::{Origin, Refusal, SettingsError};
 use super::section::{SECTIONS, SectionSpec};
 use super::value::Raw;
 
-/// What the name of every variable of the environment that sets something starts with.
+/// Prefix of the environment variables that are settings.
 pub const VARIABLE_PREFIX: &str = "POSTRIDER__";
 
-/// Everything that was given so far; what is given later replaces what was given earlier.
+/// The merged layers. A value of a later layer replaces the earlier one.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     values: BTreeMap<(&'static str, String), (Raw, Origin)>,
 }
 
 impl Layers {
-    /// Lays a file's text on top.
+    /// Adds the text of a file.
     pub(super) fn add_file(&mut self, text: &str, origin: &Origin) -> Result<(), SettingsError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            // The whole error shows the line, which may hold a secret: only what and where.
+            // The full error quotes the line, which may contain a secret. Only the cause and the
+            // line number are reported.
             let line = error.span().map_or(1, |span| {
                 text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
             });
@@ -39,14 +40,14 @@ impl Layers {
         Ok(())
     }
 
-    /// Lays a file on top.
+    /// Adds a file.
     pub(super) fn add_path(&mut self, path: &Path) -> Result<(), SettingsError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| SettingsError::Read { file: path.to_owned(), source })?;
         self.add_file(&text, &Origin::File(path.to_owned()))
     }
 
-    /// Lays the variables of the environment that have our prefix on top.
+    /// Adds the environment variables that have our prefix.
     pub(super) fn add_variables(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -61,7 +62,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Lays one value on top.
+    /// Checks and adds one value.
     pub(super) fn add(
         &mut self,
         section: &str,
@@ -87,12 +88,12 @@ impl Layers {
         }
     }
 
-    /// The value on top, with where it was given.
+    /// The effective value and its origin.
     pub(super) fn value(&self, section: &'static str, key: &str) -> Option<&(Raw, Origin)> {
         self.values.get(&(section, key.to_owned()))
     }
 
-    /// Where the value on top was given.
+    /// The origin of the effective value.
     pub(super) fn origin(&self, section: &'static str, key: &str) -> Origin {
         self.value(section, key).map_or(Origin::Defaults, |(_, origin)| origin.clone())
     }

@@ -1,5 +1,6 @@
-//! Settings: defaults that are compiled in, then a file, then the environment, then flags. What is
-//! given later wins; what is not known, or not allowed, stops the start.
+//! Reads the settings: compiled-in defaults, then a file, then the environment, then flags.
+//!
+//! A later layer wins. An unknown key or a value that is not allowed stops the start.
 
 mod error;
 mod layers;
@@ -11,6 +12,7 @@ mod value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub use postrider_actors::Secret;
 use postrider_actors::domain::Limits;
 
 pub use error::{Origin, SettingsError};
@@ -20,12 +22,12 @@ pub use section::{
     Admin, AdmissionSettings, Broadcasts, CloudApi, EmailSettings, Events, Guard, Log, Messages,
     OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
-pub use value::{LogFormat, MasterKey, Secret};
+pub use value::{LogFormat, MasterKey};
 
-/// The defaults, with the meaning of every key.
+/// The defaults, with a comment for every key.
 pub const DEFAULTS: &str = include_str!("../../config/default.toml");
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// `[server]`
@@ -68,7 +70,7 @@ pub struct Settings {
     pub log: Log,
 }
 
-/// What flags of the command line set.
+/// Settings that command line flags override.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     /// `--listen`
@@ -78,19 +80,19 @@ pub struct Flags {
 }
 
 impl Settings {
-    /// The settings of this process: the defaults, `file`, the environment and `flags`.
+    /// Loads the settings of this process: the defaults, `file`, the environment and `flags`.
     ///
     /// # Errors
     /// [`SettingsError`] names where a key was given and what is allowed.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
-        // A name or value that is not UTF-8 is kept in a form that no key or value has.
+        // A name or value that is not UTF-8 is converted to text that no key or value allows.
         let variables = std::env::vars_os()
             .map(|(name, value)| (lossy(name), lossy(value)))
             .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX));
         Self::from_layers(file, variables, flags)
     }
 
-    /// The settings that these layers give.
+    /// Merges these layers into settings.
     ///
     /// # Errors
     /// [`SettingsError`] names where a key was given and what is allowed.
@@ -106,7 +108,7 @@ impl Settings {
         }
         layers.add_variables(variables)?;
         let mut settings = Self::build(&layers)?;
-        // Flags were checked by the command line.
+        // The command line parser has checked the flags.
         settings.server.listen = flags.listen.unwrap_or(settings.server.listen);
         if let Some(data_dir) = &flags.data_dir {
             settings.server.data_dir.clone_from(data_dir);
@@ -143,7 +145,7 @@ impl Settings {
                 allowed: "an e-mail address, as email.host is given".to_owned(),
             });
         }
-        // The engine signs with the highest version: an earlier key must have a lower one.
+        // The engine uses the key with the highest version, so previous keys must have lower ones.
         let current = settings.secrets.master_key_version;
         if settings.secrets.previous_master_keys.iter().any(|(version, _)| *version >= current) {
             return Err(SettingsError::BadValue {
@@ -159,9 +161,9 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// The defaults alone: the developer sandbox.
+    /// The defaults alone, which are a developer sandbox.
     fn default() -> Self {
-        // The text is compiled in and the tests of this module read it: it cannot fail.
+        // The text is compiled in and a test of this module parses it, so this cannot fail.
         #[allow(clippy::expect_used)]
         Self::from_layers(None, [], &Flags::default()).expect("the defaults are settings")
     }

@@ -1,4 +1,4 @@
-//! The sections of the settings: every key with its type, how it is read and what is allowed.
+//! Declares every section and key of the settings: type, parser and allowed values.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use postrider_actors::domain::{Email, Limits};
-use postrider_actors::{GuardMode, MailTls};
+use postrider_actors::{GuardMode, MailTls, Secret};
 use tracing::level_filters::LevelFilter;
 
 use super::error::{Origin, Refusal, SettingsError};
 use super::layers::Layers;
-use super::value::{self, LogFormat, MasterKey, Raw, Secret};
+use super::value::{self, LogFormat, MasterKey, Raw};
 
-/// What the layers need to know of a section.
+/// What the layers need to check the keys of a section.
 pub(super) struct SectionSpec {
     /// Its name in a file.
     pub(super) name: &'static str,
     /// Its keys.
     pub(super) keys: &'static [&'static str],
-    /// Whether a key can have a value.
+    /// Checks a value of a key.
     pub(super) check: fn(&str, &Raw) -> Result<(), Refusal>,
 }
 
-/// Declares a section: its struct, and from the same lines how its keys are read.
+/// Declares a section: one line for each key gives its field, its parser and the allowed values.
 macro_rules! section {
     (
         $(#[$doc:meta])* $type:ident = $name:literal
@@ -61,8 +61,8 @@ fn take<T>(
     allowed: &'static str,
 ) -> Result<T, SettingsError> {
     layers.value(section, key).and_then(|(raw, _)| read(raw)).ok_or_else(|| {
-        // The defaults give every key and each layer was checked, so this tells of a default that
-        // is missing; a test finds it first.
+        // The defaults contain every key and each layer was checked, so only a missing default gets
+        // here. A test detects that first.
         let origin = layers.origin(section, key);
         let key = format!("{section}.{key}");
         SettingsError::BadValue { origin, key, allowed: allowed.to_owned() }
@@ -70,56 +70,56 @@ fn take<T>(
 }
 
 section! {
-    /// How the server listens and what it takes from a client.
+    /// Where the server listens, and its limits on requests and connections.
     Server = "server"
     /// Address and port to listen on.
     listen: SocketAddr = value::address,
         "an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
-    /// Directory of everything that is durable.
+    /// Directory of all durable data.
     data_dir: PathBuf = value::path, "a path that is not empty";
-    /// Most bytes of a request's body.
+    /// Largest request body, in bytes.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
-    /// Most bytes of the body of a request that makes a broadcast.
+    /// Largest body of a request that creates a broadcast, in bytes.
     max_broadcast_body_bytes: usize = value::whole(1024..=1 << 30),
         "a whole number from 1024 to 1073741824";
-    /// Most bytes of the body of a request that makes many contacts.
+    /// Largest body of a request that creates a batch of contacts, in bytes.
     max_contacts_batch_body_bytes: usize = value::whole(1024..=1 << 30),
         "a whole number from 1024 to 1073741824";
     /// Longest wait for a request's head.
     head_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Longest wait for a request's body.
     body_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
-    /// Longest wait for the answer to a request that was read.
+    /// Longest time that a handler may take.
     handler_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
-    /// Longest that an answer may wait for the client to read on.
+    /// Longest time that a write may wait for the client to read.
     write_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
-    /// Most connections at a time.
+    /// Most simultaneous connections.
     max_connections: usize = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
 }
 
 section! {
-    /// Who may administer.
+    /// Access to the administration.
     Admin = "admin"
-    /// Bearer token of `/admin/v1`; `None`: a file of the data directory holds it.
+    /// Bearer token of `/admin/v1`. `None`: it is in a file of the data directory.
     token: Option<Secret> = value::token,
         "empty, or 1 to 256 visible ASCII characters without spaces";
 }
 
 section! {
-    /// What codes are derived from.
+    /// The master keys that one-time passwords are derived from.
     Secrets = "secrets"
-    /// The current master key; `None`: a file of the data directory holds it.
+    /// The current master key. `None`: it is in a file of the data directory.
     master_key: Option<MasterKey> = value::master_key, "empty, or 64 hexadecimal digits";
     /// The current master key's version.
     master_key_version: u8 = value::whole(1..=255), "a whole number from 1 to 255";
-    /// Earlier master keys by version.
+    /// Previous master keys by version.
     previous_master_keys: Vec<(u8, MasterKey)> = value::master_keys,
         "empty, or pairs of a version (1 to 255, each once) and 64 hexadecimal digits with commas \
          between, such as \"1=00…ff,2=11…ee\"";
 }
 
 section! {
-    /// What sending costs.
+    /// Prices in credits.
     Prices = "prices"
     /// Credits for a one-time password.
     otp: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
@@ -134,7 +134,7 @@ section! {
 }
 
 section! {
-    /// How people opt out of messages.
+    /// Words by which recipients opt out of messages.
     OptOut = "opt_out"
     /// Words that opt out.
     stop_words: Vec<String> = value::words, "at most 200 texts of 1 to 64 characters";
@@ -143,63 +143,63 @@ section! {
 }
 
 section! {
-    /// How long messages are worked at.
+    /// Retry and queue limits of single messages.
     Messages = "messages"
-    /// How long a message may wait for the channel.
+    /// How long sending a message is retried before it fails.
     give_up_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
-    /// How long the provider's reports settle a message whose answer got lost.
+    /// How long a status callback may settle a message whose answer was lost.
     unknown_after_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
-    /// Messages of one workspace that may wait for the channel.
+    /// Most unsent messages of a workspace.
     unsent_per_workspace_max: usize = value::whole(1..=100_000_000),
         "a whole number from 1 to 100000000";
 }
 
 section! {
-    /// How broadcasts are made and sent.
+    /// Limits and failure policy of broadcasts.
     Broadcasts = "broadcasts"
-    /// Most recipients of one.
+    /// Most recipients of a broadcast.
     max_recipients: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
-    /// A scheduled one that could not begin for longer fails.
+    /// A scheduled broadcast that starts later than this fails instead.
     max_lateness_seconds: u64 = value::whole(1..=31_536_000),
         "a whole number from 1 to 31536000";
-    /// For how long one that is over is kept.
+    /// How long a finished broadcast is kept.
     kept_days: Duration = value::days, "a whole number from 1 to 3650";
-    /// Failures in a hundred beyond which one is paused.
+    /// Failure rate, in percent, above which a broadcast is paused.
     pause_failure_percent: u32 = value::whole(0..=100), "a whole number from 0 (never) to 100";
-    /// Outcomes before which that is not judged.
+    /// Outcomes that must be known before the failure rate is applied.
     pause_failure_min: u32 = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
 }
 
 section! {
-    /// What is done about codes that nobody submits.
+    /// The guard against SMS pumping: codes that nobody submits.
     Guard = "guard"
-    /// How many to one country in an hour are suspicious; 0 is never.
+    /// Unverified codes to one country in an hour above which the guard acts; 0 turns it off.
     unverified_per_prefix_hour: u32 = value::whole(0..=u32::MAX.into()),
         "a whole number from 0 (off) to 4294967295";
-    /// What is done then.
+    /// What the guard does then.
     mode: GuardMode = value::guard_mode, "\"report\" or \"refuse\"";
 }
 
 section! {
-    /// How much may be under way at a time.
+    /// Admission limits: how much may be in flight.
     AdmissionSettings = "admission"
-    /// Commands of one workspace.
+    /// Most commands in flight in one workspace.
     in_flight_per_workspace: usize = value::whole(1..=1_000_000),
         "a whole number from 1 to 1000000";
-    /// Commands of all workspaces.
+    /// Most commands in flight in all workspaces.
     in_flight_total: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
-    /// One-time passwords that a workspace may hold.
+    /// Most pending one-time passwords of a workspace.
     otps_per_workspace_max: usize = value::whole(1..=100_000_000),
         "a whole number from 1 to 100000000";
 }
 
 section! {
-    /// How what is durable is written.
+    /// The store: write queue and snapshots.
     Storage = "storage"
-    /// Most bytes waiting for the disk.
+    /// Most bytes queued for the writer.
     queued_bytes_max: usize = value::whole(1 << 20..=1 << 34),
         "a whole number from 1048576 to 17179869184";
-    /// Journal bytes between two snapshots, at the least.
+    /// Least journal growth, in bytes, between two snapshots.
     snapshot_journal_bytes: u64 = value::whole(1 << 20..=1 << 40),
         "a whole number from 1048576 to 1099511627776";
 }
@@ -207,98 +207,98 @@ section! {
 section! {
     /// The developer sandbox.
     SandboxSettings = "sandbox"
-    /// Whether this is one.
+    /// Whether this server is a sandbox.
     enabled: bool = value::flag, "true or false";
-    /// Messages that a workspace's sandbox number remembers.
+    /// Messages that the sandbox keeps for each workspace.
     messages_kept: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
 }
 
 section! {
-    /// How much of the event logs is kept.
+    /// Retention of the event logs.
     Events = "events"
-    /// For how long.
+    /// How long events are kept.
     kept_days: Duration = value::days, "a whole number from 1 to 3650";
-    /// Events of a workspace, at the most.
+    /// Most events that are kept of a workspace.
     kept_events_max: u64 = value::whole(1000..=1_000_000_000), "a whole number from 1000 to 1000000000";
-    /// Bytes of a workspace's events, at the most.
+    /// Most bytes of events that are kept of a workspace.
     kept_bytes_max: u64 = value::whole((1 << 16)..=(1 << 40)), "a whole number from 65536 to 1099511627776";
 }
 
 section! {
-    /// How events are delivered.
+    /// Delivery of events to webhooks.
     WebhooksSettings = "webhooks"
-    /// Whether `http` is allowed beside `https`.
+    /// Whether endpoints may use `http` as well as `https`.
     allow_http: bool = value::flag, "true or false";
-    /// Subnets that are allowed although they are not public.
+    /// Private subnets that endpoints may be in.
     allowed_subnets: Vec<IpNet> = value::subnets,
         "empty, or subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
-    /// Requests under way at once.
+    /// Most simultaneous requests.
     requests_max: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
-    /// Longest that a request may take.
+    /// Timeout of a request.
     timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
-    /// Tries of an endpoint that are listed.
+    /// Most delivery attempts that are kept of an endpoint.
     deliveries_kept_max: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
-    /// For how long.
+    /// How long delivery attempts are kept.
     deliveries_kept_days: Duration = value::days, "a whole number from 1 to 3650";
 }
 
 section! {
-    /// Where the chat-app channel is.
+    /// Connection to the Cloud API, the chat-app channel.
     CloudApi = "cloud_api"
-    /// The beginning of every address.
+    /// Base URL of every request.
     base_url: String = value::base_url,
         "an http or https address without a path, such as \"https://graph.facebook.com\"";
-    /// The version of the interface.
+    /// Version of the API.
     version: String = value::version, "`v` and a number, such as \"v24.0\"";
-    /// A file of certificates that are trusted beside those of the system.
+    /// A PEM file of certificates to trust in addition to those of the system.
     ca_file: Option<PathBuf> = value::optional(value::path), "empty, or the path of a file";
     /// Longest wait for a connection.
     connect_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
-    /// Longest wait for a whole answer.
+    /// Timeout of a whole request.
     timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
 }
 
 section! {
-    /// The server that mail leaves through.
+    /// The SMTP server for outgoing mail.
     EmailSettings = "email"
-    /// Its name or address; empty: there is none.
+    /// Its host name or address. Empty: outgoing mail is off.
     host: String = value::line, "empty, or a name or address";
     /// Its port.
     port: u16 = value::whole(1..=65_535), "a whole number from 1 to 65535";
     /// How the connection is encrypted.
     tls: MailTls = value::mail_tls, "\"none\", \"starttls\" or \"tls\"";
-    /// Certificates that are trusted beside those of the system.
+    /// A PEM file of certificates to trust in addition to those of the system.
     ca_file: Option<PathBuf> = value::optional(value::path), "empty, or the path of a file";
-    /// Who logs in; empty: nobody.
+    /// User name for the login. Empty: no login.
     user: String = value::line, "a text of at most 254 characters";
-    /// With which password.
+    /// Password for the login.
     password: Secret = value::password, "a text of at most 254 characters";
-    /// Where mail comes from.
+    /// Sender address.
     from: Option<Email> = value::optional(value::email), "empty, or an e-mail address";
-    /// The name beside that address.
+    /// Display name of the sender.
     from_name: String = value::line, "a text of at most 254 characters";
-    /// Longest wait for each step.
+    /// Timeout of each SMTP command.
     timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
 }
 
 section! {
-    /// How the server stops.
+    /// Shutdown of the server.
     Shutdown = "shutdown"
-    /// Longest that it may take.
+    /// Grace period of a shutdown.
     grace_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
 }
 
 section! {
-    /// What is logged.
+    /// Logging.
     Log = "log"
-    /// Least important lines that are logged.
+    /// Lowest level that is logged.
     level: LevelFilter = value::log_level,
         "\"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\"";
-    /// How lines look.
+    /// Format of log lines.
     format: LogFormat = value::log_format, "\"auto\", \"text\" or \"json\"";
 }
 
-/// `[limits]`: its keys are the engine's, so a new limit needs no line here.
+/// `[limits]`. Its keys are the engine's, so a new limit needs no line here.
 pub(super) const LIMITS: SectionSpec = SectionSpec {
     name: "limits",
     keys: LIMIT_KEYS,
@@ -313,11 +313,11 @@ pub(super) const LIMITS: SectionSpec = SectionSpec {
     },
 };
 
-/// Not one of a workspace's or a key's limits: numbers have their own.
+/// A limit of numbers. It is not among the limits of workspaces and keys.
 const NUMBER_RATE: &str = "number_messages_per_second";
 const RATE_ALLOWED: &str = "empty, or a whole number from 0 (no limit) to 100000";
 
-/// The engine's limits and the rate of numbers.
+/// The limits of the engine and the rate of numbers.
 const LIMIT_KEYS: &[&str] = &{
     let mut keys = [NUMBER_RATE; Limits::NAMES.len() + 1];
     let mut place = 0;
@@ -332,7 +332,7 @@ fn rate(raw: &Raw) -> Option<Option<u32>> {
     value::optional(value::whole(0..=100_000))(raw)
 }
 
-/// The rate of numbers that have none of their own, if one is set.
+/// The rate of numbers that have none of their own.
 pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, SettingsError> {
     take(layers, LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
 }
@@ -343,7 +343,7 @@ fn limit(raw: &Raw) -> Option<u32> {
     value::whole(0..=u32::MAX.into())(raw)
 }
 
-/// The limits that the layers give.
+/// Builds the limits of the engine from the layers.
 pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
     let mut table = serde_json::Map::new();
     for name in Limits::NAMES {
@@ -357,7 +357,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
     })
 }
 
-/// Every section, in the order of the defaults.
+/// Every section, in the order of the defaults file.
 pub(super) static SECTIONS: [SectionSpec; 18] = [
     Server::SPEC,
     Admin::SPEC,

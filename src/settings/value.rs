@@ -1,4 +1,4 @@
-//! Reading one setting's value, from a file or from text, into its type.
+//! Parses the value of one setting, from TOML or from text, into its type.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use postrider_actors::domain::Email;
-use postrider_actors::{GuardMode, MailTls};
+use postrider_actors::{GuardMode, MailTls, Secret};
 
-/// What a layer gave for a key.
+/// The unparsed value of a key.
 #[derive(Debug, Clone)]
 pub(super) enum Raw {
-    /// A value of a file.
+    /// A value from a file.
     Toml(toml::Value),
-    /// Text of the environment or the command line.
+    /// Text from the environment.
     Text(String),
 }
 
@@ -35,42 +35,18 @@ impl Raw {
     }
 }
 
-/// A text that must not be printed: `Debug` hides it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides `text`.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
 /// A master key: 32 bytes that `Debug` hides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MasterKey([u8; 32]);
 
 impl MasterKey {
-    /// The key of these bytes.
+    /// A key of these bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The key whose 64 hexadecimal digits these are.
+    /// Parses a key from 64 hexadecimal digits.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
@@ -98,14 +74,14 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text on a terminal, JSON otherwise.
     Auto,
-    /// For people.
+    /// Text.
     Text,
-    /// One object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -131,7 +107,7 @@ pub(super) fn whole<T: TryFrom<u64>>(allowed: RangeInclusive<u64>) -> impl Fn(&R
     }
 }
 
-/// What `read` reads, or nothing where the text is empty.
+/// Parses with `read`; an empty text is `None`.
 pub(super) fn optional<T>(read: impl Fn(&Raw) -> Option<T>) -> impl Fn(&Raw) -> Option<Option<T>> {
     move |raw| match raw.as_text() {
         Some("") => Some(None),
@@ -152,7 +128,7 @@ pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     parts.map(|part| part.parse().ok()).collect()
 }
 
-/// An address of HTTP that paths are put behind.
+/// A base URL: scheme and host, without a path.
 pub(super) fn base_url(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
@@ -160,7 +136,7 @@ pub(super) fn base_url(raw: &Raw) -> Option<String> {
     (!authority.is_empty() && authority.bytes().all(host)).then(|| text.to_owned())
 }
 
-/// A version of the Cloud API.
+/// A version of the Cloud API, such as `v24.0`.
 pub(super) fn version(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;
     let number = text.strip_prefix('v')?;
@@ -169,7 +145,7 @@ pub(super) fn version(raw: &Raw) -> Option<String> {
         .then(|| text.to_owned())
 }
 
-/// Up to thirty days.
+/// A duration of up to thirty days.
 pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=2_592_000)(raw).map(Duration::from_secs)
 }
@@ -200,7 +176,7 @@ pub(super) fn master_keys(raw: &Raw) -> Option<Vec<(u8, MasterKey)>> {
     Some(keys)
 }
 
-/// A list of texts, or one text with commas between them.
+/// A TOML array of texts, or one text with commas in between.
 pub(super) fn words(raw: &Raw) -> Option<Vec<String>> {
     let words: Vec<String> = match raw {
         Raw::Toml(toml::Value::Array(words)) => {
