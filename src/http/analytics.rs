@@ -1,4 +1,4 @@
-//! Analytics: what broadcasts and advertisements brought, by day.
+//! Reports what broadcasts and advertisements brought, by day.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Key, Page, Query, Reply, Routes, route};
 
-/// Days that are told of unless the client says.
+/// Days of a report when the query does not say.
 const DAYS_DEFAULT: u32 = 30;
-/// Most days that are told of at a time.
+/// Most days of a report.
 const DAYS_MAX: u32 = 366;
 
 pub(crate) fn routes() -> Routes {
@@ -23,7 +23,7 @@ pub(crate) fn routes() -> Routes {
 /// What happened to messages of broadcasts.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CampaignCounts)]
-pub(crate) struct CountsRow {
+pub(crate) struct CampaignCountsRow {
     /// The channel was handed them, and did not refuse them; those whose answer got lost are among
     /// them.
     #[schema(example = 1200)]
@@ -58,7 +58,7 @@ pub(crate) struct CampaignAnswer {
     name: Option<Box<str>>,
     /// What happened on that day, whenever the message was sent.
     #[serde(flatten)]
-    counts: CountsRow,
+    counts: CampaignCountsRow,
 }
 
 /// What became of broadcasts.
@@ -71,7 +71,7 @@ pub(crate) struct CampaignsAnswer {
     /// Which page this is.
     page: usize,
     /// Of all rows together.
-    totals: CountsRow,
+    totals: CampaignCountsRow,
 }
 
 /// What an advertisement brought on a day.
@@ -110,7 +110,7 @@ pub(crate) struct AdsAnswer {
     page: usize,
 }
 
-impl From<CampaignCounts> for CountsRow {
+impl From<CampaignCounts> for CampaignCountsRow {
     fn from(counts: CampaignCounts) -> Self {
         let CampaignCounts { sent, delivered, read, failed, replied } = counts;
         Self { sent, delivered, read, failed, replied }
@@ -205,7 +205,7 @@ async fn ads(call: Call<Arc<Caller>>) -> Answer {
     Ok(Reply::ok(&page.of_rows(rows, found.1)))
 }
 
-/// The days that are asked about: `from` and `to`.
+/// Reads the range of days from `from` and `to`.
 fn days<C>(call: &Call<C>, query: &Query) -> Result<DayRange, ApiError> {
     let day = |name: &str| -> Result<Option<Day>, ApiError> {
         let text = query.text(name)?;

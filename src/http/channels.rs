@@ -1,4 +1,4 @@
-//! What the chat-app channel calls back. It has no key: its callbacks are signed.
+//! Receives the callbacks of the chat-app channel, which are signed instead of having a key.
 
 use axum::http::{HeaderName, StatusCode};
 use postrider_actors::domain::NumberId;
@@ -6,7 +6,7 @@ use postrider_actors::{CallbackError, CallbackReceiver};
 
 use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes, Takes, route};
 
-/// Most bytes of a callback: the channel puts up to 1,000 items into one.
+/// Largest callback, in bytes. The channel batches up to 1,000 items into one.
 const CALLBACK_BYTES_MAX: usize = 3 << 20;
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
 

@@ -1,4 +1,4 @@
-//! Conversations: the inbox.
+//! Serves the inbox: conversations, their messages, and replies.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use postrider_actors::{
     ConversationStatus, Direction, ReadConversationError, Replayable, ReplyError, Route,
     UpdateConversationError,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::contacts::ContactRow;
 use super::messages::{self, SentAnswer, TemplateBody};
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 
-/// Most characters of an agent's id.
+/// Longest name of an agent, in characters.
 const AGENT_CHARS_MAX: usize = 100;
 
 const NO_SUCH_CONVERSATION: &str = "no such conversation";
@@ -25,7 +25,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(list).guarded(Key::READ_CONTACTS))
         .routes(route!(read).guarded(Key::READ_CONTACTS))
-        .routes(route!(written).guarded(Key::READ_CONTACTS))
+        .routes(route!(list_messages).guarded(Key::READ_CONTACTS))
         .routes(route!(update).guarded(Key::WRITE_CONTACTS))
         .routes(route!(reply).guarded(Key::SEND))
 }
@@ -89,7 +89,7 @@ pub(crate) struct ConversationsAnswer {
 /// A message of a conversation.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ConversationMessage)]
-pub(crate) struct WrittenRow {
+pub(crate) struct ConversationMessageRow {
     /// The message.
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     id: String,
@@ -111,7 +111,7 @@ pub(crate) struct WrittenRow {
     at: String,
 }
 
-impl From<ConversationMessage> for WrittenRow {
+impl From<ConversationMessage> for ConversationMessageRow {
     fn from(message: ConversationMessage) -> Self {
         let direction = match message.direction {
             Direction::In => "in",
@@ -130,10 +130,11 @@ impl From<ConversationMessage> for WrittenRow {
 
 /// A page of what was written.
 #[derive(Serialize, ToSchema)]
-#[allow(dead_code, reason = "describes what `written` writes")]
-pub(crate) struct WrittenAnswer {
+#[schema(as = WrittenAnswer)]
+#[allow(dead_code, reason = "describes what `messages` writes")]
+pub(crate) struct ConversationMessagesAnswer {
     /// Newest first.
-    data: Vec<WrittenRow>,
+    data: Vec<ConversationMessageRow>,
     /// How many there are on all pages.
     total: u64,
     /// The page's number.
@@ -201,14 +202,14 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most messages of \
          a page, 50 unless told"),
     ),
-    responses((status = 200, description = "Messages, newest first", body = WrittenAnswer))
+    responses((status = 200, description = "Messages, newest first", body = ConversationMessagesAnswer))
 )]
-async fn written(mut call: Call<Arc<Caller>>) -> Answer {
+async fn list_messages(mut call: Call<Arc<Caller>>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id = conversation(&mut call).await?;
     let workspace = &call.caller.workspace;
     let found = workspace.conversation_messages(id, page.skip(), page.limit()).await?;
-    let rows: Vec<_> = found.messages.into_iter().map(WrittenRow::from).collect();
+    let rows: Vec<_> = found.messages.into_iter().map(ConversationMessageRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
 
@@ -219,14 +220,9 @@ pub(crate) struct ConversationUpdate {
     #[schema(example = "resolved")]
     status: Option<String>,
     /// The agent who sees to it; `null` is nobody.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "super::pipeline::object::nullable")]
     #[schema(value_type = Option<String>, example = "agent-7", min_length = 1, max_length = 100)]
     assigned_to: Option<Option<String>>,
-}
-
-/// A field that is there, null or not.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 #[utoipa::path(
@@ -297,14 +293,14 @@ async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
     let key = call.idempotency_key(Route::Reply)?;
     let id = conversation(&mut call).await?;
     let Replayable { answer, replayed } = call.caller.workspace.reply(id, content, key).await?;
-    Ok(messages::sent(answer).replayed(replayed))
+    Ok(messages::sent_reply(answer).replayed(replayed))
 }
 
 async fn conversation(call: &mut Call<Arc<Caller>>) -> Result<ConversationId, ApiError> {
     call.path("conversation_id", NO_SUCH_CONVERSATION).await
 }
 
-/// An agent's name.
+/// Checks the name of an agent.
 fn agent(name: &str) -> Result<String, ApiError> {
     if name.trim().is_empty() || name.chars().count() > AGENT_CHARS_MAX {
         return Err(ApiError::field("assigned_to", "must have 1 to 100 characters"));

@@ -1,4 +1,4 @@
-//! What mail services post of mails that came in. They have no key: what they post is signed.
+//! Receives incoming mail from mail services, which sign it instead of having a key.
 
 use axum::http::HeaderName;
 use postrider_actors::channel::email::inbound::{
@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, Takes, body, route};
 
-/// Most bytes of what is posted: mails come without their attachments.
+/// Largest mail, in bytes. Mails are posted without their attachments.
 const MAIL_BYTES_MAX: usize = 3 << 20;
-/// Most characters of a `Message-ID`: a line has no more (RFC 5322, section 2.1.1).
+/// Longest `Message-ID`, in characters: the longest line of a mail (RFC 5322, section 2.1.1).
 const MESSAGE_ID_CHARS_MAX: usize = 998;
 const NO_SUCH_CHANNEL: &str = "there is no such e-mail channel";
 
@@ -80,7 +80,7 @@ impl MailBody {
         let mut references: Vec<_> = given.split_whitespace().map(str::to_owned).collect();
         let answered = self.in_reply_to.map(|id| id.trim().to_owned());
         if let Some(answered) = answered.filter(|id| !id.is_empty()) {
-            // The last is what it answers.
+            // The last reference is the mail that this one answers.
             references.retain(|id| *id != answered);
             references.push(answered);
         }

@@ -1,4 +1,4 @@
-//! What an orchestrator and a collector of metrics ask. Without keys, limits or their headers.
+//! Answers orchestrators and metrics collectors: health, readiness, metrics. Needs no key.
 
 use axum::http::StatusCode;
 use serde::Serialize;

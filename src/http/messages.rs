@@ -1,4 +1,4 @@
-//! Single messages: send, read.
+//! Sends and reads single messages.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Reply, Routes, route};
-use super::templates::unusable;
+use super::templates::template_refusal;
 
-/// The language of a template when the body gives none.
+/// Language of a template when the body gives none.
 const LANGUAGE_DEFAULT: &str = "en";
 
 pub(crate) fn routes() -> Routes {
@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Routes {
     as = SendMessage,
     example = json!({"to": "+15550123456", "type": "template", "template": {"name": "welcome"}})
 )]
-pub(crate) struct SendBody<'a> {
+pub(crate) struct SendMessageBody<'a> {
     /// Who gets it, in E.164.
     #[serde(borrow)]
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
@@ -91,7 +91,7 @@ pub(crate) struct SentAnswer {
                    template through the workspace's oldest one. Honours `Idempotency-Key`.",
     params(("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the \
         channel's answer")),
-    request_body = SendBody,
+    request_body = SendMessageBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
 async fn send(call: Call<Arc<Caller>>) -> Answer {
@@ -101,31 +101,31 @@ async fn send(call: Call<Arc<Caller>>) -> Answer {
     let Replayable { answer, replayed } = match call.preferred_wait() {
         None => workspace.send_message(message, key).await?,
         Some(wait) => {
-            let patience = async {
-                // What the server's stop would cut off is answered as it stands.
+            let give_up = async {
+                // A shutdown must not cut the request off, so it ends the wait.
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
                     () = call.edge.options.drain.begun() => {}
                 }
             };
-            workspace.send_message_and_wait(message, key, patience).await?
+            workspace.send_message_and_wait(message, key, give_up).await?
         }
     };
-    Ok(sent(answer).replayed(replayed))
+    Ok(sent_reply(answer).replayed(replayed))
 }
 
-/// The answer for a message that was accepted.
-pub(crate) fn sent(MessageSent { message_id, status }: MessageSent) -> Reply {
+/// Answers that a message was accepted.
+pub(crate) fn sent_reply(MessageSent { message_id, status }: MessageSent) -> Reply {
     Reply::ok(&SentAnswer { message_id: message_id.to_string(), status: status.as_str() })
 }
 
-fn message(body: &SendBody<'_>) -> Result<SendMessage, ApiError> {
+fn message(body: &SendMessageBody<'_>) -> Result<SendMessage, ApiError> {
     let to: Phone = body.to.parse().map_err(|error| ApiError::field("to", error))?;
     let content = content(&body.kind, body.template.as_ref(), body.text.as_deref())?;
     Ok(SendMessage { to, content })
 }
 
-/// What a message of type `kind` says.
+/// Checks the content of a message of type `kind`.
 pub(crate) fn content(
     kind: &str,
     template: Option<&TemplateBody<'_>>,
@@ -170,7 +170,7 @@ pub(crate) struct MessageAnswer {
     #[schema(example = "delivered")]
     status: &'static str,
     /// Why it failed; null if it did not.
-    error: Option<ErrorAnswer>,
+    error: Option<MessageErrorAnswer>,
     /// Credits that were paid for it.
     #[schema(example = 1)]
     price: u64,
@@ -209,7 +209,7 @@ pub(crate) struct TemplateAnswer {
 /// Why a message failed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MessageError)]
-pub(crate) struct ErrorAnswer {
+pub(crate) struct MessageErrorAnswer {
     /// `channel_refused`, `not_sent_in_time`, or of a broadcast's message `cancelled`.
     #[schema(example = "channel_refused")]
     reason: String,
@@ -223,7 +223,7 @@ pub(crate) struct ErrorAnswer {
 impl From<MessageState> for MessageAnswer {
     fn from(state: MessageState) -> Self {
         let time = |at: Option<postrider_actors::domain::Timestamp>| at.map(|at| at.to_string());
-        let error = |MessageError { reason, code, details }| ErrorAnswer {
+        let error = |MessageError { reason, code, details }| MessageErrorAnswer {
             reason: String::from(reason),
             code,
             details: String::from(details),
@@ -276,7 +276,7 @@ impl From<SendMessageError> for ApiError {
             SendMessageError::WindowClosed => {
                 Self::new(Code::Unprocessable, message).because("conversation_window_closed")
             }
-            SendMessageError::Template(error) => unusable(error, "template."),
+            SendMessageError::Template(error) => template_refusal(error, "template."),
             SendMessageError::OptedOut => {
                 Self::new(Code::Unprocessable, message).because("opted_out")
             }

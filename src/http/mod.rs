@@ -1,4 +1,4 @@
-//! The HTTP edge: routes, the checks that every request passes, and one file per resource.
+//! Serves HTTP: the routes, the pipeline that every request passes, and one file per resource.
 
 mod admin;
 mod analytics;
@@ -37,21 +37,21 @@ pub use pipeline::{Drain, Peer};
 
 use crate::metrics::RouteMeter;
 
-/// A router over `engine`: what the server serves, and what other binaries and tests mount.
+/// Builds a router over `engine`. The server serves it; other binaries and tests may mount it.
 ///
-/// Requests should carry a [`Peer`] in their extensions; [`crate::serve`] puts it there.
+/// Requests should have a [`Peer`] in their extensions. [`crate::serve`] adds it.
 pub fn app(engine: Engine, options: AppOptions) -> Router {
     let (router, _) = routes(options.sandbox).split_for_parts();
     let edge = Arc::new(Edge::new(engine, options, &DOCUMENT));
     let unmatched =
-        Refusals::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
-    let wrong_method = Refusals::new(&edge, "(method)", || {
+        Unrouted::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
+    let wrong_method = Unrouted::new(&edge, "(method)", || {
         ApiError::new(Code::MethodNotAllowed, "the route has no such method; `Allow` names its own")
     });
     router
         .fallback(move |request| unmatched.answer(request))
         .method_not_allowed_fallback(move |request| wrong_method.answer(request))
-        // Resolves the handlers once, instead of for each request.
+        // Resolves the handlers once, not for each request.
         .with_state(edge)
 }
 
@@ -88,16 +88,16 @@ fn routes(sandbox: bool) -> Routes {
     if sandbox { routes.merge(sandbox::routes()) } else { routes }
 }
 
-/// Answers what no handler takes. It checks the key or token first, as every route does, so a
-/// stranger cannot find out which routes there are.
+/// Answers requests that no handler takes. It checks the key or token first, as every route does,
+/// so that a client without one cannot find out which routes exist.
 #[derive(Clone)]
-struct Refusals {
+struct Unrouted {
     edge: Arc<Edge>,
     meter: RouteMeter,
     error: fn() -> ApiError,
 }
 
-impl Refusals {
+impl Unrouted {
     fn new(edge: &Arc<Edge>, label: &'static str, error: fn() -> ApiError) -> Self {
         let meter = RouteMeter::new(label, "any");
         Self { edge: Arc::clone(edge), meter, error }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn refusals_are_those_that_can_come() {
         let document = serde_json::to_value(openapi_document()).unwrap();
-        for (method, path, status, told) in [
+        for (method, path, status, expected) in [
             ("get", "/admin/v1/workspaces", "409", false),
             ("post", "/admin/v1/workspaces", "409", true),
             ("post", "/v1/otp/send", "404", false),
@@ -177,7 +177,7 @@ mod tests {
         ] {
             let responses = &document["paths"][path][method]["responses"];
             assert!(responses.is_object(), "{method} {path}");
-            assert_eq!(responses[status].is_object(), told, "{method} {path} {status}");
+            assert_eq!(responses[status].is_object(), expected, "{method} {path} {status}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! One-time passwords: send, verify, resend, read.
+//! Sends, verifies, resends and reads one-time passwords.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -12,9 +12,9 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, Whole, route};
+use super::pipeline::{Answer, ApiError, Call, Integer, Key, Reply, Routes, route};
 
-/// Most characters of a submitted code.
+/// Longest submitted code, in characters.
 const OTP_CHARS_MAX: usize = 16;
 
 const NO_SUCH_REQUEST: &str = "no such one-time password request";
@@ -48,22 +48,23 @@ pub(crate) fn routes() -> Routes {
 
 /// Asks for a code to be made and sent.
 #[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct SendBody<'a> {
+#[schema(as = SendBody)]
+pub(crate) struct SendOtpBody<'a> {
     /// Where the code goes, in E.164.
     #[serde(borrow)]
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
     phone: Cow<'a, str>,
     /// Seconds that the code is valid.
     #[schema(value_type = Option<i64>, minimum = 60, maximum = 900, default = 300)]
-    expiry: Option<Whole>,
+    expiry: Option<Integer>,
     /// Digits of the code.
     #[schema(value_type = Option<i64>, minimum = 4, maximum = 8, default = 6)]
-    length: Option<Whole>,
+    length: Option<Integer>,
 }
 
 /// A code was accepted for sending.
 #[derive(Debug, Serialize, ToSchema)]
-#[allow(dead_code, reason = "describes what `sent` writes by hand")]
+#[allow(dead_code, reason = "describes what `sent_reply` writes by hand")]
 pub(crate) struct OtpSentAnswer {
     /// Names the request in every later call.
     #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
@@ -81,19 +82,19 @@ pub(crate) struct OtpSentAnswer {
     summary = "Send a one-time password",
     description = "Makes a code and sends it to a phone. It costs one credit. A refused send \
                    consumes nothing. Answered once it is durable. Honours `Idempotency-Key`.",
-    request_body = SendBody,
+    request_body = SendOtpBody,
     responses((status = 200, description = "Durable, and on its way", body = OtpSentAnswer))
 )]
 async fn send(call: Call<Arc<Caller>>) -> Answer {
     let command = {
-        let body: SendBody<'_> = call.json()?;
+        let body: SendOtpBody<'_> = call.json()?;
         let phone: Phone = body.phone.parse().map_err(|error| ApiError::field("phone", error))?;
         let mut command = SendOtp::to(phone);
-        if let Some(Whole(seconds)) = body.expiry {
+        if let Some(Integer(seconds)) = body.expiry {
             command.expiry =
                 Expiry::from_seconds(seconds).map_err(|error| ApiError::field("expiry", error))?;
         }
-        if let Some(Whole(digits)) = body.length {
+        if let Some(Integer(digits)) = body.length {
             command.length = CodeLength::from_digits(digits)
                 .map_err(|error| ApiError::field("length", error))?;
         }
@@ -101,10 +102,10 @@ async fn send(call: Call<Arc<Caller>>) -> Answer {
     };
     let workspace = &call.caller.workspace;
     match call.idempotency_key(Route::SendOtp)? {
-        None => Ok(sent(workspace.send_otp(command).await?)),
+        None => Ok(sent_reply(workspace.send_otp(command).await?)),
         Some(key) => {
             let Replayable { answer, replayed } = workspace.send_otp_once(command, key).await?;
-            Ok(sent(answer).replayed(replayed))
+            Ok(sent_reply(answer).replayed(replayed))
         }
     }
 }
@@ -131,7 +132,7 @@ pub(crate) struct ResendBody<'a> {
 )]
 async fn resend(call: Call<Arc<Caller>>) -> Answer {
     let request_id = request_id(&call.json::<ResendBody<'_>>()?.request_id)?;
-    Ok(sent(call.caller.workspace.resend_otp(request_id).await?))
+    Ok(sent_reply(call.caller.workspace.resend_otp(request_id).await?))
 }
 
 /// Submits a code; without `Debug`, as it has the code.
@@ -189,7 +190,7 @@ pub(crate) struct VerifyAnswer {
 )]
 async fn verify(call: Call<Arc<Caller>>) -> Answer {
     let body: VerifyBody<'_> = call.json()?;
-    // A code has ASCII digits; the first comparison decides without counting characters.
+    // A code has ASCII digits, so the byte length usually decides without counting characters.
     let submitted = &*body.otp;
     if submitted.is_empty()
         || submitted.len() > OTP_CHARS_MAX && submitted.chars().count() > OTP_CHARS_MAX
@@ -254,13 +255,13 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     }))
 }
 
-/// An id that has not the shape of one does not exist.
+/// Parses a request id. A malformed id is answered like an unknown one.
 fn request_id(text: &str) -> Result<RequestId, ApiError> {
     text.parse().map_err(|_| ApiError::not_found(NO_SUCH_REQUEST))
 }
 
-/// Written by hand: every character of an id and a time is itself in JSON.
-fn sent(sent: OtpSent) -> Reply {
+/// Answers that a code was accepted. Written by hand for speed: ids and times need no JSON escapes.
+fn sent_reply(sent: OtpSent) -> Reply {
     let OtpSent { request_id, expires_at } = sent;
     Reply::json_text(written(format_args!(
         r#"{{"request_id":"{request_id}","expires_at":"{expires_at}"}}"#
@@ -269,7 +270,7 @@ fn sent(sent: OtpSent) -> Reply {
 
 fn written(text: std::fmt::Arguments<'_>) -> Vec<u8> {
     let mut body = Vec::with_capacity(128);
-    // A vector takes everything that is written to it.
+    // Writing to a vector cannot fail.
     let written = body.write_fmt(text);
     debug_assert!(written.is_ok());
     body

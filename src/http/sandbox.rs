@@ -1,5 +1,6 @@
-//! The developer sandbox: what its number "delivered", its clock, and what its channel does next.
-//! Mounted in a sandbox only.
+//! Serves the developer sandbox: delivered messages, the clock, scripted outcomes.
+//!
+//! Its routes are mounted in a sandbox only.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,20 +14,20 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::pipeline::{
-    Answer, ApiError, Call, Code, Key, LIMIT_DEFAULT, Reply, Routes, Whole, route,
+    Answer, ApiError, Call, Code, Integer, Key, LIMIT_DEFAULT, Reply, Routes, route,
 };
 
-/// Most messages of one answer.
+/// Most messages in one answer.
 const MESSAGES_MAX: usize = 1000;
-/// Most characters of a customer's name.
+/// Longest name of a customer, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// Most characters of what is told of an advertisement.
+/// Longest field of a referral, in characters.
 const REFERRAL_CHARS_MAX: usize = 200;
-/// Furthest that one call may move the clock: a year.
+/// Largest step of the clock in one request: a year.
 const ADVANCE_SECONDS_MAX: u32 = 31_536_000;
-/// Where the clock ends, 2500-01-01T00:00:00Z: token buckets and ids have an end beyond it.
+/// The latest time of the clock, 2500-01-01T00:00:00Z. Token buckets and ids overflow later.
 const CLOCK_END: Timestamp = Timestamp::from_millis(16_725_225_600_000);
-/// "Message undeliverable": what a scripted failure reports unless told.
+/// Error code of a scripted failure by default: "Message undeliverable".
 const ERROR_CODE_DEFAULT: u32 = 131_026;
 
 pub(crate) fn routes() -> Routes {
@@ -98,7 +99,7 @@ pub(crate) struct MessagesAnswer {
 async fn messages(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let to = query.phone("to")?;
-    let limit = query.whole("limit", LIMIT_DEFAULT, 1, MESSAGES_MAX)?;
+    let limit = query.integer("limit", LIMIT_DEFAULT, 1, MESSAGES_MAX)?;
     let messages = call.edge.engine.sandbox().messages(call.caller.workspace.id(), to, limit);
     Ok(Reply::ok(&MessagesAnswer { data: messages.into_iter().map(MessageRow::from).collect() }))
 }
@@ -119,7 +120,7 @@ pub(crate) struct ClockAnswer {
 pub(crate) struct AdvanceBody {
     /// How far.
     #[schema(value_type = i64, minimum = 0, maximum = 31_536_000, example = 3600)]
-    advance_seconds: Whole,
+    advance_seconds: Integer,
 }
 
 #[utoipa::path(
@@ -131,7 +132,7 @@ pub(crate) struct AdvanceBody {
     responses((status = 200, description = "Engine time", body = ClockAnswer))
 )]
 async fn clock(call: Call<Arc<Caller>>) -> Answer {
-    Ok(told(&call))
+    Ok(clock_reply(&call))
 }
 
 #[utoipa::path(
@@ -149,8 +150,8 @@ async fn advance(call: Call<Arc<Caller>>) -> Answer {
     let seconds = call.json::<AdvanceBody>()?.advance_seconds;
     let seconds: u32 = seconds.within("advance_seconds", 0, ADVANCE_SECONDS_MAX)?;
     let step = Duration::from_secs(seconds.into());
-    // Moves at the same time must not pass the end together.
-    let one_at_a_time = call.edge.clock_moves.lock().await;
+    // Concurrent steps must not pass the end together.
+    let clock_lock = call.edge.clock_moves.lock().await;
     let now_ms = call.edge.engine.clock().now().as_millis();
     let moved_ms = u64::from(seconds).checked_mul(1000).and_then(|ms| now_ms.checked_add(ms));
     if moved_ms.is_none_or(|moved_ms| moved_ms > CLOCK_END.as_millis()) {
@@ -158,11 +159,11 @@ async fn advance(call: Call<Arc<Caller>>) -> Answer {
         return Err(ApiError::field("advance_seconds", rule));
     }
     call.edge.engine.advance_clock(step).await?;
-    drop(one_at_a_time);
-    Ok(told(&call))
+    drop(clock_lock);
+    Ok(clock_reply(&call))
 }
 
-fn told<C>(call: &Call<C>) -> Reply {
+fn clock_reply<C>(call: &Call<C>) -> Reply {
     let clock = call.edge.engine.clock();
     Reply::ok(&ClockAnswer {
         now: clock.now().to_string(),
@@ -305,11 +306,11 @@ pub(crate) struct OutcomeBody<'a> {
     /// The channel's error, with `failed` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64, default = 131_026)]
-    error_code: Option<Whole>,
+    error_code: Option<Integer>,
     /// For how many messages; left out: until replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_i64)]
-    times: Option<Whole>,
+    times: Option<Integer>,
 }
 
 #[utoipa::path(
@@ -332,7 +333,7 @@ async fn script(call: Call<Arc<Caller>>) -> Answer {
     let outcome = match &*body.outcome {
         "sent" => ScriptedOutcome::Sent,
         "failed" => {
-            let code = body.error_code.get_or_insert(Whole(ERROR_CODE_DEFAULT.into()));
+            let code = body.error_code.get_or_insert(Integer(ERROR_CODE_DEFAULT.into()));
             ScriptedOutcome::Failed { error_code: code.within("error_code", 0, u32::MAX)? }
         }
         "unavailable" => ScriptedOutcome::Unavailable,

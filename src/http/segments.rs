@@ -1,4 +1,4 @@
-//! Segments: saved filters of contacts.
+//! Serves segments, which are saved filters of contacts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::contacts::{self, ContactRow, ContactsAnswer};
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 
-/// Most characters of the name of a custom field that is asked for.
+/// Longest name of a custom field in a filter, in characters.
 const FIELD_NAME_CHARS_MAX: usize = 200;
 
 pub(crate) const NO_SUCH_SEGMENT: &str = "no such segment";
@@ -115,7 +115,7 @@ impl FilterBody {
         let fields = self.custom_fields.as_ref().and_then(Value::as_object);
         let fields = fields.into_iter().flatten();
         let search = self.search.as_deref();
-        let search = contacts::searched("filter.search", search)?;
+        let search = contacts::search_term("filter.search", search)?;
         let fields_exist = self.custom_fields_exist.unwrap_or_default();
         let is_long = |name: &String| name.chars().count() > FIELD_NAME_CHARS_MAX;
         if fields_exist.len() > 50 || fields_exist.iter().any(is_long) {
@@ -137,7 +137,7 @@ impl From<ContactFilter> for FilterBody {
     fn from(filter: ContactFilter) -> Self {
         let some = |texts: Vec<String>| (!texts.is_empty()).then_some(texts);
         let fields = filter.fields.into_iter().map(|(name, json)| {
-            // It was written as JSON.
+            // It was stored as JSON.
             (name, serde_json::from_str(&json).unwrap_or_default())
         });
         let fields: Map<_, _> = fields.collect();
@@ -176,7 +176,7 @@ impl From<Segment> for SegmentRow {
 )]
 async fn create(call: Call<Arc<Caller>>) -> Answer {
     let SegmentBody { name, filter } = call.json()?;
-    // A segment's name has the rule of a contact's.
+    // The name of a segment follows the rule for names of contacts.
     ContactName::new(&name).map_err(|error| ApiError::field("name", error))?;
     let segment = call.caller.workspace.create_segment(name, filter.check()?).await?;
     Ok(Reply::json(StatusCode::CREATED, &SegmentRow::from(segment)))

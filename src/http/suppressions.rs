@@ -1,4 +1,4 @@
-//! Suppressions: phones that have opted out of messages.
+//! Serves suppressions, which are the phones that have opted out.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes, route};
 
-/// Most characters of a reason.
+/// Longest reason, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
 const NOT_SUPPRESSED: &str = "the phone has not opted out";

@@ -1,4 +1,4 @@
-//! A workspace's templates.
+//! Lists templates.
 
 use std::sync::Arc;
 
@@ -94,9 +94,9 @@ impl From<TemplateError> for ApiError {
     }
 }
 
-/// The refusal of a template that is to be sent; `prefix` is what stands before `components` in the
-/// body, such as `template.`.
-pub(crate) fn unusable(error: UseTemplateError, prefix: &str) -> ApiError {
+/// Refuses to send a template. `prefix` stands before `components` in the message, such as
+/// `template.`.
+pub(crate) fn template_refusal(error: UseTemplateError, prefix: &str) -> ApiError {
     let message = error.to_string();
     match error {
         UseTemplateError::NoSuchTemplate => ApiError::new(Code::Unprocessable, message),

@@ -1,12 +1,12 @@
-//! A workspace's credits.
+//! Sets a workspace's balance and adds to it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Administrator, Answer, Call, Reply, Routes, Whole, route};
+use crate::http::pipeline::{Administrator, Answer, Call, Integer, Reply, Routes, route};
 
-/// Most credits that one call may set or add.
+/// Most credits that one request may set or add.
 const CREDITS_MAX: u64 = i64::MAX as u64;
 
 pub(crate) fn routes() -> Routes {
@@ -20,7 +20,7 @@ pub(crate) fn routes() -> Routes {
 pub(crate) struct SetCredits {
     /// The new balance.
     #[schema(value_type = i64, minimum = 0, example = 1000)]
-    credits: Whole,
+    credits: Integer,
 }
 
 /// Credits to be added.
@@ -28,7 +28,7 @@ pub(crate) struct SetCredits {
 pub(crate) struct AddCredits {
     /// How many.
     #[schema(value_type = i64, minimum = 0, example = 500)]
-    add: Whole,
+    add: Integer,
 }
 
 /// A balance.

@@ -1,4 +1,4 @@
-//! Where one-time passwords of a workspace may go.
+//! Sets and reads the prefixes that a workspace may send one-time passwords to.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ fn prefixes(field: &str, texts: &[Cow<'_, str>]) -> Result<Vec<Prefix>, ApiError
     texts.iter().enumerate().map(parse).collect()
 }
 
-fn told(destinations: &Destinations) -> Reply {
+fn reply(destinations: &Destinations) -> Reply {
     let texts = |prefixes: &[Prefix]| -> Vec<Cow<'static, str>> {
         prefixes.iter().map(|prefix| prefix.to_string().into()).collect()
     };
@@ -68,7 +68,7 @@ async fn set(mut call: Call<()>) -> Answer {
         Destinations { allow: prefixes("allow", &body.allow)?, deny: prefixes("deny", &body.deny)? }
     };
     let id = workspace_id(&mut call).await?;
-    Ok(told(&call.edge.engine.admin().set_destinations(&id, destinations).await?))
+    Ok(reply(&call.edge.engine.admin().set_destinations(&id, destinations).await?))
 }
 
 #[utoipa::path(
@@ -82,5 +82,5 @@ async fn set(mut call: Call<()>) -> Answer {
 )]
 async fn read(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
-    Ok(told(&call.edge.engine.admin().destinations(&id).await?))
+    Ok(reply(&call.edge.engine.admin().destinations(&id).await?))
 }

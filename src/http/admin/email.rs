@@ -1,4 +1,4 @@
-//! The e-mail channel of a workspace.
+//! Opens, reads and closes the e-mail channel of a workspace.
 
 use axum::http::StatusCode;
 use postrider_actors::{EmailChannel, Workspace};

@@ -1,4 +1,4 @@
-//! A workspace's API keys. A key's text is in the answer that makes it and nowhere else.
+//! Creates, lists and revokes API keys. Only the answer that creates a key contains its text.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::limits::LimitsBody;
 use super::params::{check_name, workspace_id};
 use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 
-/// What the names of the limits that a key can have begin with.
+/// Prefix of the limits that a key may override.
 const KEY_LIMITS: &str = "key_";
 
 pub(crate) fn routes() -> Routes {

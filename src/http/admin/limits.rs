@@ -1,4 +1,4 @@
-//! A workspace's limits.
+//! Sets the limits of a workspace.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Reply, Routes, Whole, route};
+use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Integer, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(set).guarded(Administrator))
 }
 
-/// Limits as a body gives them. Names that are not a limit's are ignored, as unknown fields are
-/// everywhere; `null` leaves a limit as it is.
+/// Limits of a body. Unknown names are ignored, as unknown fields are in every body; `null` leaves
+/// a limit as it is.
 #[derive(Debug, Default)]
-pub(crate) struct LimitsBody(Vec<(&'static str, Whole)>);
+pub(crate) struct LimitsBody(Vec<(&'static str, Integer)>);
 
 impl LimitsBody {
-    /// The limits; `prefix` is what comes before a name in a message.
+    /// Checks the limits. `prefix` stands before the name in the message of a refusal.
     pub(crate) fn check(&self, prefix: &str) -> Result<LimitsOverride, ApiError> {
         let mut map = serde_json::Map::new();
         for (name, limit) in &self.0 {
@@ -31,7 +31,7 @@ impl LimitsBody {
         serde_json::from_value(map.into()).map_err(|error| ApiError::invalid(error.to_string()))
     }
 
-    /// The names that are given.
+    /// The names of the limits in the body.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|(name, _)| *name)
     }
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for LimitsBody {
                         return Err(de::Error::duplicate_field(name));
                     }
                     seen.push(name);
-                    limits.extend(map.next_value::<Option<Whole>>()?.map(|limit| (*name, limit)));
+                    limits.extend(map.next_value::<Option<Integer>>()?.map(|limit| (*name, limit)));
                 }
                 Ok(LimitsBody(limits))
             }
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for LimitsBody {
     }
 }
 
-/// How the document shows limits.
+/// The schema of limits in the OpenAPI document.
 pub(crate) struct LimitsSchema;
 
 impl PartialSchema for LimitsSchema {

@@ -1,4 +1,4 @@
-//! Administration, below `/admin/v1` with the admin token: what the service calls its dashboard.
+//! Administers workspaces below `/admin/v1`, with the admin token.
 
 mod credits;
 mod destinations;

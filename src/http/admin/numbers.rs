@@ -1,4 +1,4 @@
-//! A workspace's messaging numbers.
+//! Connects, lists, updates and disconnects messaging numbers.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -14,12 +14,12 @@ use utoipa::ToSchema;
 
 use super::params::workspace_id;
 use crate::http::pipeline::{
-    Administrator, Answer, ApiError, Call, Page, Reply, Routes, Whole, route,
+    Administrator, Answer, ApiError, Call, Integer, Page, Reply, Routes, route,
 };
 
-/// Most messages in a second that a number may be set to.
+/// Highest send rate of a number, in messages per second.
 const RATE_MAX: u32 = 100_000;
-/// Most characters of a token or secret.
+/// Longest token or secret, in characters.
 const SECRET_CHARS_MAX: usize = 1024;
 
 pub(crate) fn routes() -> Routes {
@@ -41,7 +41,7 @@ pub(crate) struct NumberInput<'a> {
     /// Most messages in a second, 0 for no limit; left out: the settings', or 80 for `cloud_api`
     /// and no limit for `sandbox`.
     #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
-    messages_per_second: Option<Whole>,
+    messages_per_second: Option<Integer>,
     /// The phone number itself.
     #[serde(borrow)]
     #[schema(example = "+15550001111")]
@@ -85,7 +85,7 @@ pub(crate) struct NumberUpdate<'a> {
     verify_token: Option<Cow<'a, str>>,
     /// Most messages in a second, 0 for no limit.
     #[schema(value_type = Option<i64>, minimum = 0, example = 80)]
-    messages_per_second: Option<Whole>,
+    messages_per_second: Option<Integer>,
 }
 
 /// A connected number.
@@ -168,7 +168,7 @@ impl NumberInput<'_> {
     }
 }
 
-fn rate(given: Option<Whole>) -> Result<Option<u32>, ApiError> {
+fn rate(given: Option<Integer>) -> Result<Option<u32>, ApiError> {
     given.map(|rate| rate.within("messages_per_second", 0, RATE_MAX)).transpose()
 }
 

@@ -1,4 +1,4 @@
-//! A workspace's templates and their status.
+//! Adds and lists templates, changes their status, and chooses the OTP template.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A workspace's webhooks, as its owner has them.
+//! Administers the webhooks of a workspace, with the schemas of `/v1/webhooks`.
 
 use axum::http::StatusCode;
 use postrider_actors::WebhookChange;

@@ -1,4 +1,4 @@
-//! Workspaces.
+//! Creates, lists and reads workspaces.
 
 use std::borrow::Cow;
 

@@ -1,12 +1,12 @@
-//! Holding, going on with, stopping and repeating a broadcast.
+//! Pauses, resumes, cancels and retries broadcasts.
 
 use std::sync::Arc;
 
 use postrider_actors::Caller;
 
+use super::broadcast_id;
 use super::create::BroadcastMadeAnswer;
-use super::named;
-use super::read::{BroadcastRow, shown};
+use super::read::{BroadcastRow, current};
 use crate::http::pipeline::{Answer, Call, Key, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
@@ -28,9 +28,9 @@ pub(crate) fn routes() -> Routes {
     responses((status = 200, description = "It is paused", body = BroadcastRow))
 )]
 async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
-    let id = named(&mut call).await?;
+    let id = broadcast_id(&mut call).await?;
     call.caller.workspace.pause_broadcast(id).await?;
-    shown(&call, id).await
+    current(&call, id).await
 }
 
 #[utoipa::path(
@@ -44,9 +44,9 @@ async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
     responses((status = 200, description = "It goes on", body = BroadcastRow))
 )]
 async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
-    let id = named(&mut call).await?;
+    let id = broadcast_id(&mut call).await?;
     call.caller.workspace.resume_broadcast(id).await?;
-    shown(&call, id).await
+    current(&call, id).await
 }
 
 #[utoipa::path(
@@ -60,9 +60,9 @@ async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
     responses((status = 200, description = "It is cancelled", body = BroadcastRow))
 )]
 async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
-    let id = named(&mut call).await?;
+    let id = broadcast_id(&mut call).await?;
     call.caller.workspace.cancel_broadcast(id).await?;
-    shown(&call, id).await
+    current(&call, id).await
 }
 
 #[utoipa::path(
@@ -77,7 +77,7 @@ async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
     responses((status = 200, description = "The new broadcast", body = BroadcastMadeAnswer))
 )]
 async fn retry(mut call: Call<Arc<Caller>>) -> Answer {
-    let id = named(&mut call).await?;
+    let id = broadcast_id(&mut call).await?;
     let made = call.caller.workspace.retry_broadcast(id).await?;
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made)))
 }

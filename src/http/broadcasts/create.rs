@@ -1,4 +1,4 @@
-//! Making a broadcast.
+//! Creates broadcasts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::recipients::Recipients;
 use crate::http::pipeline::{Answer, ApiError, BodySize, Call, Key, Reply, Routes, Takes, route};
 use crate::http::segments::NO_SUCH_SEGMENT;
 
-/// Most characters of a broadcast's name.
+/// Longest name of a broadcast, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// Most bytes of the parameters that all messages have.
+/// Largest `components` of a body, in bytes.
 const COMPONENTS_BYTES_MAX: usize = 65_536;
 
 pub(crate) fn routes() -> Routes {
@@ -101,17 +101,18 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
     responses((status = 200, description = "Durable", body = BroadcastMadeAnswer))
 )]
 async fn create(call: Call<Arc<Caller>>) -> Answer {
-    // Each may need a multiple of its body's memory for a while.
-    let turn = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
-    let turn = turn.map_err(|_| ApiError::internal())?;
-    // A body of a million recipients takes a while to read.
+    // Parsing may need a multiple of the body's memory, so few bodies are parsed at a time.
+    let permit = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
+    let permit = permit.map_err(|_| ApiError::internal())?;
+    // Parsing a million recipients would block the async worker for too long.
     let read = tokio::task::spawn_blocking(move || {
         let (new, segment) = new_broadcast(call.json()?)?;
         let key = call.idempotency_key(Route::CreateBroadcast)?;
-        // The body goes here: what was read of it is half as large.
-        Ok::<_, ApiError>((call.caller, new, segment, key, turn))
+        // This drops the body. The parsed audience is about half as large.
+        Ok::<_, ApiError>((call.caller, new, segment, key, permit))
     });
-    let (caller, mut new, segment, key, turn) = read.await.map_err(|_| ApiError::internal())??;
+    let (caller, mut new, segment, key, permit) =
+        read.await.map_err(|_| ApiError::internal())??;
     let workspace = &caller.workspace;
     let before = key.as_ref().map(|key| workspace.broadcast_made_before(key)).transpose()?;
     if let Some(made) = before.flatten() {
@@ -121,11 +122,11 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
         new.audience = members(&caller, segment).await?;
     }
     let made = workspace.create_broadcast(new, key).await?;
-    drop(turn);
+    drop(permit);
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made.answer)).replayed(made.replayed))
 }
 
-/// The contacts of a segment that have a phone.
+/// The audience of a segment: its contacts that have a phone.
 async fn members(caller: &Caller, segment: SegmentId) -> Result<Audience, ApiError> {
     if !caller.scopes.contains(Scope::ContactsRead) {
         return Err(ApiError::scope_missing(Scope::ContactsRead));
@@ -140,7 +141,7 @@ async fn members(caller: &Caller, segment: SegmentId) -> Result<Audience, ApiErr
     Ok(audience)
 }
 
-/// The parameters that all messages have. They are small, or not read.
+/// Parses the parameters that all messages share. Checks their size first.
 fn components(text: &RawValue) -> Result<Vec<serde_json::Value>, ApiError> {
     if text.get().len() > COMPONENTS_BYTES_MAX {
         let rule = format_args!("must have at most {COMPONENTS_BYTES_MAX} bytes");
@@ -151,7 +152,7 @@ fn components(text: &RawValue) -> Result<Vec<serde_json::Value>, ApiError> {
     Ok(components.unwrap_or_default())
 }
 
-/// The broadcast that a body asks for; its audience is still empty when it is a segment's.
+/// Checks a body. When the audience is a segment, it is still empty and the segment is returned.
 fn new_broadcast(
     body: NewBroadcastBody<'_>,
 ) -> Result<(NewBroadcast, Option<SegmentId>), ApiError> {

@@ -1,4 +1,4 @@
-//! Broadcasts: one template to many recipients.
+//! Serves broadcasts: one template sent to many recipients.
 
 mod control;
 mod create;
@@ -11,14 +11,14 @@ use postrider_actors::domain::BroadcastId;
 use postrider_actors::{BroadcastError, Caller, CreateBroadcastError, RetryBroadcastError};
 
 use super::pipeline::{ApiError, Call, Code, Routes};
-use super::templates::unusable;
+use super::templates::template_refusal;
 
 pub(crate) fn routes() -> Routes {
     Routes::default().merge(create::routes()).merge(read::routes()).merge(control::routes())
 }
 
-/// The broadcast that the path names; it may not exist.
-async fn named(call: &mut Call<Arc<Caller>>) -> Result<BroadcastId, ApiError> {
+/// The id of the broadcast that the path names. The broadcast may not exist.
+async fn broadcast_id(call: &mut Call<Arc<Caller>>) -> Result<BroadcastId, ApiError> {
     call.path("broadcast_id", "no such broadcast").await
 }
 
@@ -42,7 +42,7 @@ impl From<CreateBroadcastError> for ApiError {
                 Self::invalid(message)
             }
             CreateBroadcastError::Retried(_) => Self::new(Code::Conflict, message),
-            CreateBroadcastError::Template(error) => unusable(error, ""),
+            CreateBroadcastError::Template(error) => template_refusal(error, ""),
             CreateBroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
             CreateBroadcastError::InsufficientCredits { .. } => {
                 Self::new(Code::InsufficientCredits, message)
@@ -60,7 +60,7 @@ impl From<BroadcastError> for ApiError {
             BroadcastError::WrongState(_) | BroadcastError::NothingFailed => {
                 Self::new(Code::Conflict, message)
             }
-            BroadcastError::Template(error) => unusable(error, ""),
+            BroadcastError::Template(error) => template_refusal(error, ""),
             BroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
             BroadcastError::Unavailable(error) => error.into(),
         }

@@ -1,4 +1,4 @@
-//! What is told of broadcasts.
+//! Lists and reads broadcasts and their recipients.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use postrider_actors::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::named;
+use super::broadcast_id;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
@@ -41,7 +41,7 @@ pub(crate) struct BroadcastRow {
     /// Its recipients, each counted once.
     total_recipients: u32,
     /// What became of them: each is in one, and they add up to `total_recipients`.
-    counts: CountsRow,
+    counts: BroadcastCountsRow,
     /// Outcomes a second since it began; null before.
     rate_per_second: Option<f64>,
     /// When it was made.
@@ -65,7 +65,7 @@ pub(crate) struct BroadcastRow {
 /// Recipients by what became of them.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BroadcastCounts)]
-pub(crate) struct CountsRow {
+pub(crate) struct BroadcastCountsRow {
     /// Not sent yet, or not answered for yet.
     pending: u32,
     /// The channel took it.
@@ -139,7 +139,7 @@ pub(crate) struct RecipientsAnswer {
     page: usize,
 }
 
-impl From<BroadcastCounts> for CountsRow {
+impl From<BroadcastCounts> for BroadcastCountsRow {
     fn from(counts: BroadcastCounts) -> Self {
         let BroadcastCounts {
             pending,
@@ -197,8 +197,8 @@ impl From<RecipientRow> for RecipientAnswer {
     }
 }
 
-/// The answer that tells of a broadcast.
-pub(super) async fn shown(call: &Call<Arc<Caller>>, id: BroadcastId) -> Answer {
+/// Answers with the current state of a broadcast.
+pub(super) async fn current(call: &Call<Arc<Caller>>, id: BroadcastId) -> Answer {
     let found = call.caller.workspace.broadcast(id).await?;
     Ok(Reply::ok(&BroadcastRow::from(found)))
 }
@@ -233,8 +233,8 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     responses((status = 200, description = "The broadcast", body = BroadcastRow))
 )]
 async fn read(mut call: Call<Arc<Caller>>) -> Answer {
-    let id = named(&mut call).await?;
-    shown(&call, id).await
+    let id = broadcast_id(&mut call).await?;
+    current(&call, id).await
 }
 
 #[utoipa::path(
@@ -266,7 +266,7 @@ async fn recipients(mut call: Call<Arc<Caller>>) -> Answer {
             })?)
         }
     };
-    let id = named(&mut call).await?;
+    let id = broadcast_id(&mut call).await?;
     let workspace = &call.caller.workspace;
     let found = workspace.broadcast_recipients(id, status, page.skip(), page.limit()).await?;
     let rows = found.rows.into_iter().map(RecipientAnswer::from).collect();

@@ -1,5 +1,6 @@
-//! The recipients in a body: read one by one into eight bytes each, so that a million of them are
-//! never a million texts.
+//! Parses the recipients of a broadcast one by one.
+//!
+//! Each phone becomes eight bytes at once, so a million recipients are never a million strings.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,28 +13,28 @@ use serde_json::value::RawValue;
 
 use crate::http::pipeline::ApiError;
 
-/// Most bad recipients that a refusal names.
-const BAD_MAX: usize = 20;
-/// Most variables of a recipient: no template has as many places.
+/// Most invalid recipients that a refusal names.
+const INVALID_SHOWN_MAX: usize = 20;
+/// Most variables of a recipient. No template has more placeholders.
 const VARIABLES_MAX: usize = 100;
 
-/// The recipients of a body, good and bad.
+/// The recipients of a body, valid and invalid ones.
 #[derive(Debug, Default)]
 pub(super) struct Recipients {
     audience: Audience,
-    /// The first bad ones: which, and what they must be.
-    bad: Vec<(String, String)>,
-    bad_count: usize,
+    /// The first invalid ones: the path, and the rule that is violated.
+    invalid: Vec<(String, String)>,
+    invalid_count: usize,
 }
 
 impl Recipients {
-    /// The audience, when every recipient is good.
+    /// Returns the audience, or a refusal when any recipient is invalid.
     pub(super) fn audience(self) -> Result<Audience, ApiError> {
-        if self.bad.is_empty() {
+        if self.invalid.is_empty() {
             return Ok(self.audience);
         }
         let mut rules: Vec<(&str, Vec<String>)> = Vec::new();
-        for (path, rule) in &self.bad {
+        for (path, rule) in &self.invalid {
             let path = format!("`{path}`");
             match rules.iter_mut().find(|(known, _)| *known == rule.as_str()) {
                 Some((_, paths)) => paths.push(path),
@@ -42,16 +43,16 @@ impl Recipients {
         }
         let said = rules.iter().map(|(rule, paths)| format!("{} {rule}", paths.join(", ")));
         let mut message = said.collect::<Vec<_>>().join("; ");
-        if self.bad_count > self.bad.len() {
-            message.push_str(&format!("; and {} more", self.bad_count - self.bad.len()));
+        if self.invalid_count > self.invalid.len() {
+            message.push_str(&format!("; and {} more", self.invalid_count - self.invalid.len()));
         }
         Err(ApiError::invalid(message))
     }
 
     fn refuse(&mut self, path: String, rule: impl fmt::Display) {
-        self.bad_count += 1;
-        if self.bad.len() < BAD_MAX {
-            self.bad.push((path, rule.to_string()));
+        self.invalid_count += 1;
+        if self.invalid.len() < INVALID_SHOWN_MAX {
+            self.invalid.push((path, rule.to_string()));
         }
     }
 }
@@ -70,7 +71,9 @@ impl<'de> Deserialize<'de> for Recipients {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Recipients, A::Error> {
                 let mut recipients = Recipients::default();
                 let mut index = 0;
-                while list.next_element_seed(One { recipients: &mut recipients, index })?.is_some()
+                while list
+                    .next_element_seed(RecipientSeed { recipients: &mut recipients, index })?
+                    .is_some()
                 {
                     index += 1;
                 }
@@ -82,13 +85,13 @@ impl<'de> Deserialize<'de> for Recipients {
     }
 }
 
-/// Reads one recipient: a phone, or an object with `to` and `variables`.
-struct One<'a> {
+/// Parses one recipient: a phone, or an object with `to` and `variables`.
+struct RecipientSeed<'a> {
     recipients: &'a mut Recipients,
     index: usize,
 }
 
-impl One<'_> {
+impl RecipientSeed<'_> {
     fn add(self, to: &str, variables: Variables) {
         match to.parse::<Phone>() {
             Ok(phone) => self.recipients.audience.add(phone, variables),
@@ -103,7 +106,7 @@ impl One<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for One<'_> {
+impl<'de> DeserializeSeed<'de> for RecipientSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -111,7 +114,7 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for One<'_> {
+impl<'de> Visitor<'de> for RecipientSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +152,7 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        // Not read before it is known what it must be: it may be anything, of any size.
+        // A raw value is parsed only after its key is known: it may have any type and any size.
         let (mut to, mut variables) = (None::<&RawValue>, None::<&RawValue>);
         while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             match &*name {
@@ -172,13 +175,13 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 }
 
-/// The texts of a list that is not too long; none where there is no list.
+/// Parses a list of variables. A missing list is empty; `None` is an invalid one.
 fn texts(list: Option<&RawValue>) -> Option<Variables> {
     struct Few(Vec<Box<str>>);
 
     impl<'de> Deserialize<'de> for Few {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_seq(FewTexts).map(Self)
+            deserializer.deserialize_seq(BoundedTexts).map(Self)
         }
     }
 
@@ -189,10 +192,10 @@ fn texts(list: Option<&RawValue>) -> Option<Variables> {
     Some(few.map_or_else(Variables::default, |few| few.0.into()))
 }
 
-/// Reads a list of texts, and gives up where it gets too long.
-struct FewTexts;
+/// Parses a list of texts, and stops at the first one beyond the limit.
+struct BoundedTexts;
 
-impl<'de> Visitor<'de> for FewTexts {
+impl<'de> Visitor<'de> for BoundedTexts {
     type Value = Vec<Box<str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Making many contacts with one call.
+//! Creates many contacts with one request.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Reply, Routes, Takes, body, route,
 };
 
-/// Most contacts of a call.
+/// Most contacts of a request.
 const CONTACTS_MAX: usize = 1000;
 
 pub(crate) fn routes() -> Routes {
@@ -69,7 +69,7 @@ pub(crate) struct BatchError {
 }
 
 impl BatchRow {
-    fn made(contact: Contact) -> Self {
+    fn created(contact: Contact) -> Self {
         let contact = Some(contact.into());
         Self { status: StatusCode::CREATED.as_u16(), contact, error: None }
     }
@@ -108,13 +108,13 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     let new = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let key = call.idempotency_key(Route::CreateContacts)?;
     let Replayable { answer, replayed } = call.caller.workspace.create_contacts(new, key).await?;
-    let mut made = answer.into_iter();
+    let mut results = answer.into_iter();
     let rows = checked.iter().map(|checked| match checked {
         Err(error) => BatchRow::refused(error),
-        Ok(_) => match made.next() {
-            Some(Ok(contact)) => BatchRow::made(contact),
+        Ok(_) => match results.next() {
+            Some(Ok(contact)) => BatchRow::created(contact),
             Some(Err(error)) => BatchRow::refused(&error.into()),
-            // There is one answer for each.
+            // The engine returns one result for each contact, so this does not happen.
             None => BatchRow::refused(&ApiError::internal()),
         },
     });

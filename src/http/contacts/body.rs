@@ -1,12 +1,12 @@
-//! Contacts as bodies give them.
+//! Parses and checks the contacts of request bodies.
 
 use postrider_actors::domain::{ContactName, CustomFields, Email, Phone, Tags};
 use postrider_actors::{ContactChange, NewContact};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::pipeline::ApiError;
+use crate::http::pipeline::{ApiError, object};
 
 /// What a contact is made of, or changed to.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -29,25 +29,18 @@ pub(crate) struct ContactInput {
     custom_fields: Option<Box<RawValue>>,
 }
 
-/// The same for a change: what is left out is told from what is null.
+/// The same for an update, which distinguishes a missing field from `null`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ContactUpdate {
     name: String,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "object::nullable")]
     phone: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "object::nullable")]
     email: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "object::nullable")]
     tags: Option<Option<Vec<String>>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "object::nullable")]
     custom_fields: Option<Option<Box<RawValue>>>,
-}
-
-/// A field that is there, null or not.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 impl ContactInput {
@@ -69,7 +62,7 @@ impl ContactInput {
 
 impl ContactUpdate {
     pub(crate) fn check(self) -> Result<ContactChange, ApiError> {
-        // Null is what a new contact has.
+        // Null resets a field to the default of a new contact.
         let tags = |given: Option<_>| given.map(tags).transpose().map(Option::unwrap_or_default);
         let fields = |given: Option<Box<RawValue>>| {
             given.as_deref().map(custom_fields).transpose().map(Option::unwrap_or_default)

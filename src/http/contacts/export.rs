@@ -1,4 +1,4 @@
-//! Every contact, in one answer.
+//! Streams every contact in one answer.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::http::edge::Edge;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, route};
 
 /// Contacts that are read at a time.
-const PART: usize = 200;
-/// Parts that may wait for a client that does not read on.
-const BUFFER: usize = 2;
+const PAGE_CONTACTS: usize = 200;
+/// Pages that are buffered while the client does not read.
+const BUFFERED_PAGES_MAX: usize = 2;
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(stream).guarded(Key::READ_CONTACTS))
 }
 
-/// Ends an answer before its end, so that it is not taken for a whole one.
+/// Aborts a body, so that the client does not take a truncated export for a complete one.
 #[derive(Debug, thiserror::Error)]
 #[error("the contacts could not be read to the end")]
-struct Broken;
+struct Truncated;
 
 #[utoipa::path(
     get,
@@ -46,7 +46,7 @@ async fn stream(call: Call<Arc<Caller>>) -> Answer {
     let after = query.text("after")?.map(str::parse::<ContactId>).transpose();
     let after = after.map_err(|_| ApiError::field("after", "must be a contact's id"))?;
     let walk = call.caller.workspace.walk_contacts(after).await?;
-    let (sender, body) = Channel::<Bytes, Broken>::new(BUFFER);
+    let (sender, body) = Channel::<Bytes, Truncated>::new(BUFFERED_PAGES_MAX);
     let (edge, caller) = (Arc::clone(&call.edge), Arc::clone(&call.caller));
     drop(tokio::spawn(send(edge, caller, walk, sender)));
     let mut reply = Reply::stream(StatusCode::OK, "application/x-ndjson", Body::new(body));
@@ -54,16 +54,16 @@ async fn stream(call: Call<Arc<Caller>>) -> Answer {
     Ok(reply)
 }
 
-/// Sends contacts until there are no more, the client goes or the server stops.
+/// Sends contacts until all are sent, the client disconnects, or the server shuts down.
 async fn send(
     edge: Arc<Edge>,
     caller: Arc<Caller>,
     mut walk: ContactsWalk,
-    mut sender: Sender<Bytes, Broken>,
+    mut sender: Sender<Bytes, Truncated>,
 ) {
     let sending = async {
         loop {
-            match caller.workspace.next_contacts(&mut walk, PART).await {
+            match caller.workspace.next_contacts(&mut walk, PAGE_CONTACTS).await {
                 Ok(part) if part.is_empty() => return true,
                 Ok(part) => {
                     let lines: Vec<u8> = part.into_iter().flat_map(line).collect();
@@ -78,17 +78,17 @@ async fn send(
             }
         }
     };
-    let whole = tokio::select! {
-        whole = sending => whole,
+    let complete = tokio::select! {
+        complete = sending => complete,
         () = edge.options.drain.begun() => false,
     };
-    if !whole {
-        sender.abort(Broken);
+    if !complete {
+        sender.abort(Truncated);
     }
 }
 
 fn line(contact: Contact) -> Vec<u8> {
-    // A row is text, and a vector takes everything.
+    // A row always has a JSON form, and writing to a vector cannot fail.
     let mut line = serde_json::to_vec(&ContactRow::from(contact)).unwrap_or_default();
     line.push(b'\n');
     line

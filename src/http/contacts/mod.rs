@@ -1,4 +1,4 @@
-//! Contacts: make, read, change, delete, list and search.
+//! Creates, reads, updates, deletes, lists and searches contacts.
 
 mod batch;
 mod body;
@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 use body::{ContactInput, ContactUpdate};
 
-/// Most characters that are searched for.
+/// Longest search term, in characters.
 const SEARCH_CHARS_MAX: usize = 200;
 
 const NO_SUCH_CONTACT: &str = "no such contact";
@@ -74,7 +74,7 @@ impl From<Contact> for ContactRow {
             phone: contact.phone.map(|phone| phone.to_string()),
             email: contact.email.map(|email| email.as_str().to_owned()),
             tags: contact.tags.iter().map(str::to_owned).collect(),
-            // They were written as JSON.
+            // They were stored as JSON.
             custom_fields: custom_fields.unwrap_or_default(),
             created_at: contact.created_at.to_string(),
             updated_at: contact.updated_at.to_string(),
@@ -131,14 +131,14 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
 async fn list(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
-    let filter = ContactFilter::search(searched("search", query.text("search")?)?);
+    let filter = ContactFilter::search(search_term("search", query.text("search")?)?);
     let found = call.caller.workspace.contacts(filter, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
 
-/// What is searched for: without the spaces around it, and nothing if that is all.
-pub(crate) fn searched<'a>(
+/// Trims and checks a search term. A blank term is `None`.
+pub(crate) fn search_term<'a>(
     field: &str,
     text: Option<&'a str>,
 ) -> Result<Option<&'a str>, ApiError> {

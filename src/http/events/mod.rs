@@ -1,4 +1,4 @@
-//! The workspace's event log.
+//! Reads the event log of a workspace.
 
 mod stream;
 
@@ -15,7 +15,7 @@ use super::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Query, Reply, Routes, route,
 };
 
-/// First byte of a cursor: what the rest means.
+/// First byte of a cursor, which defines the format of the rest.
 const CURSOR_VERSION: u8 = 1;
 
 pub(crate) fn routes() -> Routes {
@@ -56,9 +56,9 @@ impl From<EventEntry> for EventRow {
 }
 
 impl EventRow {
-    /// The event as a message of a stream.
+    /// The event as one message of a server-sent event stream.
     pub(super) fn as_message(&self) -> String {
-        // A struct of texts and numbers always has a JSON form, and it has no line break.
+        // A struct of texts and numbers always has a JSON form, and that has no line break.
         let data = serde_json::to_string(self).unwrap_or_default();
         format!("id: {}\nevent: {}\ndata: {data}\n\n", self.id, self.kind)
     }
@@ -94,7 +94,7 @@ pub(crate) struct EventsAnswer {
 )]
 async fn list(call: Call<Arc<Caller>>) -> Answer {
     let query = call.query()?;
-    let limit = query.whole("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+    let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
     let after = after_cursor(&query)?.unwrap_or(0);
     let kind = query.text("type")?;
     if kind.is_some_and(|kind| !PublicEvent::KINDS.iter().any(|(name, _)| *name == kind)) {
@@ -112,15 +112,15 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     }))
 }
 
-/// The sequence that a query's `cursor` stands after.
+/// The sequence number after which the query's `cursor` continues.
 pub(super) fn after_cursor(query: &Query) -> Result<Option<u64>, ApiError> {
     let Some(cursor) = query.text("cursor")? else { return Ok(None) };
     let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
     decode_cursor(cursor).map(Some).ok_or_else(bad)
 }
 
-/// A place that no event has come to yet: it was given by another server, or before this one's data
-/// was restored from a copy.
+/// Refuses a position that the log has not reached. It comes from another server, or from before
+/// this server's data was restored from a backup.
 pub(super) fn ahead_of_the_log(field: &str) -> ApiError {
     ApiError::field(field, "is ahead of this workspace's event log")
 }

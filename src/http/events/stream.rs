@@ -1,4 +1,4 @@
-//! The event log as a stream: server-sent events that can be taken up again.
+//! Streams the event log as server-sent events that a client can resume.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::http::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, route};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// How often a stream without events says that it is there.
+/// Longest silence of a stream; then it sends a comment to keep the connection alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events that are read at a time.
-const PART: usize = 100;
-/// Parts that may wait for a client that does not read on.
-const BUFFER: usize = 4;
+const PAGE_EVENTS: usize = 100;
+/// Pages that are buffered while the client does not read.
+const BUFFERED_PAGES_MAX: usize = 4;
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(stream).guarded(Key::MANAGE_WEBHOOKS))
@@ -49,7 +49,7 @@ pub(crate) fn routes() -> Routes {
 )]
 async fn stream(call: Call<Arc<Caller>>) -> Answer {
     let workspace = &call.caller.workspace;
-    // An empty one is how a client says that it has seen none.
+    // A client that has seen no event yet sends an empty id.
     let last = call.header(&LAST_EVENT_ID).filter(|id| !id.is_empty());
     let from = match last {
         Some(id) => Some(("Last-Event-ID", sequence(workspace, id).await?)),
@@ -62,15 +62,15 @@ async fn stream(call: Call<Arc<Caller>>) -> Answer {
         Some((_, after)) => after,
         None => newest,
     };
-    let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFER);
-    let following = Following {
+    let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFERED_PAGES_MAX);
+    let stream = EventStream {
         edge: Arc::clone(&call.edge),
         caller: Arc::clone(&call.caller),
         after,
         growth,
         sender,
     };
-    drop(tokio::spawn(following.run()));
+    drop(tokio::spawn(stream.run()));
     let mut reply = Reply::stream(StatusCode::OK, "text/event-stream", Body::new(body));
     reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(reply)
@@ -85,8 +85,8 @@ async fn sequence(workspace: &Workspace, id: &str) -> Result<u64, ApiError> {
     sequence.ok_or_else(|| ApiError::field("Last-Event-ID", rule))
 }
 
-/// A stream that somebody reads.
-struct Following {
+/// A stream with a connected client.
+struct EventStream {
     edge: Arc<Edge>,
     caller: Arc<Caller>,
     after: u64,
@@ -94,11 +94,11 @@ struct Following {
     sender: Sender<Bytes, Infallible>,
 }
 
-impl Following {
-    /// Sends events until the client goes, the server stops or the key is revoked.
+impl EventStream {
+    /// Sends events until the client disconnects, the server shuts down, or the key is revoked.
     async fn run(mut self) {
         let edge = Arc::clone(&self.edge);
-        let following = async {
+        let sending = async {
             let mut text = ": here\n\n".to_owned();
             while self.sender.send_data(Bytes::from(text)).await.is_ok() && self.is_allowed().await
             {
@@ -112,25 +112,25 @@ impl Following {
             }
         };
         tokio::select! {
-            () = following => {}
+            () = sending => {}
             () = edge.options.drain.begun() => {}
         }
     }
 
-    /// Whether the key has not been revoked since.
+    /// Whether the key still exists.
     async fn is_allowed(&self) -> bool {
         let keys = self.edge.engine.admin().keys(self.caller.workspace.id()).await;
         keys.is_ok_and(|keys| keys.iter().any(|key| key.id == self.caller.key_id))
     }
 
-    /// The next part, or a heartbeat.
+    /// The next page, or a heartbeat.
     async fn next(&mut self) -> Result<String, Unavailable> {
-        // What comes while it reads is noticed after it.
+        // Marks the current length as seen, so that growth during the read wakes the next wait.
         self.growth.borrow_and_update();
-        let page = self.caller.workspace.events(self.after, PART, None).await?;
+        let page = self.caller.workspace.events(self.after, PAGE_EVENTS, None).await?;
         self.after = page.next_after;
         if page.entries.is_empty() {
-            // The log's sender lives as long as the workspace, so it changes or time passes.
+            // The sender lives as long as the workspace, so only growth or the timeout ends this.
             return match tokio::time::timeout(HEARTBEAT, self.growth.changed()).await {
                 Ok(_) => Ok(String::new()),
                 Err(_) => Ok(": still here\n\n".to_owned()),

@@ -1,4 +1,4 @@
-//! What each type of event tells in its `data`, for the OpenAPI document.
+//! Describes the `data` of each event type in the OpenAPI document.
 
 #![allow(dead_code, reason = "these structs describe what the engine writes")]
 
@@ -7,9 +7,9 @@ use utoipa::openapi::schema::{AllOfBuilder, Schema};
 use utoipa::openapi::{Components, ObjectBuilder, OpenApi, Ref, RefOr, Type};
 use utoipa::{Modify, ToSchema};
 
-use crate::http::messages::{ErrorAnswer, TemplateAnswer};
+use crate::http::messages::{MessageErrorAnswer, TemplateAnswer};
 
-/// Each type of event as a schema of its own.
+/// Adds one schema for each event type.
 pub(crate) struct Events;
 
 impl Modify for Events {
@@ -33,7 +33,7 @@ impl Modify for Events {
     }
 }
 
-/// The name of the schema of a type of event.
+/// The schema name of an event type.
 pub(super) fn schema_of(kind: &str) -> String {
     format!("Event-{kind}")
 }
@@ -255,7 +255,7 @@ struct MessageData {
     /// The template that it is made of.
     template: Option<TemplateAnswer>,
     /// Why it failed.
-    error: Option<ErrorAnswer>,
+    error: Option<MessageErrorAnswer>,
 }
 
 /// A message that came in.

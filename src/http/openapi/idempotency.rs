@@ -1,4 +1,4 @@
-//! The header of idempotency, in the OpenAPI document.
+//! Describes the `Idempotency-Key` header in the OpenAPI document.
 
 use utoipa::Modify;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
@@ -6,7 +6,8 @@ use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Required, Type};
 
 use super::parts::{header, operations, refusal};
 
-/// The operations that ask [`Call::idempotency_key`](crate::http::pipeline::Call::idempotency_key).
+/// The operations whose handlers read
+/// [`Call::idempotency_key`](crate::http::pipeline::Call::idempotency_key).
 const HONOURED_BY: [&str; 7] = [
     "sendOtp",
     "sendOtpByMessagingPath",
@@ -17,13 +18,13 @@ const HONOURED_BY: [&str; 7] = [
     "replyInConversation",
 ];
 
-/// Tells of the header where it is honoured.
+/// Adds the header to the operations that honour it.
 pub(crate) struct Idempotency;
 
 impl Modify for Idempotency {
     fn modify(&self, document: &mut OpenApi) {
         for item in document.paths.paths.values_mut() {
-            operations(item).filter(|operation| honours(operation)).for_each(tell);
+            operations(item).filter(|operation| honours(operation)).for_each(describe);
         }
     }
 }
@@ -32,7 +33,7 @@ fn honours(operation: &Operation) -> bool {
     operation.operation_id.as_deref().is_some_and(|id| HONOURED_BY.contains(&id))
 }
 
-fn tell(operation: &mut Operation) {
+fn describe(operation: &mut Operation) {
     let text =
         ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
     let key = ParameterBuilder::new()
@@ -44,7 +45,7 @@ fn tell(operation: &mut Operation) {
         .schema(Some(text))
         .build();
     operation.parameters.get_or_insert_default().push(key.into());
-    // The first request under the key is still under way.
+    // 409: the first request with the key is still in progress.
     operation.responses.responses.insert("409".to_owned(), refusal(409).into());
     for (status, response) in &mut operation.responses.responses {
         if let (true, RefOr::T(response)) = (status.starts_with('2'), response) {

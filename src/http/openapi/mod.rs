@@ -1,5 +1,7 @@
-//! The OpenAPI 3.1 document. Each route says what is its own; what all of them share (who may call,
-//! headers, refusals, the second form of a path) is added here, so that no route can forget it.
+//! Completes the OpenAPI 3.1 document that the routes declare.
+//!
+//! Security, headers and refusals, which all operations share, are added here, so that no route can
+//! forget them.
 
 mod events;
 mod idempotency;
@@ -60,19 +62,19 @@ use webhooks::Deliveries;
 )]
 struct Interface;
 
-/// The document without its operations, which the routes declare.
+/// The document without operations. The routes declare those.
 pub(crate) fn outline() -> Document {
     Interface::openapi()
 }
 
-/// Adds what all operations share, and the events, to a document that has every operation.
+/// Adds to a document with every operation what all of them share, and the events.
 pub(crate) fn complete(mut document: Document) -> Document {
     let modifiers: [&dyn Modify; 4] = [&Idempotency, &Shared, &Events, &Deliveries];
     modifiers.iter().for_each(|modifier| modifier.modify(&mut document));
     document
 }
 
-/// Who may call, the headers and the refusals of every operation.
+/// Adds security, headers and refusals to every operation.
 struct Shared;
 
 impl Modify for Shared {
@@ -97,10 +99,10 @@ impl Modify for Shared {
     }
 }
 
-/// How the paths that control a broadcast end.
+/// Ends of the paths that control a broadcast.
 const CONTROLS: [&str; 4] = ["/pause", "/resume", "/cancel", "/retry"];
 
-/// What a path's operations have in common.
+/// The part of the API that a path belongs to, by who may call it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Area {
     Public,
@@ -139,7 +141,7 @@ impl Area {
         }
     }
 
-    /// Statuses that an operation may be refused with.
+    /// The statuses with which an operation may be refused.
     fn refusals(self, path: &str, has_body: bool) -> Vec<u16> {
         let mut refusals = vec![500];
         if self != Self::Open {
@@ -185,7 +187,7 @@ impl Area {
     }
 }
 
-/// The ends of the paths that take a query.
+/// Ends of the paths that take a query.
 const LISTS: &[&str] = &[
     "/v1/events",
     "/v1/analytics/campaigns",

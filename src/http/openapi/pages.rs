@@ -1,14 +1,16 @@
-//! The document of the interface, and a page that shows it. Everything comes from this server.
+//! Serves the OpenAPI document and a page that shows it, all from this server.
 
 use std::sync::{Arc, LazyLock};
 
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
 
-use crate::http::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, fixed, page, route};
+use crate::http::pipeline::{
+    Answer, ApiError, Call, Open, Reply, Routes, page, route, static_header,
+};
 
-/// The page that `/docs` answers: Swagger UI, told where the document is. The ordinary page of the
-/// distribution names its files relative to a directory; this one works without the last slash.
+/// The page `/docs`: Swagger UI with the location of the document. The page of the distribution
+/// refers to its files by relative paths, which need a trailing slash; this one does not.
 const PAGE: &str = r##"<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -25,7 +27,7 @@ const PAGE: &str = r##"<!DOCTYPE html>
 </html>
 "##;
 
-/// Starts Swagger UI. `validatorUrl: null` keeps it from asking an outside validator.
+/// Starts Swagger UI. `validatorUrl: null` stops it from calling an external validator.
 const START: &str = r##"window.onload = () => {
   window.ui = SwaggerUIBundle({
     url: "/openapi.json",
@@ -37,14 +39,14 @@ const START: &str = r##"window.onload = () => {
 };
 "##;
 
-/// A file of the distribution; its bytes are copied once, when it is first asked for.
+/// A file of the distribution. Its bytes are copied once, at the first request.
 struct File {
     name: &'static str,
     content_type: &'static str,
     bytes: LazyLock<Option<Bytes>>,
 }
 
-/// Files of the distribution that the page uses; no others are served.
+/// The files of the distribution that the page uses. No others are served.
 static FILES: [File; 3] = [
     File {
         name: "swagger-ui.css",
@@ -66,7 +68,7 @@ static FILES: [File; 3] = [
 /// Where the files of the distribution are served.
 const FILE_PATH: &str = "/docs/{file}";
 
-/// What the page may load: nothing from elsewhere. Swagger UI sets styles of its own.
+/// The page may load nothing from other hosts. Swagger UI sets inline styles.
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'";
 
 pub(crate) fn routes() -> Routes {
@@ -90,7 +92,7 @@ async fn document(call: Call<()>) -> Answer {
 
 async fn docs(_: Call<()>) -> Answer {
     let mut reply = Reply::of(StatusCode::OK, "text/html; charset=utf-8", PAGE);
-    let (name, value) = fixed(header::CONTENT_SECURITY_POLICY, POLICY);
+    let (name, value) = static_header(header::CONTENT_SECURITY_POLICY, POLICY);
     reply.header(name, value);
     Ok(reply)
 }
@@ -105,12 +107,12 @@ async fn file(mut call: Call<()>) -> Answer {
     let file = file.ok_or_else(|| ApiError::not_found(MISSING))?;
     let bytes = file.bytes.clone().ok_or_else(|| ApiError::not_found(MISSING))?;
     let mut reply = Reply::of(StatusCode::OK, file.content_type, bytes);
-    let (name, value) = fixed(header::CACHE_CONTROL, "public, max-age=3600");
+    let (name, value) = static_header(header::CACHE_CONTROL, "public, max-age=3600");
     reply.header(name, value);
     Ok(reply)
 }
 
-/// A file of the distribution that is compiled in.
+/// Reads a file of the compiled-in distribution.
 fn vendored(name: &str) -> Option<Bytes> {
     let config = Arc::new(utoipa_swagger_ui::Config::new(["/openapi.json"]));
     let file = utoipa_swagger_ui::serve(name, config).ok()??;

@@ -1,4 +1,4 @@
-//! What is posted to endpoints, in the OpenAPI document.
+//! Describes the requests to webhook endpoints in the OpenAPI document.
 
 use postrider_actors::domain::PublicEvent;
 use utoipa::Modify;
@@ -11,7 +11,7 @@ use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Requir
 
 use super::events::schema_of;
 
-/// Each type of event is one webhook of the document, and one that the log can be asked for.
+/// Adds one webhook for each event type, and the types that the event log can be filtered by.
 pub(crate) struct Deliveries;
 
 impl Modify for Deliveries {
@@ -32,7 +32,7 @@ impl Modify for Deliveries {
     }
 }
 
-/// The types of events.
+/// The schema of an event type.
 fn kinds() -> ObjectBuilder {
     let kinds = PublicEvent::KINDS.iter().map(|(kind, _)| *kind);
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(kinds))

@@ -1,4 +1,4 @@
-//! Who may call: the first checks that a request passes, in the order that the contract fixes.
+//! Authenticates and admits callers, in the order 401, 429, 403.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use postrider_actors::{BucketState, Caller};
 use super::error::ApiError;
 use crate::http::edge::Edge;
 
-/// The address that a connection comes from, in the extensions of its requests. The server puts it
-/// there; a router that is served by something else should too, or all clients count as one.
+/// The remote address of a connection, in the extensions of its requests. The server adds it.
+/// Whoever serves the router otherwise should add it too, or all clients share one rate limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// What a guard found.
+/// The result of a guard.
 pub(crate) struct Admitted<C> {
-    /// The bucket that the request was taken from, for the headers.
+    /// The rate limit bucket that the request was counted in, for the headers.
     pub(crate) bucket: Option<BucketState>,
-    /// The caller, or why there is none.
+    /// The caller, or why the request is refused.
     pub(crate) caller: Result<C, ApiError>,
 }
 
 /// Decides whether a request may reach its handler.
 pub(crate) trait Guard: Clone + Send + Sync + 'static {
-    /// What the handler learns of the caller.
+    /// What the handler gets to know of the caller.
     type Caller: Send;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller>;
 }
 
-/// Everyone.
+/// Admits everyone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Open;
 
@@ -45,7 +45,8 @@ impl Guard for Open {
     }
 }
 
-/// Holders of an API key, with this scope if there is one: 401, then 429, then 403.
+/// Admits holders of an API key with this scope, if one is required. Checks 401, then 429, then
+/// 403.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key(Option<Scope>);
 
@@ -66,7 +67,7 @@ impl Guard for Key {
         let access = edge.engine.access();
         let Some(caller) = bearer(&parts.headers).and_then(|token| access.authenticate(token))
         else {
-            return stranger(edge, parts, "the API key is missing, unknown or revoked");
+            return reject(edge, parts, "the API key is missing, unknown or revoked");
         };
         let admission = access.admit(&caller);
         let caller = match (admission.refused, self.0) {
@@ -80,7 +81,7 @@ impl Guard for Key {
     }
 }
 
-/// Holders of the admin token.
+/// Admits holders of the admin token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Administrator;
 
@@ -92,14 +93,14 @@ impl Guard for Administrator {
             Some(token) if edge.options.admin_token.matches(token) => {
                 Admitted { bucket: None, caller: Ok(()) }
             }
-            _ => stranger(edge, parts, "the admin token is missing or wrong"),
+            _ => reject(edge, parts, "the admin token is missing or wrong"),
         }
     }
 }
 
-/// Refuses someone without a good key or token: 401 while its address may ask, then 429.
-fn stranger<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
-    let admission = edge.engine.access().admit_address(address(parts));
+/// Refuses a request without a valid key or token: 401, or 429 once its address is over its limit.
+fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
+    let admission = edge.engine.access().admit_address(client_address(parts));
     let error = match admission.refused {
         None => ApiError::unauthorized(message),
         Some(wait) => ApiError::rate_limited(wait, "too many requests without a good key"),
@@ -107,9 +108,9 @@ fn stranger<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C>
     Admitted { bucket: admission.bucket, caller: Err(error) }
 }
 
-/// The address that a stranger's requests are counted by. Whoever has an IPv6 address has a /64 of
-/// them, so those count as one.
-fn address(parts: &Parts) -> IpAddr {
+/// The address that rejected requests are counted by. An IPv6 client usually owns a whole /64, so
+/// that counts as one address.
+fn client_address(parts: &Parts) -> IpAddr {
     let peer = parts.extensions.get::<Peer>();
     match peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip().to_canonical()) {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -120,7 +121,7 @@ fn address(parts: &Parts) -> IpAddr {
     }
 }
 
-/// The token of `Authorization: Bearer …` (RFC 6750, section 2.1; the scheme's case is free).
+/// The token of `Authorization: Bearer …` (RFC 6750, section 2.1). The scheme is case-insensitive.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = token.trim_matches(' ');
@@ -153,7 +154,7 @@ mod tests {
         let counted = |text: &str| {
             let mut parts = axum::http::Request::new(()).into_parts().0;
             parts.extensions.insert(Peer(SocketAddr::new(text.parse().unwrap(), 1)));
-            address(&parts).to_string()
+            client_address(&parts).to_string()
         };
         assert_eq!(counted("192.0.2.7"), "192.0.2.7");
         assert_eq!(counted("::ffff:192.0.2.7"), "192.0.2.7");

@@ -1,4 +1,4 @@
-//! Reading a request's body, and JSON out of it.
+//! Reads request bodies within limits of size and time, and parses JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,62 +13,62 @@ use serde::de::{self, Deserialize, Deserializer};
 use super::drain::Drain;
 use super::error::{ApiError, Code};
 
-/// Most bytes of a body that are read and thrown away so that a refusal reaches a client that is
-/// still sending; past it the connection is closed under it.
+/// Most bytes of a refused body that are read and discarded, so that the refusal reaches a client
+/// that is still sending. Beyond it the connection is closed.
 const DISCARD_BYTES_MAX: usize = 8 << 20;
 
-/// Most characters of a message about a body.
+/// Longest message about an invalid body, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// How long a body may take.
+/// When reading a body is given up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience<'a> {
-    /// At the longest.
-    pub(crate) wait: Duration,
-    /// No longer than until this begins.
+pub(crate) struct ReadDeadline<'a> {
+    /// After this time.
+    pub(crate) timeout: Duration,
+    /// When the server shuts down.
     pub(crate) drain: &'a Drain,
 }
 
-/// Reads a JSON body of at most `max` bytes. No body at all is an empty one.
+/// Reads a JSON body of at most `max` bytes. A missing body is returned as an empty one.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: &mut Body,
     max: usize,
-    patience: Patience<'_>,
+    deadline: ReadDeadline<'_>,
 ) -> Result<Bytes, ApiError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
     check_type(headers)?;
-    read_raw(body, max, patience).await
+    read_raw(body, max, deadline).await
 }
 
-/// Reads a body of at most `max` bytes, whatever it is.
+/// Reads a body of at most `max` bytes, whatever its type.
 pub(crate) async fn read_raw(
     body: &mut Body,
     max: usize,
-    patience: Patience<'_>,
+    deadline: ReadDeadline<'_>,
 ) -> Result<Bytes, ApiError> {
-    // A length that was announced is refused before a byte is read.
+    // A body that announces too great a length is refused before a byte is read.
     if body.size_hint().lower() > max as u64 {
         return Err(too_large(max));
     }
-    // The body of most requests came with their head: the timer is then never started.
+    // Most bodies arrive together with the head; then the timer is never started.
     tokio::select! {
         biased;
-        read = tokio::time::timeout(patience.wait, collect(body, max)) => read.unwrap_or_else(|_| {
+        read = tokio::time::timeout(deadline.timeout, collect(body, max)) => read.unwrap_or_else(|_| {
             Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time"))
         }),
-        () = patience.drain.begun() => Err(ApiError::new(
+        () = deadline.drain.begun() => Err(ApiError::new(
             Code::ServiceUnavailable,
             "the server stops; nothing was done",
         )),
     }
 }
 
-/// Throws a body away that nobody reads, so that the client has sent everything when the refusal
-/// comes. A client that waits to be asked for its body (`Expect: 100-continue`) is not asked.
-pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, patience: Patience<'_>) {
+/// Reads and discards a body that no handler needs, so that the client has sent everything when the
+/// refusal arrives. A client that sent `Expect: 100-continue` is not asked for its body.
+pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, deadline: ReadDeadline<'_>) {
     let announced = body.size_hint().lower();
     let skip = body.is_end_stream()
         || headers.contains_key(header::EXPECT)
@@ -82,18 +82,18 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, patience: Pati
                 left = rest;
             }
         };
-        // Late or not, the refusal is sent.
+        // The refusal is sent also after a timeout.
         tokio::select! {
             biased;
-            _ = tokio::time::timeout(patience.wait, drain) => {}
-            () = patience.drain.begun() => {}
+            _ = tokio::time::timeout(deadline.timeout, drain) => {}
+            () = deadline.drain.begun() => {}
         }
     }
 }
 
 async fn collect(body: &mut Body, max: usize) -> Result<Bytes, ApiError> {
-    // A body that comes in one piece, as nearly all do, is not copied. One in many has room for all
-    // of it from the start, if it was announced: a buffer that grows holds much of it twice.
+    // A body in one frame, as nearly all are, is not copied. For several frames the announced
+    // length is reserved at once, because a growing buffer holds much of the body twice.
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(max);
     let mut whole = Bytes::new();
     let mut joined = BytesMut::new();
@@ -147,7 +147,7 @@ fn unsupported(message: &'static str) -> ApiError {
 pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
     match body.trim_ascii_start().first() {
         None => return Err(ApiError::invalid("the body is empty; it must be a JSON object")),
-        // Without this an array would do for a struct: its elements as the fields in order.
+        // serde would accept an array for a struct, with its elements as the fields in order.
         Some(first) if *first != b'{' => {
             return Err(ApiError::invalid("the body must be a JSON object"));
         }
@@ -156,18 +156,18 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiErro
     serde_json::from_slice(body).map_err(|_| explain::<T>(body))
 }
 
-/// Reads a body again that could not be read, this time noting where. Only refusals pay for it.
+/// Parses an invalid body again to find the path of the error. Only refusals pay for this.
 #[cold]
 fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-        // What follows the object is what is wrong.
+        // The object is valid, so the error is in what follows it.
         Ok(_) => ApiError::invalid("the body has something after its JSON object"),
         Err(error) => {
             let path = error.path().to_string();
             let cause = error.into_inner();
             let mut text = cause.to_string();
-            // Where in the text matters to whoever wrote it by hand; for a value its name does.
+            // Line and column help with a syntax error. A wrong value is named by its path instead.
             if cause.is_data()
                 && let Some(at) = text.rfind(" at line ")
             {
@@ -176,10 +176,10 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
             let message = if cause.is_eof() {
                 format!("the body is not complete JSON: {text}")
             } else if cause.is_syntax() && path.ends_with('?') {
-                // It is wrong where no field has a name yet.
+                // The error is in a key, so the path has no name for it yet.
                 format!("the body is not JSON: {text}")
             } else if path == "." {
-                // Errors about a field that is missing or doubled name it themselves.
+                // Errors about a missing or duplicate field contain its name.
                 text
             } else {
                 format!("`{path}`: {text}")
@@ -189,7 +189,7 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8]) -> ApiError {
     }
 }
 
-/// A message may quote what was given, which may be as long as a body.
+/// Shortens a message. It may quote a value, which may be as long as the body.
 fn shortened(mut message: String) -> String {
     if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
         message.truncate(at);
@@ -198,27 +198,27 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// A whole number: 300, not 300.5 or "300".
+/// An integer: 300, not 300.5 or "300".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Whole(pub(crate) i64);
+pub(crate) struct Integer(pub(crate) i64);
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de> Deserialize<'de> for Integer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
 
         impl de::Visitor<'_> for Visitor {
-            type Value = Whole;
+            type Value = Integer;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a whole number")
             }
 
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Whole, E> {
-                Ok(Whole(number))
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Integer, E> {
+                Ok(Integer(number))
             }
 
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
-                i64::try_from(number).map(Whole).map_err(|_| E::custom("is too large"))
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Integer, E> {
+                i64::try_from(number).map(Integer).map_err(|_| E::custom("is too large"))
             }
         }
 
@@ -226,14 +226,14 @@ impl<'de> Deserialize<'de> for Whole {
     }
 }
 
-impl serde::Serialize for Whole {
+impl serde::Serialize for Integer {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i64(self.0)
     }
 }
 
-impl Whole {
-    /// The number, when it is from `min` to `max`; the refusal names `field`.
+impl Integer {
+    /// Checks that the number is from `min` to `max`. The refusal names `field`.
     pub(crate) fn within<T>(self, field: &str, min: T, max: T) -> Result<T, ApiError>
     where
         T: TryFrom<i64> + PartialOrd + fmt::Display,
@@ -257,14 +257,14 @@ mod tests {
     struct Body {
         #[serde(borrow)]
         phone: Cow<'static, str>,
-        expiry: Option<Whole>,
+        expiry: Option<Integer>,
         nested: Option<Nested>,
     }
 
     #[derive(Debug, serde::Deserialize)]
     struct Nested {
         #[allow(dead_code, reason = "read for its type")]
-        list: Vec<Whole>,
+        list: Vec<Integer>,
     }
 
     fn message(body: &'static str) -> String {
@@ -279,7 +279,7 @@ mod tests {
         let read: Body = parse(body).unwrap();
         assert_eq!((&*read.phone, read.expiry), ("+1", None));
         assert!(read.nested.is_none());
-        assert_eq!(parse::<Body>(br#"{"phone":"","expiry":7}"#).unwrap().expiry, Some(Whole(7)));
+        assert_eq!(parse::<Body>(br#"{"phone":"","expiry":7}"#).unwrap().expiry, Some(Integer(7)));
     }
 
     #[test]
@@ -327,23 +327,26 @@ mod tests {
         headers
     }
 
-    async fn read_text(body: impl Into<Body2>, content_type: Option<&str>) -> Result<Bytes, Code> {
+    async fn read_text(
+        body: impl Into<TestBody>,
+        content_type: Option<&str>,
+    ) -> Result<Bytes, Code> {
         let mut body = body.into().0;
         let drain = Drain::default();
-        let patience = Patience { wait: Duration::from_secs(30), drain: &drain };
-        read(&headers(content_type), &mut body, 8, patience).await.map_err(|error| error.code())
+        let deadline = ReadDeadline { timeout: Duration::from_secs(30), drain: &drain };
+        read(&headers(content_type), &mut body, 8, deadline).await.map_err(|error| error.code())
     }
 
-    struct Body2(axum::body::Body);
+    struct TestBody(axum::body::Body);
 
-    impl From<&'static str> for Body2 {
+    impl From<&'static str> for TestBody {
         fn from(text: &'static str) -> Self {
             Self(axum::body::Body::from(text))
         }
     }
 
-    /// A body in pieces, whose length is not announced.
-    impl<const N: usize> From<[&'static str; N]> for Body2 {
+    /// A body in several frames, whose length is not announced.
+    impl<const N: usize> From<[&'static str; N]> for TestBody {
         fn from(pieces: [&'static str; N]) -> Self {
             Self(axum::body::Body::new(Pieces(pieces.iter().rev().map(|p| p.as_bytes()).collect())))
         }

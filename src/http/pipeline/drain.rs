@@ -1,21 +1,21 @@
-//! The server's stop, as requests see it.
+//! Signals the shutdown of the server to requests.
 
 use tokio::sync::watch;
 
-/// Tells requests that the server stops: whose body is still on its way is then refused, instead
-/// of waited for. Clones share it.
+/// Signals to requests that the server shuts down: a request whose body is still incomplete is then
+/// refused instead of waited for. Clones share the signal.
 #[derive(Debug, Clone, Default)]
 pub struct Drain(watch::Sender<bool>);
 
 impl Drain {
-    /// Begins it.
+    /// Begins the shutdown.
     pub fn begin(&self) {
         self.0.send_replace(true);
     }
 
-    /// Resolves when it has begun.
+    /// Resolves when the shutdown has begun.
     pub(crate) async fn begun(&self) {
-        // The sender lives as long as this does, so there is no other end.
+        // The sender lives as long as `self`, so the wait cannot fail.
         drop(self.0.subscribe().wait_for(|begun| *begun).await);
     }
 }

@@ -1,5 +1,4 @@
-//! Every refusal: its status, its code and its body. The one place that maps the engine's errors to
-//! HTTP.
+//! Maps errors to HTTP answers: status, code and body.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use super::reply::Reply;
 #[cfg(test)]
 mod tests;
 
-/// What a body's `code` says. Each has one status.
+/// The `code` of an error body. Each code has one status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     ValidationError,
@@ -69,7 +68,7 @@ impl Code {
         Self::ServiceUnavailable,
     ];
 
-    /// The code as a body spells it.
+    /// The code as it is written in a body.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::ValidationError => "VALIDATION_ERROR",
@@ -95,7 +94,7 @@ impl Code {
         }
     }
 
-    /// The status that it is answered with.
+    /// The HTTP status of the code.
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::ValidationError => StatusCode::BAD_REQUEST,
@@ -121,31 +120,31 @@ impl Code {
         }
     }
 
-    /// A body's `error`: the status in words.
+    /// The `error` of a body: the status in words.
     pub(crate) fn title(self) -> &'static str {
         match self.status() {
-            // The interface's example is shorter than the phrase of RFC 9110.
+            // The API specification uses this instead of the phrase of RFC 9110.
             StatusCode::UNPROCESSABLE_ENTITY => "Unprocessable",
             status => status.canonical_reason().unwrap_or("Error"),
         }
     }
 
-    /// Whether the same request may succeed later, so that the answer says when.
+    /// Whether the same request may succeed later. Such answers have `Retry-After`.
     const fn is_retryable(self) -> bool {
         matches!(self.status().as_u16(), 429 | 500 | 503)
     }
 }
 
-/// A refusal on its way to the client.
+/// An error that is answered to the client.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     code: Code,
     message: Cow<'static, str>,
     reason: Option<&'static str>,
-    /// Seconds; given exactly when the code is one that may be tried again.
+    /// In seconds. Set exactly when the code is retryable.
     retry_after: Option<u64>,
-    /// A 401 asks for a key.
-    asks_for_key: bool,
+    /// Whether the answer has `WWW-Authenticate`.
+    has_challenge: bool,
 }
 
 /// Every refusal.
@@ -178,29 +177,29 @@ pub(crate) struct ErrorBody<'a> {
 impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         let retry_after = code.is_retryable().then_some(1);
-        let asks_for_key = code == Code::Unauthorized;
-        Self { code, message: message.into(), reason: None, retry_after, asks_for_key }
+        let has_challenge = code == Code::Unauthorized;
+        Self { code, message: message.into(), reason: None, retry_after, has_challenge }
     }
 
-    /// Says which of the causes of its code it is.
+    /// Sets the reason, which distinguishes the causes of a code.
     pub(crate) fn because(mut self, reason: &'static str) -> Self {
         self.reason = Some(reason);
         self
     }
 
-    /// Says when to try again; only for codes that say so at all.
+    /// Sets when to retry. The code must be retryable.
     fn after(mut self, wait: Duration) -> Self {
         debug_assert!(self.code.is_retryable());
         self.retry_after = Some(whole_seconds(wait));
         self
     }
 
-    /// A value of the body, the query or the path is not what it must be. The message names it.
+    /// A value of the body, the query or the path is invalid. The message must name it.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::ValidationError, message)
     }
 
-    /// The field `field` is not what it must be: `rule` says what, beginning with "must".
+    /// The field `field` is invalid. `rule` must begin with "must".
     pub(crate) fn field(field: &str, rule: impl std::fmt::Display) -> Self {
         Self::invalid(format!("`{field}` {rule}"))
     }
@@ -209,9 +208,10 @@ impl ApiError {
         Self::new(Code::Unauthorized, message)
     }
 
-    /// What was sent is not signed as it must be, which no scheme of HTTP's asks for.
+    /// The signature of a callback is invalid. No HTTP authentication scheme applies, so the answer
+    /// has no `WWW-Authenticate`.
     pub(crate) fn unsigned(message: &'static str) -> Self {
-        Self { asks_for_key: false, ..Self::new(Code::Unauthorized, message) }
+        Self { has_challenge: false, ..Self::new(Code::Unauthorized, message) }
     }
 
     pub(crate) fn scope_missing(scope: Scope) -> Self {
@@ -226,7 +226,7 @@ impl ApiError {
         Self::new(Code::RateLimited, message).after(wait)
     }
 
-    /// A handler panicked: the client learns nothing of it but that it is not to blame.
+    /// A handler panicked. The client gets no details.
     pub(crate) fn internal() -> Self {
         Self::new(Code::ServerError, "the server failed; the outcome is unknown")
     }
@@ -239,7 +239,7 @@ impl ApiError {
         &self.message
     }
 
-    /// The answer that says so.
+    /// Builds the answer.
     pub(crate) fn into_reply(self, request_id: &str) -> Reply {
         let body = ErrorBody {
             error: self.code.title(),
@@ -254,11 +254,11 @@ impl ApiError {
             reply.header(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         match self.code {
-            // RFC 9110, section 11.6.1: a 401 says how to authenticate.
-            Code::Unauthorized if self.asks_for_key => {
+            // RFC 9110, section 11.6.1: a 401 must name an authentication scheme.
+            Code::Unauthorized if self.has_challenge => {
                 reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            // What is left of the body may never come, so the connection is of no more use.
+            // The rest of the body may never arrive, so the connection cannot be reused.
             Code::RequestTimeout => {
                 reply.header(header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -271,7 +271,7 @@ impl ApiError {
 impl From<Unavailable> for ApiError {
     fn from(error: Unavailable) -> Self {
         let message: Cow<'static, str> = match &error.reason {
-            // Why a workspace is parked is for its operator, who finds it in the admin API.
+            // The reason is for the operator only, who finds it in the admin API.
             UnavailableReason::Parked(_) => "the workspace is stopped; ask its operator".into(),
             reason => reason.to_string().into(),
         };

@@ -1,4 +1,4 @@
-//! The headers that tell a client how much of its request limit is left.
+//! Writes the rate limit headers of an answer.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
@@ -8,16 +8,16 @@ use std::io::Write;
 
 /// Requests allowed in the window.
 pub(crate) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-/// Requests that are left.
+/// Requests that remain.
 pub(crate) const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 /// The Unix second at which the bucket is full again.
 pub(crate) const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The policy, as draft-ietf-httpapi-ratelimit-headers writes it.
 pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// What is left, as the same draft writes it.
+/// What remains, as the same draft writes it.
 pub(crate) const STATE: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Bytes that hold the two texts of the draft.
+/// Capacity for the two texts of the draft, in bytes.
 const TEXT_CAPACITY: usize = 96;
 
 /// Adds the five headers for a bucket.
@@ -25,12 +25,12 @@ pub(crate) fn add_headers(headers: &mut HeaderMap, bucket: BucketState, now: Tim
     let BucketState { limit, remaining, full_at, window_s } = bucket;
     headers.insert(LIMIT, HeaderValue::from(limit));
     headers.insert(REMAINING, HeaderValue::from(remaining));
-    // Rounded up: at that second the bucket is full, not almost.
+    // Rounded up, so that the bucket is full at that second.
     headers.insert(RESET, HeaderValue::from(full_at.as_millis().div_ceil(1000)));
     let name = window_name(window_s);
     let wait_s = full_at.since(now).as_millis().div_ceil(1000);
-    // One allocation for both texts. Writing to a vector cannot fail, and neither text has a
-    // character that a header may not have; a header that is missing would be the worst of it.
+    // One allocation for both texts. Writing to a vector cannot fail, and both texts are valid
+    // header values; were one not, its header would be left out.
     let mut text = Vec::with_capacity(TEXT_CAPACITY);
     drop(write!(text, "\"{name}\";q={limit};w={window_s}"));
     let split = text.len();

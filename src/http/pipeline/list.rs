@@ -1,16 +1,16 @@
-//! Lists in pages.
+//! Paginates lists.
 
 use serde::Serialize;
 
 use super::error::ApiError;
 use super::query::Query;
 
-/// Rows of a page when the client does not say.
+/// Rows of a page when the query does not say.
 pub(crate) const LIMIT_DEFAULT: usize = 50;
 /// Most rows of a page.
 pub(crate) const LIMIT_MAX: usize = 200;
 
-/// Which part of a list is wanted.
+/// The page that a query requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
     page: usize,
@@ -26,19 +26,19 @@ pub(crate) struct PageOf<T> {
 }
 
 impl Page {
-    /// `page`, from 1, and `limit`, from 1 to 200.
+    /// Reads `page`, from 1, and `limit`, from 1 to 200.
     pub(crate) fn of(query: &Query) -> Result<Self, ApiError> {
-        let page = query.whole("page", 1, 1, u32::MAX as usize)?;
-        let limit = query.whole("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+        let page = query.integer("page", 1, 1, u32::MAX as usize)?;
+        let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
         Ok(Self { page, limit })
     }
 
-    /// How many rows come before this page.
+    /// Rows before this page.
     pub(crate) const fn skip(self) -> usize {
         (self.page - 1).saturating_mul(self.limit)
     }
 
-    /// Which page it is.
+    /// The number of the page.
     pub(crate) const fn number(self) -> usize {
         self.page
     }
@@ -48,12 +48,12 @@ impl Page {
         self.limit
     }
 
-    /// This page with its rows, of `total` in all.
+    /// The page with its rows. `total` counts the rows of all pages.
     pub(crate) const fn of_rows<R>(self, data: Vec<R>, total: usize) -> PageOf<R> {
         PageOf { data, total, page: self.page }
     }
 
-    /// The rows of `all` that are on this page.
+    /// Takes the rows of this page from all rows.
     pub(crate) fn cut<T, R>(self, all: Vec<T>, row: impl FnMut(T) -> R) -> PageOf<R> {
         let total = all.len();
         let data = all.into_iter().skip(self.skip()).take(self.limit).map(row).collect();

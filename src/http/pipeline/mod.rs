@@ -1,4 +1,4 @@
-//! What every request passes: who may call, its body, its handler, and the headers of its answer.
+//! Runs every request: authenticates it, reads its body, calls its handler, writes its headers.
 
 mod auth;
 pub(super) mod body;
@@ -15,11 +15,11 @@ mod stage;
 
 pub use auth::Peer;
 pub(super) use auth::{Administrator, Guard, Key, Open};
-pub(super) use body::Whole;
+pub(super) use body::Integer;
 pub use drain::Drain;
 pub(super) use error::{ApiError, Code, ErrorBody};
 pub(super) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page};
 pub(super) use query::Query;
 pub(super) use reply::Reply;
-pub(super) use route::{Route, Routes, page, route};
-pub(super) use stage::{Answer, BodySize, Call, Stage, Takes, fixed};
+pub(super) use route::{DeclaredRoute, Routes, page, route};
+pub(super) use stage::{Answer, BodySize, Call, Stage, Takes, static_header};

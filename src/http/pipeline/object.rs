@@ -1,5 +1,7 @@
-//! Objects inside a body. Where a struct is asked for, an array of its fields in order would do too;
-//! here it does not, as it does not for the body itself.
+//! Parses fields of a body more strictly than serde does by default.
+//!
+//! For a struct serde also accepts an array of its fields in order. Here only an object is
+//! accepted, as for the body itself.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,18 +9,26 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// Reads an object.
+/// Parses an object.
 pub(crate) fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     deserializer.deserialize_map(Object(PhantomData))
 }
 
-/// Reads an object or null; the field needs `default` too.
+/// Parses an object or null. The field also needs `default`.
 pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     deserializer.deserialize_option(Nullable(PhantomData))
+}
+
+/// Parses a field that may be null: `Some(None)` is null, and `None` is a missing field. The field
+/// also needs `default`.
+pub(crate) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 struct Object<T>(PhantomData<T>);

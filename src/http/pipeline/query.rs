@@ -1,4 +1,4 @@
-//! Values of a request's query.
+//! Reads the values of a request's query.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use postrider_actors::domain::Phone;
 
 use super::error::ApiError;
 
-/// A query's names and values. Names that nobody asks for are ignored.
+/// The names and values of a query. Unknown names are ignored.
 #[derive(Debug)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -19,7 +19,7 @@ impl Query {
             .map_err(|_| ApiError::invalid("the query cannot be read"))
     }
 
-    /// The value of `name`, when it is given; giving it twice is refused.
+    /// The value of `name`. A name that is given twice is refused.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut values = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value);
         let value = values.next();
@@ -29,8 +29,8 @@ impl Query {
         }
     }
 
-    /// A whole number from `min` to `max`.
-    pub(crate) fn whole(
+    /// An integer from `min` to `max`.
+    pub(crate) fn integer(
         &self,
         name: &str,
         default: usize,
@@ -48,7 +48,7 @@ impl Query {
             })
     }
 
-    /// A phone. A `+` that was not escaped arrives as a space, and no phone starts with one.
+    /// A phone. An unescaped `+` arrives as a space, which no phone starts with.
     pub(crate) fn phone(&self, name: &str) -> Result<Option<Phone>, ApiError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let parsed = match text.strip_prefix(' ') {
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn numbers_are_whole_and_within_bounds() {
         let limit =
-            |text| query(text).whole("limit", 50, 1, 200).map_err(|e| e.message().to_owned());
+            |text| query(text).integer("limit", 50, 1, 200).map_err(|e| e.message().to_owned());
         assert_eq!(limit("other=1"), Ok(50));
         assert_eq!(limit("limit=200"), Ok(200));
         for bad in

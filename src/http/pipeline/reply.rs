@@ -1,4 +1,4 @@
-//! An answer before the headers that every answer has.
+//! Builds answers, without the headers that the pipeline adds to all of them.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -7,20 +7,20 @@ use serde::Serialize;
 
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Bytes that hold most answers without growing.
+/// Initial capacity of a body, in bytes. Most bodies need no more.
 const BODY_CAPACITY: usize = 192;
 
-/// Room for the headers that the pipeline adds and those that the server adds after it.
+/// Capacity for the headers, including those that the pipeline and the server add.
 const HEADERS: usize = 12;
 
-/// Status, body and the headers that are not the same everywhere.
+/// The status, the body and the headers that a handler sets.
 #[derive(Debug)]
 pub(crate) struct Reply {
     response: Response<Body>,
 }
 
 impl Reply {
-    /// `200` with this body, which is JSON already.
+    /// `200` with `body`, which must be JSON.
     pub(crate) fn json_text(body: Vec<u8>) -> Self {
         Self::of(StatusCode::OK, "application/json", body)
     }
@@ -35,7 +35,8 @@ impl Reply {
         let mut body = Vec::with_capacity(BODY_CAPACITY);
         match serde_json::to_writer(&mut body, value) {
             Ok(()) => Self::of(status, "application/json", body),
-            // Our types have text keys and no failing fields, and a vector takes everything.
+            // Our types have text keys and no fields that fail, and writing to a vector cannot
+            // fail.
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");
                 Self::of(StatusCode::INTERNAL_SERVER_ERROR, "application/json", "{}")
@@ -43,14 +44,14 @@ impl Reply {
         }
     }
 
-    /// `204`, which has no body.
+    /// `204` without a body.
     pub(crate) fn no_content() -> Self {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         Self { response }
     }
 
-    /// A body of another type.
+    /// `status` with a body of any type.
     pub(crate) fn of(
         status: StatusCode,
         content_type: &'static str,
@@ -63,7 +64,7 @@ impl Reply {
         Self { response }
     }
 
-    /// A body that comes in time.
+    /// `status` with a streamed body.
     pub(crate) fn stream(status: StatusCode, content_type: &'static str, body: Body) -> Self {
         let mut response = Response::new(body);
         *response.status_mut() = status;
@@ -76,7 +77,7 @@ impl Reply {
         self.response.headers_mut().insert(name, value);
     }
 
-    /// Says whether it is the answer that an earlier request under the same key was given.
+    /// Marks the answer as a replay: that of an earlier request with the same idempotency key.
     pub(crate) fn replayed(mut self, replayed: bool) -> Self {
         if replayed {
             self.header(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
@@ -89,7 +90,7 @@ impl Reply {
         self.response.status()
     }
 
-    /// The answer as it is sent.
+    /// The HTTP response.
     pub(crate) fn into_response(self) -> Response<Body> {
         self.response
     }

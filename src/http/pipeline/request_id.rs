@@ -1,4 +1,4 @@
-//! The id that every answer carries, so that a client's log and ours can be put side by side.
+//! Assigns every request an id, by which client and server logs can be matched.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
@@ -7,10 +7,10 @@ use postrider_actors::Clock;
 /// `X-Request-Id`.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Most characters of an id that is taken over from a client.
+/// Longest id that is accepted from a client, in characters.
 const CHARS_MAX: usize = 128;
 
-/// What an id of our own starts with.
+/// Prefix of generated ids.
 const PREFIX: &[u8; 4] = b"req_";
 
 /// Crockford's base 32, in lower case: the digits of a ULID.
@@ -19,15 +19,15 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Digits of a ULID: 130 bits, of which the first two are zero.
 const ULID_CHARS: usize = 26;
 
-/// A request's id, as a header's value: visible ASCII.
+/// A request id, stored as a header value. It contains visible ASCII characters only.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The client's id when it is 1 to 128 of `A-Za-z0-9._:-`, or else a new one.
+    /// The client's id if it is 1 to 128 characters of `A-Za-z0-9._:-`, or else a new one.
     pub(crate) fn of(headers: &HeaderMap, clock: &Clock) -> Self {
         match headers.get(HEADER) {
-            Some(theirs) if is_sane(theirs.as_bytes()) => Self(theirs.clone()),
+            Some(theirs) if is_valid(theirs.as_bytes()) => Self(theirs.clone()),
             _ => Self::new(clock.now().as_millis(), postrider_actors::random::unique()),
         }
     }
@@ -42,12 +42,12 @@ impl RequestId {
             bits >>= 5;
         }
         let value = HeaderValue::from_maybe_shared(Bytes::copy_from_slice(&text));
-        // Letters, digits and `_` only: always a header's value.
+        // Letters, digits and `_` are always a valid header value.
         Self(value.unwrap_or_else(|_| HeaderValue::from_static("req_")))
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // Both ways of making one allow visible ASCII only.
+        // Both constructors accept visible ASCII only.
         self.0.to_str().unwrap_or_default()
     }
 
@@ -56,7 +56,7 @@ impl RequestId {
     }
 }
 
-fn is_sane(id: &[u8]) -> bool {
+fn is_valid(id: &[u8]) -> bool {
     (1..=CHARS_MAX).contains(&id.len())
         && id.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(byte))
 }

@@ -24,14 +24,14 @@ use crate::metrics::RouteMeter;
 /// Routes together with their part of the OpenAPI document.
 pub(crate) type Routes = OpenApiRouter<Arc<Edge>>;
 
-/// A handler with its declaration: what `#[utoipa::path]` above it says.
-pub(crate) struct Route<H> {
+/// A handler with the declaration that `#[utoipa::path]` above it makes.
+pub(crate) struct DeclaredRoute<H> {
     handler: H,
     path: String,
     methods: Vec<HttpMethod>,
     operation: Operation,
     schemas: Vec<(String, RefOr<Schema>)>,
-    /// `None`: what its method takes.
+    /// `None`: the default of the method.
     takes: Option<Takes>,
 }
 
@@ -42,15 +42,15 @@ pub(crate) struct Route<H> {
 macro_rules! route {
     ($handler:ident) => {
         utoipa_axum::paste! {
-            $crate::http::pipeline::Route::declared([<__path_ $handler>], $handler)
+            $crate::http::pipeline::DeclaredRoute::new([<__path_ $handler>], $handler)
         }
     };
 }
 pub(crate) use route;
 
-impl<H> Route<H> {
-    /// Use [`route!`], which finds the declaration of the handler.
-    pub(crate) fn declared<D>(_: D, handler: H) -> Self
+impl<H> DeclaredRoute<H> {
+    /// Use [`route!`] instead, which finds the declaration of the handler.
+    pub(crate) fn new<D>(_: D, handler: H) -> Self
     where
         D: Path + SchemaReferences + Tags<'static>,
     {
@@ -63,18 +63,19 @@ impl<H> Route<H> {
         Self { handler, path, methods, operation, schemas, takes: None }
     }
 
-    /// Replaces what the route takes as its body.
+    /// Sets how the body is read, instead of the default of the method.
     pub(crate) fn takes(self, takes: Takes) -> Self {
         Self { takes: Some(takes), ..self }
     }
 
-    /// Mounts the operation at another path. An operation id must be unique in the document.
+    /// Mounts the operation at another path. Operation ids must be unique in the document, so it
+    /// needs another one.
     pub(crate) fn at(mut self, path: &str, operation_id: &str) -> Self {
         self.operation.operation_id = Some(operation_id.to_owned());
         Self { path: path.to_owned(), ..self }
     }
 
-    /// Puts the route behind a guard. The result is what [`OpenApiRouter::routes`] takes.
+    /// Puts the route behind a guard. The result is the argument of [`OpenApiRouter::routes`].
     pub(crate) fn guarded<G, F>(self, guard: G) -> UtoipaMethodRouter<Arc<Edge>>
     where
         G: Guard,
@@ -84,8 +85,8 @@ impl<H> Route<H> {
         let Self { handler, path, methods, operation, schemas, takes } = self;
         let mut router = MethodRouter::new();
         for method in &methods {
-            let meter = RouteMeter::new(&path, name(method));
-            let takes = takes.unwrap_or_else(|| usual(method));
+            let meter = RouteMeter::new(&path, method_name(method));
+            let takes = takes.unwrap_or_else(|| default_takes(method));
             let stage = Stage { meter, guard: guard.clone(), takes };
             let mounted = Mounted { stage, handler: handler.clone() };
             router = router.on(method.to_method_filter(), mounted);
@@ -96,7 +97,7 @@ impl<H> Route<H> {
     }
 }
 
-/// A `GET` without a declaration: a page for people, which the document does not list.
+/// A `GET` that the document does not list: a page for people.
 pub(crate) fn page<H, F>(path: &str, handler: H) -> MethodRouter<Arc<Edge>>
 where
     H: Fn(Call<()>) -> F + Clone + Send + Sync + 'static,
@@ -106,16 +107,16 @@ where
     get(Mounted { stage, handler })
 }
 
-/// What a route takes unless it says otherwise.
-const fn usual(method: &HttpMethod) -> Takes {
+/// How the body of a method is read by default.
+const fn default_takes(method: &HttpMethod) -> Takes {
     match method {
         HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch => Takes::Json(BodySize::Usual),
         _ => Takes::NoBody,
     }
 }
 
-/// The method as metrics and logs show it.
-const fn name(method: &HttpMethod) -> &'static str {
+/// The method as it appears in metrics and logs.
+const fn method_name(method: &HttpMethod) -> &'static str {
     match method {
         HttpMethod::Get => "GET",
         HttpMethod::Post => "POST",
@@ -126,8 +127,8 @@ const fn name(method: &HttpMethod) -> &'static str {
     }
 }
 
-/// A route as axum calls it. It implements [`Handler`] itself: a closure with axum's `State` would
-/// take each request apart and put it together again.
+/// A route that axum calls. It implements [`Handler`] itself, because a closure that takes axum's
+/// `State` makes axum split and rebuild every request.
 #[derive(Clone)]
 struct Mounted<G, H> {
     stage: Stage<G>,

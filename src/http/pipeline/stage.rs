@@ -1,5 +1,4 @@
-//! The one path that every request takes: its id, who may call, its body, its handler, and the
-//! headers of its answer.
+//! Runs one request through the guard, the body reader and the handler, and records it.
 
 use std::any::Any;
 use std::future::Future;
@@ -19,7 +18,7 @@ use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
 
 use super::auth::{Admitted, Guard};
-use super::body::{self, Patience};
+use super::body::{self, ReadDeadline};
 use super::error::{ApiError, Code};
 use super::limits;
 use super::query::Query;
@@ -30,39 +29,39 @@ use crate::metrics::RouteMeter;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// Longest that a client may have an answer wait for an outcome.
+/// Longest wait for an outcome that a client may ask for.
 const WAIT_SECONDS_MAX: u64 = 30;
 
-/// What a handler answers.
+/// The result of a handler.
 pub(crate) type Answer = Result<Reply, ApiError>;
 
-/// What a route does with a request's body.
+/// How a route reads the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Nothing.
+    /// It expects no body, and discards one.
     NoBody,
-    /// Reads it whole, as JSON of at most this size.
+    /// As JSON of at most this size.
     Json(BodySize),
-    /// Reads it whole, whatever it is.
+    /// As bytes of any type.
     Raw {
-        /// Most bytes of it.
+        /// Largest body, in bytes.
         max_bytes: usize,
     },
 }
 
-/// How large a body may be, by what it is for.
+/// The size limit of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodySize {
-    /// Most of them.
+    /// The limit of most routes.
     Usual,
-    /// A broadcast with all its recipients.
+    /// The limit of a broadcast with all its recipients.
     Broadcast,
-    /// Many contacts.
+    /// The limit of a batch of contacts.
     ContactsBatch,
 }
 
 impl BodySize {
-    /// Most bytes.
+    /// The limit in bytes.
     fn max(self, edge: &Edge) -> usize {
         match self {
             Self::Usual => edge.options.max_body_bytes,
@@ -72,39 +71,38 @@ impl BodySize {
     }
 }
 
-/// A request that may be handled.
+/// An admitted request with its body, as handlers get it.
 pub(crate) struct Call<C> {
-    /// What is behind the server.
+    /// The shared state of all routes.
     pub(crate) edge: Arc<Edge>,
-    /// Who calls.
+    /// The caller that the guard admitted.
     pub(crate) caller: C,
     parts: Parts,
     body: Bytes,
 }
 
 impl<C> Call<C> {
-    /// The body, read as a JSON object.
+    /// Parses the body as a JSON object.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         body::parse(&self.body)
     }
 
-    /// The body as it came.
+    /// The body as bytes.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.body
     }
 
-    /// The value of a header, if it is there and text.
+    /// The value of a header, if it exists and is text.
     pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
         self.parts.headers.get(name)?.to_str().ok()
     }
 
-    /// The query.
+    /// Parses the query.
     pub(crate) fn query(&self) -> Result<Query, ApiError> {
         Query::of(&self.parts.uri)
     }
 
-    /// The key that makes the request idempotent, if it has one: 1 to 255 characters, quoted or
-    /// bare.
+    /// The idempotency key, if the request has one: 1 to 255 characters, quoted or bare.
     pub(crate) fn idempotency_key(&self, route: Route) -> Result<Option<IdempotencyKey>, ApiError> {
         let bad = || ApiError::field("Idempotency-Key", "must have 1 to 255 visible characters");
         let mut values = self.parts.headers.get_all(IDEMPOTENCY_KEY).iter();
@@ -121,8 +119,8 @@ impl<C> Call<C> {
     }
 
     /// How long the client asks to wait for an outcome (`Prefer: wait=N`, RFC 7240): 1 to 30
-    /// seconds, and not longer than a handler may take. Preferences that are not known are ignored,
-    /// as the RFC has it.
+    /// seconds, and not longer than a handler may take. Unknown preferences are ignored, as the RFC
+    /// demands.
     pub(crate) fn preferred_wait(&self) -> Option<Duration> {
         let values = self.parts.headers.get_all(PREFER).iter();
         let texts = values.filter_map(|value| value.to_str().ok());
@@ -135,8 +133,7 @@ impl<C> Call<C> {
         (seconds > 0).then(|| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)).min(longest))
     }
 
-    /// The segment of the path that the route's template calls `name`, parsed; what has not the
-    /// shape of one does not exist.
+    /// Parses the path parameter `name`. A malformed value is answered 404, like an unknown one.
     pub(crate) async fn path<T: std::str::FromStr>(
         &mut self,
         name: &str,
@@ -154,7 +151,7 @@ impl<C> Call<C> {
     }
 }
 
-/// A route's part of the path.
+/// The settings of one route: its meter, its guard, and how it reads bodies.
 #[derive(Clone)]
 pub(crate) struct Stage<G> {
     pub(crate) meter: RouteMeter,
@@ -178,13 +175,14 @@ impl<G: Guard> Stage<G> {
         let Self { meter, guard, takes } = self;
         let (parts, mut body) = request.into_parts();
         let id = RequestId::of(&parts.headers, edge.engine.clock());
-        let admitted = caught(|| guard.admit(&edge, &parts));
+        let admitted = catch_panic(|| guard.admit(&edge, &parts));
         let Admitted { bucket, caller } =
             admitted.unwrap_or_else(|error| Admitted { bucket: None, caller: Err(error) });
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
-                let handled = tokio::time::timeout(wait, unwinding(async { handler(call).await }));
+                let handled =
+                    tokio::time::timeout(wait, catch_unwind(async { handler(call).await }));
                 handled.await.unwrap_or_else(|_| Err(timed_out()))
             }
             Err(error) => Err(error),
@@ -211,7 +209,7 @@ impl<G: Guard> Stage<G> {
     }
 }
 
-/// Takes the body in, or throws it away when the request is refused.
+/// Reads the body, or discards it when the request is refused.
 async fn receive<C>(
     edge: &Arc<Edge>,
     caller: Result<C, ApiError>,
@@ -219,20 +217,20 @@ async fn receive<C>(
     body: &mut Body,
     takes: Takes,
 ) -> Result<Call<C>, ApiError> {
-    let patience = Patience { wait: edge.options.body_timeout, drain: &edge.options.drain };
+    let deadline = ReadDeadline { timeout: edge.options.body_timeout, drain: &edge.options.drain };
     let received = match (caller, takes) {
         (Ok(caller), Takes::NoBody) => {
-            // Usually there is none; what there is must not be taken for the next request.
-            body::discard(&parts.headers, body, patience).await;
+            // An unexpected body must be read, or it would be taken for the next request.
+            body::discard(&parts.headers, body, deadline).await;
             Ok((caller, Bytes::new()))
         }
         (Ok(caller), Takes::Json(size)) => {
-            body::read(&parts.headers, body, size.max(edge), patience)
+            body::read(&parts.headers, body, size.max(edge), deadline)
                 .await
                 .map(|bytes| (caller, bytes))
         }
         (Ok(caller), Takes::Raw { max_bytes }) => {
-            body::read_raw(body, max_bytes, patience).await.map(|bytes| (caller, bytes))
+            body::read_raw(body, max_bytes, deadline).await.map(|bytes| (caller, bytes))
         }
         (Err(error), _) => Err(error),
     };
@@ -240,26 +238,27 @@ async fn receive<C>(
         Ok((caller, bytes)) => Ok(Call { edge: Arc::clone(edge), caller, parts, body: bytes }),
         Err(error) => {
             if error.code() != Code::RequestTimeout {
-                body::discard(&parts.headers, body, patience).await;
+                body::discard(&parts.headers, body, deadline).await;
             }
             Err(error)
         }
     }
 }
 
-/// Polls a handler and makes a panic of it an answer.
-async fn unwinding(handler: impl Future<Output = Answer>) -> Answer {
+/// Runs a handler and turns a panic into an error.
+async fn catch_unwind(handler: impl Future<Output = Answer>) -> Answer {
     let mut handler = pin!(handler);
     std::future::poll_fn(|context| {
-        caught(|| handler.as_mut().poll(context)).unwrap_or_else(|error| Poll::Ready(Err(error)))
+        catch_panic(|| handler.as_mut().poll(context))
+            .unwrap_or_else(|error| Poll::Ready(Err(error)))
     })
     .await
 }
 
-/// Runs `step` and makes a panic of it an error.
-fn caught<T>(step: impl FnOnce() -> T) -> Result<T, ApiError> {
-    // What ran is dropped after a panic, so nobody sees what it may have left half done; what it
-    // shares with others is the engine's, which guards itself.
+/// Runs `step` and turns a panic into an error.
+fn catch_panic<T>(step: impl FnOnce() -> T) -> Result<T, ApiError> {
+    // A handler that panicked is dropped, so its own state is never seen half-changed. The state
+    // that it shares belongs to the engine, which stays consistent by itself.
     std::panic::catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
         tracing::error!(panic = panic_text(&*panic), "a request's handling panicked");
         ApiError::internal()
@@ -277,8 +276,11 @@ fn timed_out() -> ApiError {
     ApiError::new(Code::ServiceUnavailable, message)
 }
 
-/// A header whose value is one of ours.
-pub(crate) const fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
+/// A header with a constant value.
+pub(crate) const fn static_header(
+    name: HeaderName,
+    value: &'static str,
+) -> (HeaderName, HeaderValue) {
     (name, HeaderValue::from_static(value))
 }
 
@@ -288,11 +290,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_becomes_an_answer() {
-        let answer = unwinding(async { panic!("no") }).await;
+        let answer = catch_unwind(async { panic!("no") }).await;
         assert_eq!(answer.unwrap_err().code(), Code::ServerError);
-        let answer = unwinding(async { Ok(Reply::no_content()) }).await;
+        let answer = catch_unwind(async { Ok(Reply::no_content()) }).await;
         assert_eq!(answer.unwrap().status(), 204);
-        let admitted = caught(|| -> Admitted<()> { panic!("no") });
+        let admitted = catch_panic(|| -> Admitted<()> { panic!("no") });
         assert_eq!(admitted.err().map(|error| error.code()), Some(Code::ServerError));
     }
 }

@@ -1,4 +1,4 @@
-//! What was delivered to an endpoint, and having it delivered again.
+//! Lists delivery attempts of a webhook, replays events and sends test events.
 
 use std::sync::Arc;
 

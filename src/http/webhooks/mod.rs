@@ -1,4 +1,4 @@
-//! Endpoints that events are delivered to.
+//! Registers, reads, updates and deletes webhook endpoints.
 
 mod deliveries;
 
@@ -10,15 +10,15 @@ use postrider_actors::domain::{PublicEvent, WebhookId};
 use postrider_actors::{
     Caller, WebhookChange, WebhookError, WebhookInfo, WebhookSecret, WebhookSettings,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, Whole, route};
+use super::pipeline::{Answer, ApiError, Call, Code, Integer, Key, Page, Reply, Routes, route};
 
 pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
-/// Most characters of a description.
+/// Longest description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 500;
-/// Most deliveries in a second that can be asked for.
+/// Highest rate limit of an endpoint, in deliveries per second.
 const RATE_MAX: u32 = 10_000;
 
 pub(crate) fn routes() -> Routes {
@@ -50,7 +50,7 @@ pub(crate) struct WebhookInput {
     enabled: Option<bool>,
     /// Most deliveries in a second.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 10000)]
-    rate_limit_per_second: Option<Whole>,
+    rate_limit_per_second: Option<Integer>,
     /// Whether each delivery waits until those before it that are about the same contact have
     /// arrived or were given up. With `batch`: until the batch before has.
     #[schema(default = false)]
@@ -69,15 +69,15 @@ pub(crate) struct WebhookUpdate {
     /// Types of the events that are delivered; empty: all.
     events: Option<Vec<String>>,
     /// What you call it; null clears it.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "super::pipeline::object::nullable")]
     #[schema(value_type = Option<String>, max_length = 500)]
     description: Option<Option<String>>,
     /// Whether anything is delivered. Enabled again, it goes on where it stood.
     enabled: Option<bool>,
     /// Most deliveries in a second; null lifts the limit.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "super::pipeline::object::nullable")]
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 10000)]
-    rate_limit_per_second: Option<Option<Whole>>,
+    rate_limit_per_second: Option<Option<Integer>>,
     /// Whether each delivery waits until those before it that are about the same contact have
     /// arrived or were given up. With `batch`: until the batch before has.
     ordered: Option<bool>,
@@ -182,13 +182,6 @@ impl From<WebhookError> for ApiError {
     }
 }
 
-/// A field that is there, null or not.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
-}
-
 impl WebhookInput {
     pub(crate) fn check(self) -> Result<WebhookSettings, ApiError> {
         Ok(WebhookSettings {
@@ -219,7 +212,7 @@ impl WebhookUpdate {
     }
 }
 
-/// Types of events, each once.
+/// Checks event types and removes duplicates.
 fn kinds(mut kinds: Vec<String>) -> Result<Vec<String>, ApiError> {
     let known = |kind: &String| PublicEvent::KINDS.iter().any(|(name, _)| name == kind);
     if !kinds.iter().all(known) {
@@ -240,9 +233,9 @@ fn description(text: String) -> Result<String, ApiError> {
     Ok(text)
 }
 
-fn rate(given: Whole) -> Result<NonZeroU32, ApiError> {
+fn rate(given: Integer) -> Result<NonZeroU32, ApiError> {
     let rate = given.within("rate_limit_per_second", 1, RATE_MAX)?;
-    // It is 1 at the least.
+    // `rate` is at least 1.
     Ok(NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN))
 }
 

@@ -42,7 +42,7 @@ fn what_may_be_tried_again_says_when() {
 }
 
 #[test]
-fn a_parked_workspace_does_not_tell_its_clients_why() {
+fn a_parked_workspace_hides_the_reason_from_its_clients() {
     let reason = UnavailableReason::Parked("frame 7 is damaged".to_owned());
     let (status, body, _) = answer(Unavailable::because(reason));
     assert_eq!(status, 503);
