@@ -1,5 +1,4 @@
-//! Calls to a workspace's own interface, by commands that take long: what is answered "later" is
-//! tried again.
+//! Calls `/v1` for long-running commands, and retries what the server answers with "later".
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use sha2::{Digest, Sha256};
 use super::client::{http, innermost};
 use super::error::CliError;
 
-/// How long a server may be gone or unable before a command gives up, in waits alone.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// The first wait for a server that does not answer; each next one is twice as long.
-const PAUSE_MIN: Duration = Duration::from_millis(250);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Total wait for an unavailable server before a command gives up.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(600);
+/// First wait for an unavailable server. Each further wait is twice as long.
+const BACKOFF_MIN: Duration = Duration::from_millis(250);
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// Which server, and with which API key.
 #[derive(Args)]
@@ -63,45 +62,45 @@ pub(crate) struct Api {
     key: Secret,
 }
 
-/// Why an answer is to be waited for.
+/// Why and how long to wait before a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// Why.
-    pub(crate) why: String,
-    /// How long.
+    /// The reason, for people.
+    pub(crate) reason: String,
+    /// The shortest wait that the server asks for.
     pub(crate) pause: Duration,
-    /// Whether it is a limit that passes, rather than a fault that may not.
+    /// Whether it is a rate limit, which always passes, and not a fault, which may last.
     pub(crate) is_limit: bool,
 }
 
-/// What came of one try.
-pub(crate) enum Tried<T> {
+/// The result of one attempt.
+pub(crate) enum Attempt<T> {
     Done(T),
-    Later(Wait),
+    Retry(Wait),
 }
 
-/// What is left of the patience with a server.
+/// Exponential backoff with a bound on the total wait.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RetryBudget {
     waited: Duration,
     pause: Duration,
 }
 
-impl Patience {
+impl RetryBudget {
     pub(crate) fn new() -> Self {
-        Self { waited: Duration::ZERO, pause: PAUSE_MIN }
+        Self { waited: Duration::ZERO, pause: BACKOFF_MIN }
     }
 
-    /// Waits, or gives up.
+    /// Waits before the next attempt, or gives up. Rate limits do not use up the budget.
     pub(crate) async fn wait(&mut self, wait: Wait, server: &str) -> Result<(), CliError> {
         let pause = wait.pause.max(self.pause);
         if !wait.is_limit {
-            if self.waited >= PATIENCE {
+            if self.waited >= RETRY_WAIT_MAX {
                 let server = server.to_owned();
-                return Err(CliError::Unreachable { server, cause: wait.why });
+                return Err(CliError::Unreachable { server, cause: wait.reason });
             }
             self.waited += pause;
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.pause = (self.pause * 2).min(BACKOFF_MAX);
         }
         tokio::time::sleep(pause).await;
         Ok(())
@@ -119,27 +118,30 @@ impl Api {
         &self.server
     }
 
-    /// Tells this key from others without telling it.
+    /// Identifies the key without revealing it.
     pub(crate) fn key_fingerprint(&self) -> String {
         let hash = Sha256::digest(self.key.reveal());
         hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A request for `path` below `/v1`.
+    /// Builds a request for `path` below `/v1`.
     pub(crate) fn request(&self, method: reqwest::Method, path: &str) -> RequestBuilder {
         let url = format!("{}/v1{path}", self.server);
         self.http.request(method, url).bearer_auth(self.key.reveal())
     }
 
-    /// Sends a request once; gives a response of success.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Tried<Response>, CliError> {
+    /// Sends a request once. Returns a successful response, or whether to retry.
+    pub(crate) async fn send(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<Attempt<Response>, CliError> {
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Ok(Tried::Later(fault(&error))),
+            Err(error) => return Ok(Attempt::Retry(connection_fault(&error))),
         };
         let status = response.status();
         if status.is_success() {
-            return Ok(Tried::Done(response));
+            return Ok(Attempt::Done(response));
         }
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(1);
@@ -154,9 +156,9 @@ impl Api {
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::INTERNAL_SERVER_ERROR
-            // The same request is still under way: an earlier try of it got lost.
-            | StatusCode::CONFLICT => Ok(Tried::Later(Wait {
-                why: message,
+            // The answer to an earlier attempt was lost, and its request is still in progress.
+            | StatusCode::CONFLICT => Ok(Attempt::Retry(Wait {
+                reason: message,
                 pause: Duration::from_secs(seconds),
                 is_limit: status == StatusCode::TOO_MANY_REQUESTS,
             })),
@@ -165,12 +167,12 @@ impl Api {
     }
 }
 
-/// A fault of the connection.
-pub(crate) fn fault(error: &reqwest::Error) -> Wait {
-    Wait { why: innermost(error), pause: Duration::ZERO, is_limit: false }
+/// A connection fault, to be retried.
+pub(crate) fn connection_fault(error: &reqwest::Error) -> Wait {
+    Wait { reason: innermost(error), pause: Duration::ZERO, is_limit: false }
 }
 
-/// The key of the arguments, or of the file that the sandbox made.
+/// The key of the arguments, or the demo key in the data directory.
 fn key(caller: &CallerArgs) -> Result<Secret, CliError> {
     if let Some(key) = &caller.key {
         return Ok(Secret::new(key));

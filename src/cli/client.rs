@@ -1,4 +1,4 @@
-//! Calls to the administration of a server.
+//! Calls the administration API of a server.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::remote::Remote;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for an answer, or for the next part of one.
+/// Longest wait for an answer, or for its next part.
 const TIMEOUT: Duration = Duration::from_secs(70);
-/// Rows that a list is asked for at a time.
+/// Rows that are requested with one page of a list.
 const PAGE_ROWS: usize = 200;
 
-/// A server, and the token to administer it.
+/// A server and its admin token.
 pub(crate) struct Client {
     http: reqwest::Client,
     server: String,
@@ -24,14 +24,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of the server that the arguments name.
+    /// Creates a client for the server of the arguments.
     pub(crate) fn new(remote: &Remote) -> Result<Self, CliError> {
         let server = remote.server.trim_end_matches('/').to_owned();
         let token = token(remote)?;
         Ok(Self { http: http(&server)?, server, token })
     }
 
-    /// Calls `path` below `/admin/v1/workspaces`; the answer of a 204 is null.
+    /// Calls `path` below `/admin/v1/workspaces`. The answer of a 204 is null.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -43,17 +43,17 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        answered(&self.server, request).await
+        send(&self.server, request).await
     }
 
-    /// All rows of a list.
+    /// Fetches all pages of a list.
     pub(crate) async fn list(&self, path: &str) -> Result<Value, CliError> {
         let mut rows = Vec::new();
         for page in 1.. {
             let path = format!("{path}?page={page}&limit={PAGE_ROWS}");
             let mut answer = self.call(Method::GET, &path, None).await?;
             let Value::Array(data) = answer["data"].take() else {
-                return Err(odd(&self.server, StatusCode::OK));
+                return Err(unexpected(&self.server, StatusCode::OK));
             };
             let last = data.len() < PAGE_ROWS;
             rows.extend(data);
@@ -65,8 +65,8 @@ impl Client {
     }
 }
 
-/// Sends a request to this server. Gives the body of a success; of a 204 it is null.
-pub(super) async fn answered(
+/// Sends a request and returns the body of a success; that of a 204 is null.
+pub(super) async fn send(
     server: &str,
     request: reqwest::RequestBuilder,
 ) -> Result<Value, CliError> {
@@ -77,24 +77,24 @@ pub(super) async fn answered(
     if status == StatusCode::NO_CONTENT {
         return Ok(Value::Null);
     }
-    let answer: Value = serde_json::from_slice(&bytes).map_err(|_| odd(server, status))?;
+    let answer: Value = serde_json::from_slice(&bytes).map_err(|_| unexpected(server, status))?;
     match (status.is_success(), answer["message"].as_str(), answer["code"].as_str()) {
         (true, ..) => Ok(answer),
         (false, Some(message), Some(code)) => {
             Err(CliError::Refused { message: message.to_owned(), code: code.to_owned() })
         }
-        _ => Err(odd(server, status)),
+        _ => Err(unexpected(server, status)),
     }
 }
 
-fn odd(server: &str, status: StatusCode) -> CliError {
+fn unexpected(server: &str, status: StatusCode) -> CliError {
     CliError::Answer { server: server.to_owned(), what: format!("status {status}") }
 }
 
-/// What calls a server.
+/// Builds an HTTP client.
 pub(super) fn http(server: &str) -> Result<reqwest::Client, CliError> {
-    // The provider is needed to build a client, even one that only speaks plain HTTP. Another one
-    // installed before would do as well.
+    // reqwest needs a crypto provider even for plain HTTP. If another one is installed already, it
+    // is used instead.
     drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -108,7 +108,8 @@ fn unreachable(server: &str, error: &reqwest::Error) -> CliError {
     CliError::Unreachable { server: server.to_owned(), cause: innermost(error) }
 }
 
-/// The innermost cause says most: "connection refused" rather than "error sending request".
+/// The innermost cause, which is the most specific: "connection refused" instead of "error sending
+/// request".
 pub(super) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
@@ -117,8 +118,8 @@ pub(super) fn innermost(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// The token of the arguments; of the file that the server made, where a data directory is given; of
-/// the settings; or of the file.
+/// Finds the admin token: in the arguments; in the file of a data directory that is given; in the
+/// settings; or in the file of the default data directory.
 fn token(remote: &Remote) -> Result<Secret, CliError> {
     if let Some(token) = &remote.token {
         return Ok(Secret::new(token));
@@ -132,7 +133,7 @@ fn token(remote: &Remote) -> Result<Secret, CliError> {
     let path = settings.server.data_dir.join("admin.token");
     match (std::fs::read_to_string(&path), given) {
         (Ok(text), _) => Ok(Secret::new(text.trim())),
-        // A server that is given its token makes no file.
+        // A server with a token in its settings creates no file.
         (Err(_), Some(token)) => Ok(token),
         (Err(source), None) => Err(CliError::NoToken { path, source }),
     }

@@ -35,7 +35,7 @@ fn credits(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "a whole number, 0 or more")
 }
 
-/// `postrider credits …`
+/// Runs `postrider credits`.
 pub(crate) async fn run(group: Group<CreditsCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (method, workspace, body) = match group.command {

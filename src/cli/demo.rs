@@ -1,5 +1,4 @@
-//! `postrider demo`: a tour through the real interface of a server of its own, on a temporary
-//! directory that goes with it.
+//! `postrider demo`: shows a code and a broadcast on a temporary server.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,14 +11,14 @@ use postrider_actors::clock::Stopwatch;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{answered, http};
+use super::client::{http, send};
 use super::error::CliError;
 use super::progress::Progress;
 use super::serve::Signals;
 
-/// Time between two looks at what goes on.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Nothing that is kept is lost when the end is quick.
+/// Time between two polls of the server.
+const POLL_EVERY: Duration = Duration::from_millis(50);
+/// The data is deleted anyway, so the shutdown may be quick.
 const GRACE: Duration = Duration::from_secs(5);
 const PHONE: &str = "+15550123456";
 
@@ -35,7 +34,7 @@ pub(crate) struct DemoArgs {
     pub(crate) recipients: u32,
 }
 
-/// Shows a one-time password and a broadcast, and leaves nothing behind, also when it is stopped.
+/// Runs the demo. It leaves nothing behind, also when it is interrupted.
 pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
     let io = |what| move |source| CliError::Io { what, source };
     let mut signals = Signals::new()?;
@@ -54,21 +53,21 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
     Ok(stopped?)
 }
 
-/// The sandbox's, whatever this machine's are.
+/// The settings of a sandbox, independent of those of this machine.
 fn settings(directory: &Path) -> Settings {
     let mut settings = Settings::default();
     settings.server.listen = ([127, 0, 0, 1], 0).into();
     settings.server.data_dir = directory.to_owned();
     settings.shutdown.grace_seconds = GRACE;
     settings.log.level = tracing::metadata::LevelFilter::WARN;
-    // The tour looks often at how far it is.
+    // The demo polls often.
     settings.limits.key_requests_per_hour = 0;
     settings
 }
 
 async fn tour(server: &RunningServer, directory: &Path, recipients: u32) -> Result<(), CliError> {
     let api = DemoClient::of(server)?;
-    say(&format!(
+    print(&format!(
         "Postrider {} on http://{}, with its data in {}\n(where that is in memory, syncing costs \
          nothing). Every number below is measured now.\n",
         env!("CARGO_PKG_VERSION"),
@@ -76,43 +75,43 @@ async fn tour(server: &RunningServer, directory: &Path, recipients: u32) -> Resu
         directory.display(),
     ))?;
     if cfg!(debug_assertions) {
-        say("This is a debug build: `cargo run --release -- demo` is many times faster.\n")?;
+        print("This is a debug build: `cargo run --release -- demo` is many times faster.\n")?;
     }
     password(&api).await?;
     broadcast(&api, recipients).await
 }
 
-/// Sends a one-time password, reads it as its recipient would, and verifies it.
+/// Sends a one-time password, reads it in the sandbox, and verifies it.
 async fn password(api: &DemoClient) -> Result<(), CliError> {
-    say("\nA one-time password\n")?;
+    print("\nA one-time password\n")?;
     let watch = Stopwatch::start();
     let sent = api.post("/otp/send", &json!({ "phone": PHONE })).await?;
-    say(&format!("   sent to {PHONE}: durable and answered in {}\n", milliseconds(&watch)))?;
+    print(&format!("   sent to {PHONE}: durable and answered in {}\n", milliseconds(&watch)))?;
     let (path, message) = (format!("/sandbox/messages?to=%2B{}&limit=1", &PHONE[1..]), "/data/0");
     let delivered = loop {
         let found = api.get(&path).await?;
         match found.pointer(message) {
             Some(delivered) => break delivered.clone(),
-            None => tokio::time::sleep(LOOK_EVERY).await,
+            None => tokio::time::sleep(POLL_EVERY).await,
         }
     };
-    say(&format!("   the phone shows: {}\n", text(&delivered["text"])))?;
+    print(&format!("   the phone shows: {}\n", text(&delivered["text"])))?;
     let verify = json!({ "request_id": sent["request_id"], "otp": delivered["code"] });
     let watch = Stopwatch::start();
     api.post("/otp/verify", &verify).await?;
-    say(&format!("   verified, durably, in {}\n", milliseconds(&watch)))?;
+    print(&format!("   verified, durably, in {}\n", milliseconds(&watch)))?;
     match api.post("/otp/verify", &verify).await {
         Err(CliError::Refused { message, .. }) => {
-            say(&format!("   the same code a second time is refused: {message}\n"))
+            print(&format!("   the same code a second time is refused: {message}\n"))
         }
         Err(error) => Err(error),
-        Ok(_) => Err(api.odd("a code was taken twice")),
+        Ok(_) => Err(api.unexpected("a code was taken twice")),
     }
 }
 
-/// Sends a template to many.
+/// Sends a broadcast and shows its progress.
 async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
-    say(&format!("\nA broadcast to {} recipients\n", grouped(recipients.into())))?;
+    print(&format!("\nA broadcast to {} recipients\n", grouped(recipients.into())))?;
     let phones: Vec<_> = (0..recipients).map(|number| format!("+1555{number:07}")).collect();
     let new = json!({
         "name": "Demo", "template_name": "spring_sale", "recipients": phones,
@@ -120,16 +119,16 @@ async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
     let watch = Stopwatch::start();
     let made = api.post("/messaging/broadcasts", &new).await?;
     let seconds = watch.elapsed().as_secs_f64();
-    say(&format!("   checked, made durable and answered in {seconds:.2} s\n"))?;
+    print(&format!("   checked, made durable and answered in {seconds:.2} s\n"))?;
     let path = format!("/messaging/broadcasts/{}", text(&made["broadcast_id"]));
-    let mut progress = Progress::things(recipients.into());
+    let mut progress = Progress::items(recipients.into());
     let done = loop {
         let now = api.get(&path).await?;
         let pending = now["counts"]["pending"].as_u64().unwrap_or_default();
         let handed_over = u64::from(recipients).saturating_sub(pending);
         progress.at(handed_over, "handed over");
         match text(&now["status"]) {
-            "queued" | "sending" => tokio::time::sleep(LOOK_EVERY).await,
+            "queued" | "sending" => tokio::time::sleep(POLL_EVERY).await,
             _ => break now,
         }
     };
@@ -141,21 +140,21 @@ async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
         }
     }
     let rate = done["rate_per_second"].as_f64().unwrap_or_default();
-    say(&format!(
+    print(&format!(
         "   {}:{counts}\n   {:.2} s from its beginning to its end, {} messages a second, each \
          claimed on disk before it left\n",
         text(&done["status"]),
         f64::from(recipients) / rate.max(f64::MIN_POSITIVE),
         grouped(rate as u64),
     ))?;
-    say(
+    print(
         "   (the sandbox is in this process and answers at once; a real channel takes its time,\n   \
          and a number of the Cloud API is paced to 80 messages a second unless told otherwise)\n\
          \nThat was all: the server stops, and its directory goes.\n",
     )
 }
 
-/// The interface, as the demo workspace uses it.
+/// Calls the API with the key of the demo workspace.
 struct DemoClient {
     http: reqwest::Client,
     base: String,
@@ -189,18 +188,18 @@ impl DemoClient {
         if let Some(body) = body {
             request = request.json(body);
         }
-        answered(&self.base, request).await
+        send(&self.base, request).await
     }
 
-    fn odd(&self, what: &str) -> CliError {
+    fn unexpected(&self, what: &str) -> CliError {
         CliError::Answer { server: self.base.clone(), what: what.to_owned() }
     }
 }
 
-fn say(text: &str) -> Result<(), CliError> {
+fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    said.map_err(|source| CliError::Io { what: "standard output", source })
+    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    printed.map_err(|source| CliError::Io { what: "standard output", source })
 }
 
 fn text(value: &Value) -> &str {
@@ -211,7 +210,7 @@ fn milliseconds(watch: &Stopwatch) -> String {
     format!("{:.1} ms", watch.elapsed().as_secs_f64() * 1000.0)
 }
 
-/// With a comma between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

@@ -31,7 +31,7 @@ pub(crate) enum DestinationsCommand {
     },
 }
 
-/// `postrider destinations …`
+/// Runs `postrider destinations`.
 pub(crate) async fn run(group: Group<DestinationsCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let answer = match group.command {

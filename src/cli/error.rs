@@ -1,4 +1,4 @@
-//! Why a command failed.
+//! Lists the reasons why a command fails.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use postrider::{BootError, StopError};
 
 use super::contacts::error::ImportError;
 
-/// Why a command failed: each ends the process with status 1. Mistakes in the command itself are
-/// found by its parser and end it with status 2.
+/// Why a command failed. Each ends the process with status 1; a mistake in the arguments ends it
+/// with status 2, in the parser.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
@@ -33,7 +33,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Contacts(#[from] ImportError),
     #[error("interrupted; the same command goes on")]
-    Held,
+    Suspended,
     #[error("cannot reach {server}: {cause}")]
     Unreachable { server: String, cause: String },
     #[error("{message} ({code})")]

@@ -49,7 +49,7 @@ pub(crate) enum KeysCommand {
     },
 }
 
-/// `postrider keys …`
+/// Runs `postrider keys`.
 pub(crate) async fn run(group: Group<KeysCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {

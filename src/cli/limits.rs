@@ -39,14 +39,14 @@ enum LimitError {
     Value,
 }
 
-/// The server ignores names it does not know, as it does everywhere; here one is a mistake.
+/// Parses NAME=VALUE. The server ignores unknown names, but here one is a mistake.
 fn limit(text: &str) -> Result<(&'static str, u32), LimitError> {
     let (name, value) = text.split_once('=').ok_or(LimitError::Form)?;
     let name = Limits::NAMES.iter().find(|known| **known == name).ok_or(LimitError::Name)?;
     Ok((name, value.parse().map_err(|_| LimitError::Value)?))
 }
 
-/// `postrider limits …`
+/// Runs `postrider limits`.
 pub(crate) async fn run(group: Group<LimitsCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let answer = match group.command {

@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Webhooks(Group<webhooks::WebhooksCommand>),
 }
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
     match cli.command {
         None => serve::run(&cli.serve).await,

@@ -145,14 +145,14 @@ impl std::fmt::Debug for NumberArgs {
     }
 }
 
-/// `postrider numbers …`
+/// Runs `postrider numbers`.
 pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {
         NumbersCommand::Connect { workspace, number } => {
             let path = format!("/{workspace}/numbers");
             let account = number.account;
-            // What is left out is null, which is the same.
+            // The server treats null like a missing field.
             let body = json!({
                 "kind": number.kind,
                 "messages_per_second": number.messages_per_second,

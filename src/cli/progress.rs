@@ -1,60 +1,60 @@
-//! How far a long command is: a bar on a terminal, now and then a line elsewhere.
+//! Shows the progress of a command: a bar on a terminal, occasional lines elsewhere.
 
 use std::io::Write;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Lines that tell of the progress where there is no terminal.
+/// Lines that report the progress where there is no terminal.
 const LINES: u64 = 20;
 
-/// Shows how far a command is. All of it goes to standard error.
+/// Shows the progress of a command on standard error.
 pub(super) struct Progress {
     bar: ProgressBar,
     total: u64,
-    /// The last part that a line told of.
-    told: u64,
+    /// The last part that a line reported.
+    reported: u64,
 }
 
 impl Progress {
-    /// Of something that has `total` bytes.
+    /// The progress through `total` bytes.
     pub(super) fn bytes(total: u64) -> Self {
         let bar = ProgressBar::new(total);
         bar.set_style(style("{bar:40} {bytes}/{total_bytes} {msg} ({eta})"));
-        Self { bar, total, told: 0 }
+        Self { bar, total, reported: 0 }
     }
 
-    /// Of `total` things.
-    pub(super) fn things(total: u64) -> Self {
+    /// The progress through `total` items.
+    pub(super) fn items(total: u64) -> Self {
         let bar = ProgressBar::new(total);
         bar.set_style(style("{bar:40} {human_pos}/{human_len} {msg} ({eta})"));
-        Self { bar, total, told: 0 }
+        Self { bar, total, reported: 0 }
     }
 
-    /// It begins here.
+    /// Sets the starting point.
     pub(super) fn start_at(&mut self, at: u64) {
         self.bar.set_position(at);
         self.bar.reset_eta();
-        self.told = self.part(at);
+        self.reported = self.part(at);
     }
 
-    /// It is here; `what` has been done.
+    /// Reports the position. `what` says what has been done.
     pub(super) fn at(&mut self, at: u64, what: &str) {
         self.bar.set_position(at);
         self.bar.set_message(what.to_owned());
         let part = self.part(at);
-        if self.bar.is_hidden() && part > self.told {
-            self.told = part;
-            self.say(&format!("{} %: {what}", part * 100 / LINES));
+        if self.bar.is_hidden() && part > self.reported {
+            self.reported = part;
+            self.print(&format!("{} %: {what}", part * 100 / LINES));
         }
     }
 
-    /// Says something beside it.
-    pub(super) fn say(&self, line: &str) {
-        // Where nobody can read it, nobody can be told.
+    /// Prints a line above the bar.
+    pub(super) fn print(&self, line: &str) {
+        // If standard error is closed, the line cannot be shown anywhere.
         self.bar.suspend(|| drop(writeln!(std::io::stderr().lock(), "{line}")));
     }
 
-    /// Ends it.
+    /// Removes the bar.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }
@@ -65,6 +65,6 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates above are good; without one the bar has its own.
+    // The templates above are valid; otherwise the default style is used.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,4 +1,4 @@
-//! The arguments of commands that administer a running server.
+//! Declares the arguments of commands that administer a running server.
 
 use std::path::PathBuf;
 

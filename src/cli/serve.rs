@@ -1,4 +1,4 @@
-//! `postrider serve`: a server until a signal ends it.
+//! `postrider serve`: runs a server until a signal stops it.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::CliError;
 
-/// Status of a process that a second signal ended.
-const STATUS_IMPATIENT: i32 = 1;
+/// Exit status after a second signal.
+const STATUS_FORCED: i32 = 1;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ServeArgs {
@@ -27,14 +27,14 @@ pub(crate) struct ServeArgs {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
-/// Runs until SIGTERM or SIGINT; then drains.
+/// Runs until SIGTERM or SIGINT, then shuts down gracefully. A second signal exits at once.
 pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let flags = Flags { listen: args.listen, data_dir: args.data_dir.clone() };
     let settings = Settings::load(args.config.as_deref(), &flags)?;
     logging::start(&settings.log);
     let mut signals = Signals::new()?;
     let server = Server::start(settings).await?;
-    // Nobody may be reading: the server is no worse for it.
+    // Standard output may be closed. The server runs without a banner then.
     if let Err(error) = write!(std::io::stdout().lock(), "{}", server.banner()) {
         tracing::warn!(%error, "the banner could not be shown");
     }
@@ -43,14 +43,14 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     tokio::spawn(async move {
         signals.next().await;
         tracing::warn!("ended before everything was finished");
-        std::process::exit(STATUS_IMPATIENT);
+        std::process::exit(STATUS_FORCED);
     });
     server.shutdown().await?;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// The signals that end a server.
+/// The signals that stop a server.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,18 +1,18 @@
-//! Answers as tables, for people.
+//! Formats answers as tables.
 
 use serde_json::Value;
 
-/// A column: its title, and where its value is in a row (a JSON pointer).
+/// A column: its title, and the JSON pointer to its value in a row.
 pub(crate) type Column = (&'static str, &'static str);
 
-/// The rows, one a line, below their titles.
+/// Formats rows as lines below their titles.
 pub(crate) fn rows(rows: &[Value], columns: &[Column]) -> String {
     let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
     let cells = rows.iter().map(|row| columns.iter().map(|(_, at)| cell(row, at)).collect());
     aligned(&std::iter::once(titles).chain(cells).collect::<Vec<_>>())
 }
 
-/// One thing: a line for each of its values.
+/// Formats one record, with one line for each value.
 pub(crate) fn record(row: &Value, columns: &[Column]) -> String {
     let line = |(title, at): &Column| vec![(*title).to_owned(), cell(row, at)];
     aligned(&columns.iter().map(line).collect::<Vec<_>>())
@@ -30,7 +30,7 @@ fn cell(row: &Value, pointer: &str) -> String {
     }
 }
 
-/// A name that somebody gave must not control this terminal.
+/// Replaces control characters, so that no name can control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }

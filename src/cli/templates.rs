@@ -65,7 +65,7 @@ pub(crate) enum TemplatesCommand {
     },
 }
 
-/// `postrider templates …`
+/// Runs `postrider templates`.
 pub(crate) async fn run(group: Group<TemplatesCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {

@@ -1,4 +1,4 @@
-//! `postrider webhooks …`
+//! `postrider webhooks`: lists, registers, changes and deletes webhooks.
 
 use clap::Subcommand;
 use postrider_actors::domain::{WebhookId, WorkspaceId};
@@ -78,7 +78,7 @@ pub(crate) enum WebhooksCommand {
     },
 }
 
-/// `postrider webhooks …`
+/// Runs `postrider webhooks`.
 pub(crate) async fn run(group: Group<WebhooksCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {

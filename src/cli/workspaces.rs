@@ -41,7 +41,7 @@ pub(crate) enum WorkspacesCommand {
     },
 }
 
-/// `postrider workspaces …`
+/// Runs `postrider workspaces`.
 pub(crate) async fn run(group: Group<WorkspacesCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {

@@ -1,13 +1,13 @@
-//! The columns of a CSV file of contacts, and a line of it as a contact.
+//! Maps the columns of a CSV file to the fields of a contact.
 
 use csv::StringRecord;
 use postrider_actors::domain::CustomFields;
 use serde_json::{Map, Value, json};
 
-/// What a custom field's column begins with.
+/// Prefix of the columns of custom fields.
 const CUSTOM: &str = "custom.";
 
-/// A column.
+/// What a column contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Column {
     Name,
@@ -17,7 +17,7 @@ enum Column {
     CustomFields,
     /// One custom field of this name.
     Custom(String),
-    /// What a contact is given by the server.
+    /// A field that the server sets.
     Ignored,
 }
 
@@ -25,7 +25,7 @@ enum Column {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Columns(Vec<Column>);
 
-/// Why the first line does not name columns.
+/// Why the header is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ColumnsError {
     #[error("the first line must name the columns, and `name` must be one of them")]
@@ -39,15 +39,15 @@ pub(crate) enum ColumnsError {
     Twice(String),
 }
 
-/// Why a line is not a contact.
+/// Why a line is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    /// The field, if it is one.
+pub(super) struct LineRefusal {
+    /// The field, or empty when the whole line is refused.
     pub(super) field: String,
     pub(super) reason: String,
 }
 
-impl Refusal {
+impl LineRefusal {
     pub(super) fn new(field: &str, reason: impl Into<String>) -> Self {
         Self { field: field.to_owned(), reason: reason.into() }
     }
@@ -78,12 +78,12 @@ impl Columns {
         if columns.contains(&Column::Name) { Ok(Self(columns)) } else { Err(ColumnsError::NoName) }
     }
 
-    /// A line as a body gives a contact. Whether its fields are good is for the server to say.
-    pub(super) fn contact(&self, line: &StringRecord) -> Result<Value, Refusal> {
+    /// Converts a line into the JSON of a contact. The server validates the fields.
+    pub(super) fn contact(&self, line: &StringRecord) -> Result<Value, LineRefusal> {
         if line.len() != self.0.len() {
             let (has, wants) = (line.len(), self.0.len());
             let reason = format!("it has {has} cells, and the first line has {wants}");
-            return Err(Refusal::new("", reason));
+            return Err(LineRefusal::new("", reason));
         }
         let mut contact = Map::new();
         let (mut fields, mut single) = (Map::new(), Map::new());
@@ -94,10 +94,10 @@ impl Columns {
                 Column::Email => drop(contact.insert("email".into(), json!(cell.trim()))),
                 Column::Tags => drop(contact.insert("tags".into(), tags(cell)?)),
                 Column::CustomFields => {
-                    // Here already, because a number must not change on its way.
+                    // Parsed here, because re-encoding must not change a large number.
                     let given = CustomFields::parse(cell);
                     let given = given
-                        .map_err(|why| Refusal::new("custom_fields", why.to_string()))?
+                        .map_err(|why| LineRefusal::new("custom_fields", why.to_string()))?
                         .to_value();
                     fields.extend(given.as_object().cloned().unwrap_or_default());
                 }
@@ -106,7 +106,7 @@ impl Columns {
             }
         }
         if !contact.contains_key("name") {
-            return Err(Refusal::new("name", "is missing"));
+            return Err(LineRefusal::new("name", "is missing"));
         }
         fields.append(&mut single);
         if !fields.is_empty() {
@@ -116,15 +116,15 @@ impl Columns {
     }
 }
 
-/// The tags of a cell.
-fn tags(cell: &str) -> Result<Value, Refusal> {
+/// Parses the tags of a cell.
+fn tags(cell: &str) -> Result<Value, LineRefusal> {
     let cell = cell.trim();
     if cell.starts_with('[') {
         let tags = serde_json::from_str::<Vec<String>>(cell);
         return match tags {
             Ok(tags) => Ok(json!(tags)),
             Err(_) => {
-                Err(Refusal::new("tags", "must be separated by `;`, or a JSON array of texts"))
+                Err(LineRefusal::new("tags", "must be separated by `;`, or a JSON array of texts"))
             }
         };
     }
@@ -132,7 +132,7 @@ fn tags(cell: &str) -> Result<Value, Refusal> {
     Ok(json!(tags.collect::<Vec<_>>()))
 }
 
-/// The cell of tags, which [`tags`] reads as the same.
+/// Writes tags as a cell. [`tags`] parses it back.
 pub(super) fn tags_cell(tags: &[String]) -> String {
     let plain = |tag: &String| !tag.contains(';') && tag.trim() == tag;
     let joined = tags.join(";");

@@ -1,10 +1,10 @@
-//! Why an import or export of contacts failed.
+//! Lists the reasons why an import or export of contacts fails.
 
 use std::path::{Path, PathBuf};
 
 use super::columns::ColumnsError;
 
-/// Why a file was not imported, or not exported to.
+/// Why a file was not imported or exported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImportError {
     #[error("{path}: {source}", path = .path.display())]

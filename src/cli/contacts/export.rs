@@ -1,4 +1,4 @@
-//! `postrider contacts export`
+//! Runs `postrider contacts export`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -11,14 +11,14 @@ use serde_json::value::RawValue;
 
 use super::columns::tags_cell;
 use super::error::ImportError;
-use crate::cli::api::{Api, Patience, Tried, fault};
+use crate::cli::api::{Api, Attempt, RetryBudget, connection_fault};
 use crate::cli::error::CliError;
 use crate::cli::progress::Progress;
 
 const COLUMNS: [&str; 8] =
     ["id", "name", "phone", "email", "tags", "custom_fields", "created_at", "updated_at"];
 
-/// A contact as the server tells it.
+/// A contact as the server exports it.
 #[derive(Deserialize)]
 struct Exported {
     id: String,
@@ -33,23 +33,23 @@ struct Exported {
     updated_at: String,
 }
 
-/// The file under way.
+/// An export in progress.
 struct Export<'a> {
     api: &'a Api,
     out: csv::Writer<Box<dyn Write>>,
     path: PathBuf,
-    /// The last contact that was written.
+    /// The id of the last contact that was written.
     last: Option<String>,
     count: u64,
     progress: Progress,
 }
 
-/// Writes every contact to a file, or to standard output.
+/// Exports every contact to a file, or to standard output.
 pub(super) async fn run(api: &Api, file: Option<&Path>) -> Result<(), CliError> {
     let file = file.filter(|file| *file != Path::new("-"));
-    // First, so that nothing is left of one that cannot begin.
-    let progress = Progress::things(total(api).await?);
-    // Half a file must not look like a whole one.
+    // Counted first, so that an export that cannot start leaves no file behind.
+    let progress = Progress::items(total(api).await?);
+    // A partial export must not look like a complete one.
     let part = file.map(|file| {
         let mut part = file.as_os_str().to_owned();
         part.push(".part");
@@ -72,60 +72,60 @@ pub(super) async fn run(api: &Api, file: Option<&Path>) -> Result<(), CliError> 
         named.map_err(|source| ImportError::io(file, source))?;
     }
     export.progress.end();
-    export.progress.say(&format!("{} contacts", export.count));
+    export.progress.print(&format!("{} contacts", export.count));
     Ok(())
 }
 
-/// How many contacts there are.
+/// The number of contacts.
 async fn total(api: &Api) -> Result<u64, CliError> {
-    let mut patience = Patience::new();
+    let mut retries = RetryBudget::new();
     loop {
         let wait = match api.send(api.request(Method::GET, "/contacts?limit=1")).await? {
-            Tried::Done(response) => match response.json::<Value>().await {
+            Attempt::Done(response) => match response.json::<Value>().await {
                 Ok(page) => return Ok(page["total"].as_u64().unwrap_or(0)),
-                Err(error) => fault(&error),
+                Err(error) => connection_fault(&error),
             },
-            Tried::Later(wait) => wait,
+            Attempt::Retry(wait) => wait,
         };
-        patience.wait(wait, api.server()).await?;
+        retries.wait(wait, api.server()).await?;
     }
 }
 
 impl Export<'_> {
     async fn write_all(&mut self) -> Result<(), CliError> {
         self.write(COLUMNS)?;
-        let mut patience = Patience::new();
+        let mut retries = RetryBudget::new();
         loop {
             let before = self.count;
-            let wait = match self.try_rest().await? {
-                Tried::Done(()) => break,
-                Tried::Later(wait) => wait,
+            let wait = match self.read_remaining().await? {
+                Attempt::Done(()) => break,
+                Attempt::Retry(wait) => wait,
             };
             if self.count > before {
-                patience = Patience::new();
+                retries = RetryBudget::new();
             }
-            self.progress.say(&format!("waiting: {}", wait.why));
-            patience.wait(wait, self.api.server()).await?;
+            self.progress.print(&format!("waiting: {}", wait.reason));
+            retries.wait(wait, self.api.server()).await?;
         }
         self.out.flush().map_err(|source| ImportError::io(&self.path, source).into())
     }
 
-    /// Reads what is left, until all is read or the answer breaks off.
-    async fn try_rest(&mut self) -> Result<Tried<()>, CliError> {
+    /// Reads the remaining contacts once, until the end or until the connection breaks.
+    async fn read_remaining(&mut self) -> Result<Attempt<()>, CliError> {
         let path = match &self.last {
             Some(last) => format!("/contacts/export?after={last}"),
             None => "/contacts/export".to_owned(),
         };
         let mut response = match self.api.send(self.api.request(Method::GET, &path)).await? {
-            Tried::Done(response) => response,
-            Tried::Later(wait) => return Ok(Tried::Later(wait)),
+            Attempt::Done(response) => response,
+            Attempt::Retry(wait) => return Ok(Attempt::Retry(wait)),
         };
         let mut rest = Vec::new();
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) => rest.extend_from_slice(&chunk),
-                Ok(None) => return Ok(Tried::Done(())),
-                Err(error) => return Ok(Tried::Later(fault(&error))),
+                Ok(None) => return Ok(Attempt::Done(())),
+                Err(error) => return Ok(Attempt::Retry(connection_fault(&error))),
             }
             let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             for line in rest[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

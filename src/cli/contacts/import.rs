@@ -1,4 +1,4 @@
-//! `postrider contacts import`
+//! Runs `postrider contacts import`.
 
 use std::path::Path;
 
@@ -6,52 +6,52 @@ use csv::Position;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::columns::Refusal;
+use super::columns::LineRefusal;
 use super::error::ImportError;
 use super::lines::{Lines, hash};
-use super::refused::{RefusedFile, told};
+use super::refused::{RefusedFile, describe};
 use super::state::{State, StateFile};
-use crate::cli::api::{Api, Patience, Tried, Wait, fault};
+use crate::cli::api::{Api, Attempt, RetryBudget, Wait, connection_fault};
 use crate::cli::error::CliError;
 use crate::cli::progress::Progress;
 
-/// Most lines of a call, which is what the server takes.
-const CALL_LINES_MAX: usize = 1000;
-/// A call with more bytes than this takes no more lines: the server takes twice that.
-const CALL_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Refused lines that are told one by one.
-const TOLD_MAX: u64 = 20;
+/// Most lines of a request: the limit of the server.
+const BATCH_LINES_MAX: usize = 1000;
+/// A request of this size, in bytes, gets no more lines. The limit of the server is twice as high.
+const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Refused lines that are printed one by one.
+const REFUSED_SHOWN_MAX: u64 = 20;
 
-/// Lines that are sent with one call.
+/// The lines of one request.
 #[derive(Default)]
-struct Part {
-    /// Their numbers.
+struct Batch {
+    /// The numbers of the lines that are sent.
     lines: Vec<u64>,
-    /// The call's body, as far as it is written.
+    /// The body of the request so far.
     body: String,
-    /// Lines among them that are not sent.
-    refused: Vec<(u64, Refusal)>,
+    /// Lines that are refused without being sent.
+    refused: Vec<(u64, LineRefusal)>,
 }
 
-impl Part {
-    /// Reads the next lines.
+impl Batch {
+    /// Reads the lines of the next request.
     fn read(lines: &mut Lines) -> Result<Self, ImportError> {
-        let mut part = Self::default();
-        while part.lines.len() < CALL_LINES_MAX
-            && part.refused.len() < CALL_LINES_MAX
-            && part.body.len() < CALL_BYTES_MAX
+        let mut batch = Self::default();
+        while batch.lines.len() < BATCH_LINES_MAX
+            && batch.refused.len() < BATCH_LINES_MAX
+            && batch.body.len() < BATCH_BYTES_MAX
         {
             let Some(line) = lines.next()? else { break };
             match line.contact {
                 Ok(contact) => {
-                    part.body.push(if part.lines.is_empty() { '[' } else { ',' });
-                    part.body.push_str(&contact.to_string());
-                    part.lines.push(line.number);
+                    batch.body.push(if batch.lines.is_empty() { '[' } else { ',' });
+                    batch.body.push_str(&contact.to_string());
+                    batch.lines.push(line.number);
                 }
-                Err(refusal) => part.refused.push((line.number, refusal)),
+                Err(refusal) => batch.refused.push((line.number, refusal)),
             }
         }
-        Ok(part)
+        Ok(batch)
     }
 
     fn is_empty(&self) -> bool {
@@ -59,7 +59,7 @@ impl Part {
     }
 }
 
-/// An import under way.
+/// An import in progress.
 struct Import<'a> {
     api: &'a Api,
     state: State,
@@ -68,26 +68,26 @@ struct Import<'a> {
     progress: Progress,
 }
 
-/// Imports a file, or the rest of it.
+/// Imports a file, or resumes its import.
 pub(super) async fn run(api: &Api, file: &Path, refused: Option<&Path>) -> Result<(), CliError> {
     let (content, size) = hash(file)?;
     let kept = StateFile::beside(file);
     if let Some(path) = refused.filter(|path| kept.is_in_use(file, path)) {
         return Err(ImportError::RefusedIsInput { path: path.to_owned() }.into());
     }
-    // What cannot be read at all begins no import.
+    // A file that cannot be read starts no import.
     drop(Lines::open(file, None)?);
     let state = kept.open(&content, &api.key_fingerprint())?;
     let mut progress = Progress::bytes(size);
     progress.start_at(state.byte);
     if state.finished {
-        progress.say(&format!(
+        progress.print(&format!(
             "{} was imported before; remove {} to import it again",
             file.display(),
             kept.path().display()
         ));
     } else if state.byte > 0 {
-        progress.say(&format!("going on after {}", counted(&state)));
+        progress.print(&format!("going on after {}", counted(&state)));
     }
     let refused_file = match refused {
         Some(path) if !state.finished => Some(RefusedFile::open(path, state.refused_bytes)?),
@@ -95,13 +95,13 @@ pub(super) async fn run(api: &Api, file: &Path, refused: Option<&Path>) -> Resul
     };
     let mut import = Import { api, state, kept, refused_file, progress };
     if !import.state.finished {
-        import.go_on(file).await?;
+        import.resume(file).await?;
     }
     import.end()
 }
 
 impl Import<'_> {
-    async fn go_on(&mut self, file: &Path) -> Result<(), CliError> {
+    async fn resume(&mut self, file: &Path) -> Result<(), CliError> {
         let from = (self.state.byte > 0).then(|| {
             let mut from = Position::new();
             from.set_byte(self.state.byte).set_line(self.state.line).set_record(self.state.record);
@@ -110,82 +110,86 @@ impl Import<'_> {
         let mut lines = Lines::open(file, from)?;
         loop {
             let begins = self.state.line;
-            let part = Part::read(&mut lines)?;
-            if part.is_empty() {
+            let batch = Batch::read(&mut lines)?;
+            if batch.is_empty() {
                 break;
             }
             let next = lines.position();
-            let mut refused = part.refused;
-            if !part.lines.is_empty() {
-                let body = format!("{{\"contacts\":{}]}}", part.body);
+            let mut refused = batch.refused;
+            if !batch.lines.is_empty() {
+                let body = format!("{{\"contacts\":{}]}}", batch.body);
                 let rows = self.send(begins, &body).await?;
-                if rows.len() != part.lines.len() {
-                    return Err(self.odd("another number of rows than contacts"));
+                if rows.len() != batch.lines.len() {
+                    return Err(self.unexpected("another number of rows than contacts"));
                 }
-                let rows = part.lines.iter().zip(&rows);
+                let rows = batch.lines.iter().zip(&rows);
                 let by_server: Vec<_> =
                     rows.filter_map(|(line, row)| Some((*line, refusal(row)?))).collect();
-                self.state.made += (part.lines.len() - by_server.len()) as u64;
+                self.state.made += (batch.lines.len() - by_server.len()) as u64;
                 refused.extend(by_server);
             }
-            self.note(refused, &next)?;
+            self.record(refused, &next)?;
         }
         self.state.finished = true;
         self.kept.save(&self.state)?;
         Ok(())
     }
 
-    /// Sends a call until it is answered for good. It is known to the server by where it begins, so
-    /// it is carried out once however often it is sent.
+    /// Sends a request until it succeeds or is refused. Its idempotency key contains the line where
+    /// it begins, so the server executes it once however often it is sent.
     async fn send(&self, begins: u64, body: &str) -> Result<Vec<Value>, CliError> {
         let key = format!("import-{}-{begins}", self.state.run);
-        let mut patience = Patience::new();
+        let mut retries = RetryBudget::new();
         loop {
             match self.try_send(&key, body).await? {
-                Tried::Done(rows) => return Ok(rows),
-                Tried::Later(wait) => {
-                    self.progress.say(&format!("waiting: {}", wait.why));
-                    patience.wait(wait, self.api.server()).await?;
+                Attempt::Done(rows) => return Ok(rows),
+                Attempt::Retry(wait) => {
+                    self.progress.print(&format!("waiting: {}", wait.reason));
+                    retries.wait(wait, self.api.server()).await?;
                 }
             }
         }
     }
 
-    async fn try_send(&self, key: &str, body: &str) -> Result<Tried<Vec<Value>>, CliError> {
+    async fn try_send(&self, key: &str, body: &str) -> Result<Attempt<Vec<Value>>, CliError> {
         let request = self.api.request(Method::POST, "/contacts/batch");
         let request = request.header("Idempotency-Key", key).body(body.to_owned());
         let request = request.header("Content-Type", "application/json");
         let response = match self.api.send(request).await? {
-            Tried::Done(response) => response,
-            Tried::Later(wait) => return Ok(Tried::Later(wait)),
+            Attempt::Done(response) => response,
+            Attempt::Retry(wait) => return Ok(Attempt::Retry(wait)),
         };
         let bytes = match response.bytes().await {
             Ok(bytes) => bytes,
-            Err(error) => return Ok(Tried::Later(fault(&error))),
+            Err(error) => return Ok(Attempt::Retry(connection_fault(&error))),
         };
         let mut answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let Value::Array(rows) = answer["data"].take() else {
-            return Err(self.odd("no rows"));
+            return Err(self.unexpected("no rows"));
         };
-        // Of some it is not known whether they were made. The same call says, or makes them.
+        // The outcome of rows with 5xx is unknown. The same request returns it, or creates them.
         let unknown = rows.iter().find(|row| row["status"].as_u64().is_some_and(|it| it >= 500));
         Ok(match unknown {
-            Some(row) => Tried::Later(Wait {
-                why: row["error"]["message"].as_str().unwrap_or("not now").to_owned(),
+            Some(row) => Attempt::Retry(Wait {
+                reason: row["error"]["message"].as_str().unwrap_or("not now").to_owned(),
                 pause: std::time::Duration::from_secs(1),
                 is_limit: false,
             }),
-            None => Tried::Done(rows),
+            None => Attempt::Done(rows),
         })
     }
 
-    /// Notes what became of the lines before `next`.
-    fn note(&mut self, mut refused: Vec<(u64, Refusal)>, next: &Position) -> Result<(), CliError> {
+    /// Records the results of the lines before `next`, durably.
+    fn record(
+        &mut self,
+        mut refused: Vec<(u64, LineRefusal)>,
+        next: &Position,
+    ) -> Result<(), CliError> {
         refused.sort_by_key(|(line, _)| *line);
-        for ((line, refusal), count) in refused.iter().zip(self.state.refused..TOLD_MAX) {
-            self.progress.say(&told(*line, refusal));
-            if count + 1 == TOLD_MAX {
-                self.progress.say("more refused lines are counted, and told to --refused FILE");
+        for ((line, refusal), count) in refused.iter().zip(self.state.refused..REFUSED_SHOWN_MAX) {
+            self.progress.print(&describe(*line, refusal));
+            if count + 1 == REFUSED_SHOWN_MAX {
+                self.progress.print("more refused lines are counted, and told to --refused FILE");
             }
         }
         if let (Some(file), false) = (&mut self.refused_file, refused.is_empty()) {
@@ -194,7 +198,7 @@ impl Import<'_> {
         self.state.refused += refused.len() as u64;
         (self.state.byte, self.state.line) = (next.byte(), next.line());
         self.state.record = next.record();
-        // Last: what is not noted is sent again, and known.
+        // Saved last: what is not recorded is sent again under the same idempotency key.
         self.kept.save(&self.state)?;
         self.progress.at(self.state.byte, &counted(&self.state));
         Ok(())
@@ -202,14 +206,14 @@ impl Import<'_> {
 
     fn end(self) -> Result<(), CliError> {
         self.progress.end();
-        self.progress.say(&counted(&self.state));
+        self.progress.print(&counted(&self.state));
         match self.state.refused {
             0 => Ok(()),
             refused => Err(ImportError::Refused { refused }.into()),
         }
     }
 
-    fn odd(&self, what: &str) -> CliError {
+    fn unexpected(&self, what: &str) -> CliError {
         CliError::Answer { server: self.api.server().to_owned(), what: what.to_owned() }
     }
 }
@@ -219,13 +223,13 @@ fn counted(state: &State) -> String {
 }
 
 /// Why the server refused a contact, if it did.
-fn refusal(row: &Value) -> Option<Refusal> {
+fn refusal(row: &Value) -> Option<LineRefusal> {
     let message = row["error"]["message"].as_str()?;
     // A message about a field begins with its name.
     let named = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
     Some(match (named, row["status"].as_u64()) {
-        (Some((field, reason)), _) => Refusal::new(field, reason.trim()),
-        (None, Some(409)) => Refusal::new("phone", message),
-        (None, _) => Refusal::new("", message),
+        (Some((field, reason)), _) => LineRefusal::new(field, reason.trim()),
+        (None, Some(409)) => LineRefusal::new("phone", message),
+        (None, _) => LineRefusal::new("", message),
     })
 }

@@ -1,4 +1,4 @@
-//! The lines of a CSV file, in bounded memory.
+//! Reads the lines of a CSV file in bounded memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,36 +11,36 @@ use csv::{ByteRecord, Position, StringRecord};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::columns::{Columns, Refusal};
+use super::columns::{Columns, LineRefusal};
 use super::error::ImportError;
 
-/// Most bytes of a line; one that has more has a quote too many.
+/// Longest line, in bytes. A longer one probably has an unclosed quote.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The lines after the first.
+/// Reads the lines after the header.
 pub(super) struct Lines {
-    reader: csv::Reader<Bounded>,
+    reader: csv::Reader<BoundedReader>,
     columns: Columns,
-    seen: Rc<RefCell<Seen>>,
-    /// Ends of lines before the place that was read to.
+    seen: Rc<RefCell<ReadProgress>>,
+    /// Line ends before the current position.
     passed: u64,
     path: PathBuf,
     line: ByteRecord,
 }
 
-/// A line: its number, and what it says.
+/// A line: its number, and its contact or why it is refused.
 pub(super) struct Line {
     pub(super) number: u64,
-    pub(super) contact: Result<Value, Refusal>,
+    pub(super) contact: Result<Value, LineRefusal>,
 }
 
 impl Lines {
-    /// Opens the file at `from`, or at its first line after the names of the columns.
+    /// Opens the file at `from`, or at the first line after the header.
     pub(super) fn open(path: &Path, from: Option<Position>) -> Result<Self, ImportError> {
         let csv = |error: csv::Error| ImportError::csv(path, &error);
         let file = File::open(path).map_err(|source| ImportError::io(path, source))?;
-        let seen = Rc::new(RefCell::new(Seen::default()));
-        let file = Bounded { file, seen: Rc::clone(&seen) };
+        let seen = Rc::new(RefCell::new(ReadProgress::default()));
+        let file = BoundedReader { file, seen: Rc::clone(&seen) };
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
         let header = reader.headers().map_err(csv)?;
         let columns = Columns::of(header)
@@ -54,21 +54,21 @@ impl Lines {
         Ok(Self { reader, columns, seen, passed, path: path.to_owned(), line })
     }
 
-    /// Where the next line begins.
+    /// The position of the next line.
     pub(super) fn position(&self) -> Position {
         let mut position = self.reader.position().clone();
         position.set_line(self.passed + 1);
         position
     }
 
-    /// The next line.
+    /// Reads the next line.
     pub(super) fn next(&mut self) -> Result<Option<Line>, ImportError> {
         self.seen.borrow_mut().bytes = 0;
         let is_line = self.reader.read_byte_record(&mut self.line);
         if !is_line.map_err(|error| ImportError::csv(&self.path, &error))? {
             return Ok(None);
         }
-        // The reader's own number does not know that two bytes may end a line.
+        // The reader's own line number is wrong for files whose lines end in two bytes.
         let (ends, is_ended) = self.seen.borrow_mut().pass(self.reader.position().byte());
         self.passed += ends;
         let within = self.line.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -76,32 +76,31 @@ impl Lines {
         let text = StringRecord::from_byte_record(self.line.clone());
         let contact = match text {
             Ok(text) => self.columns.contact(&text),
-            Err(_) => Err(Refusal::new("", "it is not UTF-8")),
+            Err(_) => Err(LineRefusal::new("", "it is not UTF-8")),
         };
         Ok(Some(Line { number, contact }))
     }
 }
 
-/// A file of which no line is longer than is sensible.
-struct Bounded {
+/// A reader that fails on a line longer than [`LINE_BYTES_MAX`].
+struct BoundedReader {
     file: File,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<ReadProgress>>,
 }
 
-/// What was read of a file.
+/// The progress of reading a file.
 #[derive(Default)]
-struct Seen {
-    /// Where the next byte is.
+struct ReadProgress {
+    /// Offset of the next byte.
     at: u64,
-    /// Bytes since the line began; what is buffered counts for the line that began before it, so
-    /// this is a bound and no measure.
+    /// Bytes read since the line began. Read-ahead counts too, so this is an upper bound.
     bytes: u64,
-    /// Where lines end that were not passed yet.
+    /// Offsets of line ends that were not passed yet.
     ends: VecDeque<u64>,
 }
 
-impl Seen {
-    /// How many lines end before `place`, and whether one ends right before it.
+impl ReadProgress {
+    /// Returns how many lines end before `place`, and whether one ends right before it.
     fn pass(&mut self, place: u64) -> (u64, bool) {
         let count = self.ends.partition_point(|end| *end < place);
         let last = self.ends.drain(..count).next_back();
@@ -109,7 +108,7 @@ impl Seen {
     }
 }
 
-impl Read for Bounded {
+impl Read for BoundedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read(buffer)?;
         let mut seen = self.seen.borrow_mut();
@@ -128,15 +127,15 @@ impl Read for Bounded {
     }
 }
 
-impl Seek for Bounded {
+impl Seek for BoundedReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = self.file.seek(to)?;
-        *self.seen.borrow_mut() = Seen { at, ..Seen::default() };
+        *self.seen.borrow_mut() = ReadProgress { at, ..ReadProgress::default() };
         Ok(at)
     }
 }
 
-/// The SHA-256 of a file, in hexadecimal, and its size.
+/// Returns the SHA-256 of a file, in hexadecimal, and its size.
 pub(super) fn hash(path: &Path) -> Result<(String, u64), ImportError> {
     let io = |source| ImportError::io(path, source);
     let mut file = File::open(path).map_err(io)?;
@@ -170,22 +169,22 @@ mod tests {
         let content = b"\xef\xbb\xbfname,tags\r\na,x\r\n\r\n\"b\nb\",\r\nc\n\xff,y\ne,\n";
         let (_dir, path) = lines(content);
         let mut all = Lines::open(&path, None).unwrap();
-        let mut told = Vec::new();
+        let mut read = Vec::new();
         let mut places = Vec::new();
         loop {
             places.push(all.position());
             let Some(line) = all.next().unwrap() else { break };
-            told.push((line.number, line.contact.map(|contact| contact["name"].to_string())));
+            read.push((line.number, line.contact.map(|contact| contact["name"].to_string())));
         }
-        let numbers: Vec<_> = told.iter().map(|(number, _)| *number).collect();
+        let numbers: Vec<_> = read.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [2, 4, 6, 7, 8]);
-        assert_eq!(told[1].1.as_deref().unwrap(), r#""b\nb""#);
-        assert!(told[2].1.is_err() && told[3].1.is_err());
+        assert_eq!(read[1].1.as_deref().unwrap(), r#""b\nb""#);
+        assert!(read[2].1.is_err() && read[3].1.is_err());
         for (at, place) in places.into_iter().enumerate().take(5) {
             let mut rest = Lines::open(&path, Some(place)).unwrap();
             let next = rest.next().unwrap().unwrap();
             let contact = next.contact.map(|contact| contact["name"].to_string());
-            assert_eq!((next.number, contact), told[at]);
+            assert_eq!((next.number, contact), read[at]);
         }
     }
 

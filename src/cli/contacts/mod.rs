@@ -66,7 +66,7 @@ pub(crate) enum ContactsCommand {
     },
 }
 
-/// `postrider contacts …`
+/// Runs `postrider contacts`.
 pub(crate) async fn run(args: ContactsArgs) -> Result<(), CliError> {
     let api = Api::new(&args.caller)?;
     let working = async {
@@ -79,6 +79,6 @@ pub(crate) async fn run(args: ContactsArgs) -> Result<(), CliError> {
     };
     tokio::select! {
         done = working => done,
-        _ = tokio::signal::ctrl_c() => Err(CliError::Held),
+        _ = tokio::signal::ctrl_c() => Err(CliError::Suspended),
     }
 }

@@ -1,19 +1,19 @@
-//! The report of refused lines.
+//! Writes the report of refused lines.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::columns::Refusal;
+use super::columns::LineRefusal;
 use super::error::ImportError;
 
-/// The file of refused lines, and how many it has in bytes.
+/// The report file, which only grows by whole batches.
 pub(super) struct RefusedFile {
     path: PathBuf,
     file: File,
 }
 
 impl RefusedFile {
-    /// Goes on after `bytes`: what was written behind them is written again.
+    /// Opens the file and truncates it to `bytes`. Later rows belong to a batch that is sent again.
     pub(super) fn open(path: &Path, bytes: u64) -> Result<Self, ImportError> {
         let io = |source| ImportError::io(path, source);
         let mut options = OpenOptions::new();
@@ -27,9 +27,9 @@ impl RefusedFile {
         Ok(refused)
     }
 
-    /// Adds lines, durably; gives how many bytes it has then.
-    pub(super) fn add(&mut self, refused: &[(u64, Refusal)]) -> Result<u64, ImportError> {
-        let row = |(line, refusal): &(u64, Refusal)| {
+    /// Appends lines durably and returns the new length in bytes.
+    pub(super) fn add(&mut self, refused: &[(u64, LineRefusal)]) -> Result<u64, ImportError> {
+        let row = |(line, refusal): &(u64, LineRefusal)| {
             [line.to_string(), refusal.field.clone(), refusal.reason.clone()]
         };
         self.write(&refused.iter().map(row).collect::<Vec<_>>())
@@ -55,8 +55,8 @@ impl RefusedFile {
     }
 }
 
-/// How a refused line is told.
-pub(super) fn told(line: u64, refusal: &Refusal) -> String {
+/// Describes a refused line.
+pub(super) fn describe(line: u64, refusal: &LineRefusal) -> String {
     match refusal.field.as_str() {
         "" => format!("line {line}: {}", refusal.reason),
         field => format!("line {line}: {field}: {}", refusal.reason),

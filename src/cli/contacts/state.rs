@@ -1,4 +1,4 @@
-//! How far an import has come, in a file beside the one that is imported.
+//! Stores the progress of an import in a file beside the one that is imported.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -9,31 +9,31 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ImportError;
 
-/// What is kept.
+/// The progress of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Names this import; what it sends is known by it.
+    /// Identifies this import in its idempotency keys.
     pub(super) run: String,
     /// SHA-256 of the file, in hexadecimal.
     pub(super) file: String,
-    /// Whose contacts they become.
+    /// Fingerprint of the API key.
     pub(super) key: String,
-    /// The next line to be sent: where it begins, its number, and how many came before it.
+    /// The next line to send: its offset, its number, and the number of records before it.
     pub(super) byte: u64,
     pub(super) line: u64,
     pub(super) record: u64,
-    /// Contacts that were made.
+    /// Contacts that were created.
     pub(super) made: u64,
     /// Lines that were refused.
     pub(super) refused: u64,
-    /// Bytes of the file of refused lines.
+    /// Length of the report of refused lines, in bytes.
     pub(super) refused_bytes: u64,
-    /// Whether all lines were sent.
+    /// Whether the import is complete.
     pub(super) finished: bool,
 }
 
 impl State {
-    /// That of an import which begins.
+    /// The state of a new import.
     fn new(file: &str, key: &str) -> Self {
         Self {
             run: format!("{:020x}", random::unique()),
@@ -50,14 +50,14 @@ impl State {
     }
 }
 
-/// The file that it is kept in.
+/// The file that stores the state.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
 }
 
 impl StateFile {
-    /// That of an import of `file`.
+    /// The state file of an import of `file`.
     pub(super) fn beside(file: &Path) -> Self {
         let mut path = file.as_os_str().to_owned();
         path.push(".import");
@@ -68,10 +68,10 @@ impl StateFile {
         &self.path
     }
 
-    /// Whether a path is that of the file that is imported, or of one that the state is written to.
+    /// Whether `path` is the imported file, the state file, or its temporary file.
     pub(super) fn is_in_use(&self, file: &Path, path: &Path) -> bool {
-        let path = whole(path);
-        [file, &self.path, &self.new_path()].iter().any(|used| whole(used) == path)
+        let path = absolute(path);
+        [file, &self.path, &self.new_path()].iter().any(|used| absolute(used) == path)
     }
 
     fn new_path(&self) -> PathBuf {
@@ -80,8 +80,8 @@ impl StateFile {
         new.into()
     }
 
-    /// The state of an import of the file with this hash under this key; a new one if none was
-    /// begun, or one of other content was finished.
+    /// Opens the state of an import of this content under this key. Starts a new import if there is
+    /// none, or if the previous one, of other content, is finished.
     pub(super) fn open(&self, file: &str, key: &str) -> Result<State, ImportError> {
         let text = match std::fs::read(&self.path) {
             Ok(text) => text,
@@ -109,20 +109,20 @@ impl StateFile {
         Ok(state)
     }
 
-    /// Writes it, so that a crash leaves the old one or the new one.
+    /// Saves the state atomically: a crash leaves either the old one or the new one.
     pub(super) fn save(&self, state: &State) -> Result<(), ImportError> {
         let io = |source| ImportError::io(&self.path, source);
         let new = self.new_path();
         let mut file = File::create(&new).map_err(io)?;
-        // A struct of texts and numbers has a JSON form.
+        // A struct of texts and numbers always has a JSON form.
         let json = serde_json::to_vec_pretty(state).unwrap_or_default();
         file.write_all(&json).and_then(|()| file.sync_all()).map_err(io)?;
         std::fs::rename(&new, &self.path).map_err(io)
     }
 }
 
-/// A path from the root, without links, of a file that may not be there yet.
-fn whole(path: &Path) -> PathBuf {
+/// The absolute path, without symbolic links, of a file that may not exist yet.
+fn absolute(path: &Path) -> PathBuf {
     let there = path.canonicalize();
     let of_name = || {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
