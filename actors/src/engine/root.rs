@@ -12,8 +12,8 @@ use postrider_runtime::supervise::{ChildSpec, Supervisor, SupervisorMessage};
 use postrider_webhook::WebhookSpec;
 use postrider_workspace::DisableInWorkspace;
 use postrider_workspace::broadcasts::Host;
-use postrider_workspace::email::Mailer;
 use postrider_workspace::mailbox::message::WorkspaceMessage;
+use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::retention::Retention;
 use postrider_workspace::snapshots::{SnapshotMessage, Snapshots};
 

@@ -31,10 +31,10 @@ use postrider_workspace::contacts;
 use postrider_workspace::core::hot::HotState;
 use postrider_workspace::core::otp::pumping_guard::Guard;
 use postrider_workspace::core::records;
-use postrider_workspace::email::Mailer;
 use postrider_workspace::inbox::deletion;
 use postrider_workspace::mailbox::admission::Admission;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
+use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::recovered::Recovered;
 use postrider_workspace::templates::sync as template_sync;
 

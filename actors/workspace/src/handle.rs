@@ -6,19 +6,14 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::services::Services;
-use postrider_domain::{EventId, RequestId, WorkspaceId};
-use postrider_runtime::random;
-use postrider_store::{Store, StoreError, View};
+use postrider_domain::{EventId, WorkspaceId};
+use postrider_store::{StoreError, View};
 
-use crate::core::command::{Command, Context};
-use crate::core::otp::types::{
-    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
-    VerifyOtpError,
-};
+use crate::core::command::Command;
+use crate::core::otp::types::{ResendOtpError, SendOtpError};
 use crate::core::rules::ChangeError;
 use crate::core::rules::WorkspaceSettings;
 use crate::core::view::unreadable;
-use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::mailbox::errand::Asked;
 use crate::mailbox::message::Configure;
 use crate::mailbox::message::WorkspaceMessage;

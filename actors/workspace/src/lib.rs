@@ -19,6 +19,7 @@ mod handle;
 pub mod idempotency;
 pub mod inbox;
 pub mod mailbox;
+pub mod mailer_state;
 pub mod messages;
 pub mod numbers;
 pub mod options;
@@ -28,6 +29,7 @@ pub mod retention;
 pub mod services;
 pub mod snapshots;
 pub mod suppressions;
+pub mod template_syncs;
 pub mod templates;
 mod webhooks;
 
@@ -53,5 +55,3 @@ pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};
 
-use postrider_domain::{Destinations, Limits};
-use postrider_number::record::NumberInfo;

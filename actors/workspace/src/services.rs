@@ -14,11 +14,11 @@ use crate::contacts::creation_limit::Creations;
 use crate::core::otp::pumping_guard::Guard;
 use crate::core::rules::MessageOptions;
 use crate::directory::Workspaces;
-use crate::email::Mailer;
 use crate::mailbox::admission::Admission;
+use crate::mailer_state::Mailer;
 use crate::options::EventOptions;
 use crate::recovered::Recovered;
-use crate::templates::sync::TemplateSyncs;
+use crate::template_syncs::TemplateSyncs;
 
 /// What all parts of one engine share.
 pub struct Services {

@@ -9,7 +9,17 @@ const PACKAGE: &str = "postrider-workspace";
 const LAYERS: [&[&str]; 15] = [
     &["core"],
     &["mailbox"],
-    &["handle", "services", "directory", "events", "options", "recovered", "snapshots"],
+    &[
+        "handle",
+        "services",
+        "directory",
+        "events",
+        "options",
+        "recovered",
+        "snapshots",
+        "template_syncs",
+        "mailer_state",
+    ],
     &["otp", "templates", "idempotency"],
     &["contacts"],
     &["suppressions"],

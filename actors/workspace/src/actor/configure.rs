@@ -16,7 +16,6 @@ use crate::mailbox::message::Configure;
 use crate::mailbox::slot::ReplyTo;
 use crate::templates::find_template;
 use crate::templates::sync as template_sync;
-use postrider_domain::unavailable::Unavailable;
 
 /// A record to be written, or deleted without a value.
 type RecordChange = (Vec<u8>, Option<Vec<u8>>);

@@ -14,28 +14,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::oneshot;
 
 use crate::services::Services;
-use postrider_channel::{Failure, Outbound, TemplateName};
-use postrider_domain::{Destinations, LimitsOverride, MessageId, NumberId, RequestId};
-use postrider_number::record::NumberRecord;
+use postrider_channel::{Failure, Outbound};
+use postrider_domain::MessageId;
 use postrider_number::{Claims, Granted, Outcomes};
 use postrider_runtime::random;
-use postrider_store::{CommitError, GroupNumber};
+use postrider_store::GroupNumber;
 
 use crate::actor::output_gate::{PendingReply, refuse};
 use crate::actor::recovery as load;
 use crate::actor::state::{StateLost, WorkspaceState};
-use crate::core::otp::types::{
-    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
-    VerifyOtpError,
-};
-use crate::core::rules::ChangeError;
-use crate::core::rules::CreditsChange;
-use crate::core::rules::WorkspaceSettings;
-use crate::mailbox::errand::Errand;
-use crate::mailbox::slot::{ReplyTo, Slot, passivate};
+use crate::mailbox::slot::{Slot, passivate};
 use crate::messages as message;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};

@@ -7,8 +7,7 @@ use crate::services::Services;
 use crate::snapshots::BaseError;
 use postrider_domain::WorkspaceId;
 use postrider_runtime::supervise::Damaged;
-use postrider_store::snapshot::SnapshotDir;
-use postrider_store::{Log, Position, StoreError};
+use postrider_store::StoreError;
 
 use crate::core::Core;
 use crate::core::hot::HotState;

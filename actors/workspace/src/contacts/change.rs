@@ -1,10 +1,7 @@
 //! Changing and deleting contacts.
 
 use crate::Workspace;
-use crate::conversations::{by_mail, moved, of_place};
 use crate::core::command::{Command, Context};
-use crate::inbox::deletion::forget;
-use crate::inbox::phone_aliases as aliases;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, EventKind};
 use postrider_store::Table;

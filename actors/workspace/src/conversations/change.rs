@@ -3,12 +3,8 @@
 use crate::Workspace;
 use crate::contacts::{Contact, find_contact};
 use crate::core::command::{Command, Context};
-use crate::email;
-use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::messages::{MessageContent, MessageSent, Send, SendMessage, SendMessageError};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ConversationId, Email, EventKind};
-use postrider_runtime::random;
+use postrider_domain::{ConversationId, EventKind};
 
 use crate::conversations::counts::{Counted, moved};
 use crate::conversations::record::{Conversation, ConversationStatus, find, put, tell};

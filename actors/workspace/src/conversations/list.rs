@@ -5,16 +5,12 @@ use std::ops::ControlFlow;
 
 use crate::Workspace;
 use crate::contacts::{Contact, read_contact};
-use crate::email;
-use crate::messages::{MessageState, MessageStatus};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ConversationId, MessageId, Timestamp, WorkspaceId};
+use postrider_domain::{ConversationId, WorkspaceId};
 use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 
 use crate::conversations::counts;
-use crate::conversations::record::{
-    Conversation, ConversationStatus, Direction, Written, conversation_key, messages_prefix, prefix,
-};
+use crate::conversations::record::{Conversation, ConversationStatus, conversation_key, prefix};
 
 /// Which conversations are asked for; the default is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,7 +4,6 @@
 //! through the output gate like every other one.
 
 use crate::core::deletion_progress::DeletionProgress;
-use crate::inbox::deletion;
 use postrider_store::view::codec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,6 @@ use postrider_store::{Direction, Table, View, Visit};
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::view::{Records, unreadable};
-use crate::mailbox::slot::ReplyTo;
 use crate::messages::waiters::Waiters;
 use postrider_domain::unavailable::Unavailable;
 

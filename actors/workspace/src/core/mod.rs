@@ -22,25 +22,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_channel::{Content, Origin, Outbound, TemplateName};
-use postrider_domain::Prices;
 use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::keys::CodeKeys;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{
-    Destinations, Event, Limits, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent,
+    Destinations, Event, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent,
     RequestId, Timestamp, WorkspaceId,
 };
 
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
-use crate::core::otp::pumping_guard::GuardOptions;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
 use crate::core::rules::ChangeError;
-use crate::core::rules::MessageOptions;
 use crate::core::rules::UseTemplateError;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 

@@ -4,20 +4,20 @@
 //! one. One that was claimed by somebody who is gone may have left: it is `unknown`, and is not handed
 //! over again.
 
+use crate::mailer_state::{Mailer, Place};
 use postrider_store::view::codec;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 
 use crate::Workspace;
 use crate::services::Services;
 use postrider_channel::email::{MailOptions, hand_over};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Email, MessageId, Timestamp, WorkspaceId};
+use postrider_domain::{MessageId, Timestamp};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::email::outgoing::{Claim, Queued, SettleMail};
@@ -27,30 +27,7 @@ const AT_ONCE: usize = 8;
 /// How often it tries to note what became of a mail while storage fails.
 const NOTE_TRIES: usize = 20;
 
-type Place = (WorkspaceId, MessageId);
-
-/// Hands mails over, if there is a server for them.
-#[derive(Default)]
-pub struct Mailer {
-    options: Option<MailOptions>,
-    /// Those that this process has under way.
-    busy: Mutex<HashSet<Place>>,
-    /// It is looking for more.
-    looking: AtomicBool,
-    stopping: AtomicBool,
-}
-
 impl Mailer {
-    /// A mailer for this server; without one nothing leaves.
-    pub fn new(options: Option<MailOptions>) -> Self {
-        Self { options, ..Self::default() }
-    }
-
-    /// Where mail comes from; nothing if there is no server.
-    pub fn from(&self) -> Option<&Email> {
-        self.options.as_ref().map(|options| &options.from)
-    }
-
     /// Begins to hand over what is due.
     pub fn beat(shared: &Arc<Services>) {
         let mailer = &shared.mailer;

@@ -15,7 +15,6 @@ mod receive;
 mod reply;
 mod secret;
 
-pub use mailer::Mailer;
 pub use receive::ReceiveMailError;
 pub use secret::EmailChannel;
 pub use secret::resealed;

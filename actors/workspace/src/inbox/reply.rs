@@ -1,6 +1,6 @@
 //! Replying in a conversation, by message or by mail.
 
-use postrider_domain::{ConversationId, Email, EventKind, Unavailable};
+use postrider_domain::{ConversationId, Email, EventKind};
 use postrider_runtime::random;
 
 use crate::Workspace;
@@ -9,9 +9,7 @@ use crate::conversations::{Conversation, ConversationStatus, find, put, tell};
 use crate::core::command::{Command, Context};
 use crate::email;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::messages::{
-    MessageContent, MessageSent, ReplyError, Send, SendMessage, SendMessageError,
-};
+use crate::messages::{MessageContent, MessageSent, ReplyError, Send, SendMessage};
 
 impl Workspace {
     /// Writes to the contact of a conversation. It waits for the contact then, if it was open. With

@@ -11,7 +11,6 @@ pub mod service_window;
 mod settle;
 pub mod waiters;
 
-use std::time::Duration;
 
 pub use record::{MessageError, MessageKind, MessageState, MessageStatus};
 pub use reply_error::ReplyError;

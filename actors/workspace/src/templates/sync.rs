@@ -5,8 +5,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use dashmap::DashMap;
-use dashmap::mapref::entry::Entry;
 
 use crate::services::Services;
 use postrider_channel::cloud_api::{CloudApiNumber, ListedTemplate};
@@ -86,38 +84,6 @@ impl Workspace {
             self.perform(TakeListed(some)).await?;
         }
         Ok(())
-    }
-}
-
-/// The workspaces whose templates are being brought up to date in the background, and whether it
-/// was asked for once more.
-#[derive(Debug, Default)]
-pub struct TemplateSyncs(DashMap<WorkspaceId, bool>);
-
-impl TemplateSyncs {
-    /// Asks for one. Whether whoever asks has to begin it.
-    fn ask(&self, id: &WorkspaceId) -> bool {
-        match self.0.entry(id.clone()) {
-            Entry::Occupied(mut again) => {
-                *again.get_mut() = true;
-                false
-            }
-            Entry::Vacant(free) => {
-                free.insert(false);
-                true
-            }
-        }
-    }
-
-    /// One is over. Whether another one was asked for.
-    fn goes_on(&self, id: &WorkspaceId) -> bool {
-        if self.0.remove_if(id, |_, again| !*again).is_some() {
-            return false;
-        }
-        if let Some(mut again) = self.0.get_mut(id) {
-            *again = false;
-        }
-        true
     }
 }
 
@@ -266,7 +232,8 @@ pub fn resume(shared: &Arc<Services>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    
+    use crate::template_syncs::TemplateSyncs;
 
     #[test]
     fn one_is_under_way_and_at_most_one_more_is_to_come() {

@@ -6,15 +6,12 @@ pub use disable::DisableInWorkspace;
 
 use postrider_store::View;
 use std::sync::Arc;
-use std::sync::Weak;
 
-use crate::services::Services;
 use postrider_domain::{
     EventId, EventKind, LogEntry, PublicEvent, Timestamp, WebhookId, WorkspaceId,
 };
 use postrider_runtime::random;
 use postrider_runtime::sealed::Sealed;
-use postrider_runtime::task::BoxFuture;
 use postrider_runtime::task::detached;
 use postrider_store::Table;
 use postrider_webhook::delivery::DisabledReason;
@@ -23,12 +20,11 @@ use postrider_webhook::records::{self, Cursor, DeliveryAttempt};
 use postrider_webhook::replay::{Replay, ReplayError};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 use postrider_webhook::ssrf::WebhookUrlError;
-use postrider_webhook::{DisableError, EndpointControl};
 
 use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
-use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::unavailable::Unavailable;
 
 /// Endpoints that a workspace may have.
 pub(crate) const WEBHOOKS_MAX: usize = 10;
