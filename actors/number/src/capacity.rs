@@ -1,17 +1,20 @@
-//! The room that a number has at its channel. A single message that finds some takes its place as it
-//! is accepted, and is claimed in the same commit.
+//! Pure: how many single messages a number can send at once, and reservations of that.
+//!
+//! A single message that finds capacity reserves it as it is accepted, and is claimed in the same
+//! commit. It then need not wait for a claim of its own, which would cost a second commit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use postrider_channel::Outbound;
 
-/// A message for its number.
+/// A message that is dispatched to its number.
 #[derive(Debug)]
 pub struct HandedOver {
+    /// The message, which must be durable.
     pub message: Outbound,
-    /// Held by one that was claimed when it was accepted, because its number could hand it over at
-    /// once.
+    /// The capacity reserved for it. A message has one if it was claimed when it was accepted,
+    /// because its number could send it at once.
     pub place: Option<Reservation>,
 }
 
@@ -24,34 +27,35 @@ impl From<Outbound> for HandedOver {
 /// How many single messages may be on their way to the number at once.
 #[derive(Debug, Default)]
 pub struct SendCapacity {
-    /// How many more the number could hand over, by what has come to it.
+    /// How many more messages the number could send, as it has last published.
     free: AtomicUsize,
-    /// How many places are held.
-    held: AtomicUsize,
+    /// How many reservations exist.
+    reserved: AtomicUsize,
 }
 
 impl SendCapacity {
-    /// The number can hand over so many more.
+    /// The number can send this many more messages at once.
     pub(super) fn set(&self, free: usize) {
         self.free.store(free, Ordering::Release);
     }
 
-    /// Takes a place, if there is one. It may not be there any more when the message comes.
+    /// Reserves capacity for one message, if there is any. It is no promise: the channel may pause or
+    /// fail before the message arrives, which then waits without a claim.
     pub fn take(self: &Arc<Self>) -> Option<Reservation> {
         let free = self.free.load(Ordering::Acquire);
-        let one_more = |held: usize| (held < free).then_some(held + 1);
-        let taken = self.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        let one_more = |reserved: usize| (reserved < free).then_some(reserved + 1);
+        let taken = self.reserved.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         taken.is_ok().then(|| Reservation(Arc::clone(self)))
     }
 }
 
-/// The place of a message that is on its way to its number; dropping it gives it back.
+/// Capacity for a message that is on its way to its number; dropping it frees that capacity.
 #[derive(Debug)]
 pub struct Reservation(Arc<SendCapacity>);
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Ordering::AcqRel);
+        self.0.reserved.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -61,18 +65,18 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_until_it_is_given_back() {
-        let room = Arc::new(SendCapacity::default());
-        assert!(room.take().is_none());
-        room.set(2);
-        let [one, two] = [room.take(), room.take()];
-        assert!(one.is_some() && two.is_some() && room.take().is_none());
-        // The number has not heard of them yet.
-        room.set(2);
-        assert!(room.take().is_none());
-        // One came, and is under way; the other one was lost on the way.
-        room.set(1);
+        let capacity = Arc::new(SendCapacity::default());
+        assert!(capacity.take().is_none());
+        capacity.set(2);
+        let [one, two] = [capacity.take(), capacity.take()];
+        assert!(one.is_some() && two.is_some() && capacity.take().is_none());
+        // The number has not received them yet.
+        capacity.set(2);
+        assert!(capacity.take().is_none());
+        // One has arrived and is in flight; the other one was lost on the way.
+        capacity.set(1);
         drop((one, two));
-        let last = room.take();
-        assert!(last.is_some() && room.take().is_none());
+        let last = capacity.take();
+        assert!(last.is_some() && capacity.take().is_none());
     }
 }

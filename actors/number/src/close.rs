@@ -1,4 +1,4 @@
-//! Disconnecting a number: what it has not handed over fails, unless it is a broadcast's.
+//! Disconnecting a number fails what it has not sent, and returns messages of broadcasts.
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin, Outbound};
@@ -6,12 +6,14 @@ use postrider_domain::NumberId;
 use postrider_runtime::directory::Undelivered;
 use postrider_runtime::supervise::Placement;
 
+use crate::directory::Numbers;
+use crate::entry::NumberEntry;
+use crate::message::NumberMessage;
 use crate::ports::Outcomes;
-use crate::{NumberEntry, NumberMessage, Numbers};
 
 impl Numbers {
-    /// Fails messages of a number that was disconnected while they became durable, and hands those
-    /// of broadcasts back.
+    /// Fails messages of a number that was disconnected while they became durable, and returns
+    /// those of broadcasts.
     pub(super) fn refuse(&self, message: NumberMessage) {
         let failed = FinalOutcome::Failed(Failure::permanent(None));
         let (messages, settled) = match message {
@@ -22,31 +24,31 @@ impl Numbers {
             NumberMessage::ReportUnknown(messages) => (messages, FinalOutcome::Unknown),
             _ => return,
         };
-        let Some(wiring) = self.wiring.get() else { return };
-        let mut places = Vec::new();
+        let Some(sink) = self.reporter.sink() else { return };
+        let mut withdrawn = Vec::new();
         for Outbound { workspace, origin, .. } in messages {
             if let Origin::Broadcast { broadcast, index } = origin {
-                places.push((broadcast, index));
+                withdrawn.push((broadcast, index));
                 continue;
             }
             let settled = vec![(origin, settled.clone())];
             self.outcomes.count(&settled);
-            wiring.sink.settled(&workspace, Outcomes { settled, ack_to: None });
+            sink.settled(&workspace, Outcomes { settled, ack_to: None });
         }
-        self.withdrawn(places);
+        self.reporter.withdrawn(withdrawn);
     }
 
-    /// A number was disconnected: what it has not handed over fails, and it goes.
+    /// Disconnects a number: what the channel does not have fails, and the actor stops.
     pub fn close(&self, number: NumberId) {
-        self.connected.remove(&number);
+        self.connections.disconnect(number);
         let Some(slot) = self.directory.remove(&number) else { return };
         slot.cast_or(NumberMessage::Close, |undelivered, entry| {
             self.closed(number, &undelivered, entry);
         });
     }
 
-    /// No actor could be told: none has started yet, or one has died; what came since then has not
-    /// come to any.
+    /// No actor received the message: none has started yet, or one has died. What arrived since
+    /// then is in `entry` and has not reached any actor.
     fn closed(
         &self,
         number: NumberId,
@@ -59,9 +61,9 @@ impl Numbers {
         let waiting = std::mem::take(&mut *entry.waiting.lock());
         waiting.into_iter().for_each(|message| self.refuse(message));
         let has_died = !matches!(undelivered.placement, Placement::Idle);
-        // It took its messages with it.
-        if has_died && let Some(wiring) = self.wiring.get() {
-            wiring.sink.queue_lost(number);
+        // The queue was lost with the actor.
+        if has_died && let Some(sink) = self.reporter.sink() {
+            sink.queue_lost(number);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The record of a connected number.
+//! The bytes of a connected number's record are as they always were.
 
 use expect_test::expect;
 
@@ -7,7 +7,7 @@ use postrider_domain::NumberId;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::keys::MasterKeys;
 
-/// A number of the Cloud API as it was stored, its secrets under the key `[7; 32]`.
+/// A stored number of the Cloud API; its secrets are encrypted under the key `[7; 32]`.
 const STORED: &str = r#"{"id":"num_01hf7yat3v041061050r3gg28a","kind":"cloud_api","created_at":1700000000123,"messages_per_second":20,"account":{"phone":15550001111,"phone_number_id":"106540352242922","account_id":"102290129340398"},"secrets":{"key_version":1,"text":"5vFXDPI9F6BA+QMz50U7NFJTL5oxA/WBWydIJMz/X6saF5ykKtSXEt0mZHce9qwxuybssIXlOQCqgsoezrztUyfor6jXyAxzdg2MELbVn96BeERtDNkhwj+6Lbo92Tub1I3guA"}}"#;
 
 #[test]

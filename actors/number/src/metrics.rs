@@ -1,28 +1,26 @@
-//! What the numbers tell of themselves to whoever watches the engine.
+//! Pure: the figures of all numbers, for the engine's metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use postrider_channel::Origin;
 use postrider_channel::outcome::FinalOutcome;
 
-use super::Numbers;
-
-/// What a message is part of, in the order in which it is counted.
+/// The kinds of messages, in the order in which they are counted.
 pub const KINDS: [&str; 3] = ["otp", "message", "broadcast"];
-/// What became of it.
+/// The final outcomes, in the order in which they are counted.
 pub const OUTCOMES: [&str; 4] = ["sent", "failed", "unknown", "expired"];
 
 type Counts<T> = [[T; OUTCOMES.len()]; KINDS.len()];
 
-/// Final answers for messages, by [`KINDS`] and [`OUTCOMES`].
+/// How many messages have had each final outcome, by [`KINDS`] and [`OUTCOMES`].
 #[derive(Debug, Default)]
 pub struct OutcomeCounts(Counts<AtomicU64>);
 
 impl OutcomeCounts {
-    /// Counts answers.
-    pub fn count(&self, answers: &[(Origin, FinalOutcome)]) {
+    /// Counts these outcomes.
+    pub fn count(&self, outcomes: &[(Origin, FinalOutcome)]) {
         let mut counts = Counts::<u64>::default();
-        for (origin, settled) in answers {
+        for (origin, settled) in outcomes {
             let kind = match origin {
                 Origin::Otp { .. } => 0,
                 Origin::Message(_) => 1,
@@ -36,7 +34,8 @@ impl OutcomeCounts {
             };
             counts[kind][outcome] += 1;
         }
-        // Many answers come at once: few of them touch what all numbers share.
+        // Outcomes come many at once: one addition per kind and outcome keeps the counters, which
+        // all numbers share, from being contended.
         for (all, new) in self.0.iter().flatten().zip(counts.into_iter().flatten()) {
             if new > 0 {
                 all.fetch_add(new, Ordering::Relaxed);
@@ -44,7 +43,7 @@ impl OutcomeCounts {
         }
     }
 
-    /// Kind, outcome, count.
+    /// Kind, outcome and count of each, in the order of [`KINDS`] and then [`OUTCOMES`].
     pub fn read(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let named =
             KINDS.iter().flat_map(|kind| OUTCOMES.iter().map(move |outcome| (kind, outcome)));
@@ -53,29 +52,15 @@ impl OutcomeCounts {
     }
 }
 
-/// How the numbers are.
+/// How long the queues of all numbers are.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// Messages that they have and that are not answered for.
+    /// Messages without a final outcome.
     pub messages: usize,
-    /// The most that one has.
+    /// The most of them that one number has.
     pub longest: usize,
-    /// Numbers whose breaker is open.
+    /// Numbers whose circuit breaker is open.
     pub down: usize,
-}
-
-impl Numbers {
-    /// How the numbers are now.
-    pub fn queues(&self) -> Queues {
-        let mut queues = Queues::default();
-        self.directory.for_each(|_, slot| {
-            let queue = slot.queue.load(Ordering::Relaxed);
-            queues.messages += queue;
-            queues.longest = queues.longest.max(queue);
-            queues.down += usize::from(slot.down_until_ms.load(Ordering::Relaxed) > 0);
-        });
-        queues
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a number has to tell its workspace beside the answers for messages.
+//! Pure: what a number reports to its workspace besides the outcomes of messages.
 
 use std::time::Duration;
 
@@ -7,44 +7,51 @@ use hashbrown::HashSet;
 use postrider_channel::Failure;
 use postrider_domain::{Phone, Timestamp};
 
-/// Most names of phones that are remembered to be told.
+/// Most names that are remembered as reported.
 const NAMES_MAX: usize = 10_000;
-/// What was told is told again after this: the workspace forgets the names of a contact that is
-/// deleted.
-const TOLD_FOR: Duration = Duration::from_secs(600);
+/// A name is reported again after this time: the workspace deletes names with their contact.
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
-/// What happened to a number.
+/// What happened to a number. The workspace must record it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NumberNotice {
-    /// Its account cannot send: what it has waits.
+    /// Its account cannot send: its queue waits.
     Stopped(Failure),
-    /// It sends again.
+    /// It sends again, after [`Stopped`](Self::Stopped).
     Recovered,
-    /// The channel's answers have told this of whom it wrote to.
+    /// The channel's outcomes have revealed this about recipients.
     Recipients(Vec<Recipient>),
 }
 
-/// What an answer tells of whom a message went to.
+/// What an outcome reveals about the recipient of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipient {
-    /// The provider knows whoever has the phone by another number; `at` is when what it answered for
-    /// was accepted.
-    KnownAs { phone: Phone, known_as: Phone, at: Timestamp },
-    /// They want no marketing.
+    /// The provider knows the recipient by another phone number.
+    KnownAs {
+        /// The phone that the message was sent to.
+        phone: Phone,
+        /// The number by which the provider knows whoever has that phone.
+        known_as: Phone,
+        /// When the message was accepted from the caller.
+        at: Timestamp,
+    },
+    /// The recipient has opted out of marketing.
     StoppedMarketing(Phone),
 }
 
-/// Names of phones that the workspace was told lately. The provider says them of every message.
+/// Names that were reported lately. The provider repeats them with every message, and a report
+/// costs a commit.
 #[derive(Debug, Default)]
-pub(super) struct ToldNames {
+pub(super) struct ReportedNames {
     names: HashSet<(Phone, Phone)>,
     since: Timestamp,
 }
 
-impl ToldNames {
-    /// Whether the workspace is to be told that the provider knows `phone` as `known_as`.
-    pub(super) fn is_news(&mut self, now: Timestamp, phone: Phone, known_as: Phone) -> bool {
-        if now >= self.since.plus(TOLD_FOR) || self.names.len() >= NAMES_MAX {
+impl ReportedNames {
+    /// Whether it must be reported that the provider knows `phone` as `known_as`. The caller must
+    /// then do so: the name counts as reported from now on.
+    pub(super) fn must_report(&mut self, now: Timestamp, phone: Phone, known_as: Phone) -> bool {
+        if now >= self.since.plus(REPORT_AGAIN_AFTER) || self.names.len() >= NAMES_MAX {
             self.names.clear();
             self.since = now;
         }
@@ -61,16 +68,16 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_told_once_in_a_while() {
+    fn a_name_is_reported_once_per_period() {
         let at = |seconds: u64| Timestamp::from_millis(seconds * 1000);
-        let mut told = ToldNames::default();
-        assert!(told.is_news(at(1000), phone(1), phone(2)));
-        assert!(!told.is_news(at(1599), phone(1), phone(2)));
-        assert!(told.is_news(at(1599), phone(1), phone(3)));
-        assert!(told.is_news(at(1600), phone(1), phone(2)));
+        let mut reported = ReportedNames::default();
+        assert!(reported.must_report(at(1000), phone(1), phone(2)));
+        assert!(!reported.must_report(at(1599), phone(1), phone(2)));
+        assert!(reported.must_report(at(1599), phone(1), phone(3)));
+        assert!(reported.must_report(at(1600), phone(1), phone(2)));
         for number in 0..=u32::try_from(NAMES_MAX).unwrap() {
-            told.is_news(at(1700), phone(number), phone(0));
+            reported.must_report(at(1700), phone(number), phone(0));
         }
-        assert!(told.names.len() <= NAMES_MAX);
+        assert!(reported.names.len() <= NAMES_MAX);
     }
 }

@@ -1,5 +1,4 @@
-//! A call of a channel that may panic: what became of the message is then unknown, and the number
-//! goes on.
+//! Guards calls of a channel: if one panics, the outcome is unknown and the number continues.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -7,13 +6,14 @@ use std::task::{Context, Poll, Waker};
 
 use postrider_channel::{AttemptOutcome, Channel, Outbound, Sending};
 
-/// A call under way.
-pub(super) struct Caught(Sending);
+/// A call of a channel that has not returned yet.
+pub(super) struct GuardedCall(Sending);
 
-impl Caught {
-    /// Hands a message over: the outcome, if the channel answers at once, or what has it later.
-    pub(super) fn call(channel: &dyn Channel, message: Outbound) -> Result<AttemptOutcome, Self> {
-        let Some(sending) = caught(|| channel.send(message)) else {
+impl GuardedCall {
+    /// Hands a message to the channel. Returns the outcome if it is ready at once, else a future of
+    /// it.
+    pub(super) fn start(channel: &dyn Channel, message: Outbound) -> Result<AttemptOutcome, Self> {
+        let Some(sending) = guarded(|| channel.send(message)) else {
             return Ok(AttemptOutcome::Unknown);
         };
         let mut called = Self(sending);
@@ -24,20 +24,21 @@ impl Caught {
     }
 }
 
-impl Future for Caught {
+impl Future for GuardedCall {
     type Output = AttemptOutcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptOutcome> {
-        // One that has panicked is not asked again.
-        caught(|| self.0.as_mut().poll(context)).unwrap_or(Poll::Ready(AttemptOutcome::Unknown))
+        // Ready, so a call that has panicked is not polled again.
+        guarded(|| self.0.as_mut().poll(context)).unwrap_or(Poll::Ready(AttemptOutcome::Unknown))
     }
 }
 
-/// What `call` gives; nothing if it panics.
-fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
+/// What `call` returns, or `None` if it panics.
+fn guarded<T>(call: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(call));
     if result.is_err() {
-        // What it said may have a message in it; it is in the output of the process.
+        // The panic's message may contain parts of the message, so it is not logged here; the
+        // panic hook has written it to the output of the process.
         tracing::error!("a channel panicked; the outcome of the message is unknown");
     }
     result.ok()

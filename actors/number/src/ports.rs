@@ -1,4 +1,4 @@
-//! What numbers need from above, and what they exchange with it.
+//! Pure: the port through which numbers report, and what they exchange with its receiver.
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin};
@@ -33,31 +33,32 @@ pub trait OutcomeSink: Send + Sync + 'static {
     fn queue_lost(&self, number: NumberId);
 }
 
-/// The channel's final answers for messages.
+/// The final outcomes of messages.
 #[derive(Debug)]
 pub struct Outcomes {
+    /// What each message belongs to, and its final outcome.
     pub settled: Vec<(Origin, FinalOutcome)>,
-    /// The number that is told when they are durably noted, and under which ticket.
+    /// The number that must receive the acknowledgement, and under which ticket; `None` if no
+    /// acknowledgement is needed.
     pub ack_to: Option<(NumberId, u64)>,
 }
 
-/// What a number claims of its workspace's single messages: none is handed over before its claim
-/// is durable.
+/// A number's claims to single messages of its workspace: none is sent before its claim is durable.
 #[derive(Debug)]
 pub struct Claims {
     /// The number.
     pub number: NumberId,
-    /// They were claimed and surely not taken.
+    /// Messages whose claims end: the channel surely did not accept them.
     pub released: Vec<MessageId>,
-    /// They are claimed, under this ticket.
+    /// The request for new claims, if there is one: its ticket, and the messages.
     pub asked: Option<(u64, Vec<MessageId>)>,
 }
 
-/// The answer to [`Claims`]: they are durable.
+/// The answer to a request of [`Claims`], once it is durable.
 #[derive(Debug)]
 pub struct Granted {
-    /// What was asked under.
+    /// The ticket of the request.
     pub ticket: u64,
-    /// Of what was asked for, what may be handed over; the rest is settled.
+    /// Those of the requested messages that may be sent; the others are settled.
     pub messages: Vec<MessageId>,
 }

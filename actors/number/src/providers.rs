@@ -1,4 +1,4 @@
-//! What numbers send through: each has the channel of its kind.
+//! The channels that numbers send through: each number has the channel of its kind.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,10 +13,10 @@ use postrider_domain::keys::MasterKeys;
 use super::record::{NumberKind, NumberRecord, Stored};
 use super::throttle::Pause;
 
-/// Most messages in a second through a number of the Cloud API, where nothing is set.
+/// Most messages per second through a number of the Cloud API for which nothing is configured.
 const CLOUD_API_RATE: u32 = 80;
 
-/// A channel of the embedder's own.
+/// A channel that the engine's embedder provides.
 #[derive(Clone)]
 pub struct CustomChannel(pub Arc<dyn Channel>);
 
@@ -26,40 +26,50 @@ impl std::fmt::Debug for CustomChannel {
     }
 }
 
-/// The channels that there are, and what they are made with.
+/// What the channels of numbers are made with.
 pub struct Providers {
+    /// The sandbox of all numbers of [`NumberKind::Sandbox`].
     pub sandbox: Arc<Sandbox>,
+    /// The channel of all numbers of [`NumberKind::Custom`]. Without one such a number cannot send,
+    /// and reports that.
     pub custom: Option<CustomChannel>,
+    /// The address and the timeouts of the Cloud API.
     pub cloud_api: CloudApiOptions,
+    /// The keys that decrypt the secrets of stored numbers.
     pub master_keys: MasterKeys,
-    /// Most messages in a second through a number that has no rate of its own.
+    /// Most messages per second through a number that has no rate of its own; 0 for no limit.
+    /// `None` is the default of the number's kind.
     pub messages_per_second: Option<u32>,
-    /// Pauses that the numbers of an app, or of an account, share.
+    /// Pauses that the numbers of an app, or of an account, share; they begin empty.
     pub pauses: DashMap<Box<str>, Arc<Pause>>,
-    /// Made when the first number needs it, because it may read the system's certificates.
+    /// The client of the Cloud API, or why there is none. It begins empty, and is made when the
+    /// first number needs it, because that may read the system's certificates.
     pub client: OnceLock<Result<CloudApi, String>>,
 }
 
-/// A number that can be sent through.
+/// A connected number: what its messages are sent through.
 pub struct Connected {
-    /// Whose it is.
+    /// The workspace that the number belongs to.
     pub workspace: WorkspaceId,
+    /// The channel that its messages are handed to.
     pub channel: Arc<dyn Channel>,
+    /// What is behind the number.
     pub kind: NumberKind,
-    /// What the provider calls it, if it has one.
+    /// Its id at the provider, if it has a provider.
     pub(super) phone_number_id: Option<ProviderId>,
-    /// Its part of the Cloud API, if it is a number of that and can be used.
+    /// Its part of the Cloud API, if it is a number of the Cloud API and its secrets can be used.
     pub cloud_api: Option<Arc<CloudApiNumber>>,
-    /// Most messages in a second; 0 for no limit.
+    /// Most messages per second; 0 for no limit.
     pub messages_per_second: u32,
-    /// Holds for all numbers of its app.
+    /// The pause of all numbers of its app.
     pub(super) app_pause: Arc<Pause>,
-    /// Holds for all numbers of its account.
+    /// The pause of all numbers of its account.
     pub(super) account_pause: Arc<Pause>,
 }
 
 impl Providers {
-    /// Makes a stored number one that can be sent through. One that cannot be says so when it is.
+    /// Connects a stored number. If its channel cannot be used, its first message fails with the
+    /// reason, and the number stops.
     pub(super) fn connect(&self, (workspace, record): &Stored) -> Connected {
         let NumberRecord { info, .. } = record;
         let (channel, cloud_api): (Arc<dyn Channel>, _) = match info.kind {
@@ -82,14 +92,14 @@ impl Providers {
         let kind_rate = if info.kind == NumberKind::CloudApi { CLOUD_API_RATE } else { 0 };
         let rate = info.messages_per_second.or(self.messages_per_second).unwrap_or(kind_rate);
         let kind = info.kind.as_str();
-        // No workspace is throttled by what another one does with an app of its own.
+        // Pauses are kept apart by app, so that no workspace is throttled by another one's app.
         let app = match &cloud_api {
             Some(number) => format!("{kind}/{}", number.app()),
             None => kind.to_owned(),
         };
         let account = match &info.account {
             Some(account) => format!("{app}/{}", account.account_id.as_str()),
-            // One that has no account shares with nobody.
+            // A number without an account shares its pause with no other.
             None => format!("{app}/{}", info.id),
         };
         Connected {
@@ -119,7 +129,8 @@ impl Providers {
     }
 }
 
-/// Stands for a channel that cannot be used: the number stops and says why.
+/// Stands for a channel that cannot be used: each message fails with the reason, and the number
+/// stops.
 struct Unusable(Box<str>);
 
 impl Channel for Unusable {

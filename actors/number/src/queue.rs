@@ -1,35 +1,32 @@
-//! What waits to be sent: two lanes, each in the order in which its messages came.
+//! Pure: messages that wait to be sent, in two lanes, each in order of arrival.
 
 use std::collections::VecDeque;
 
 use postrider_channel::{Lane, Origin, Outbound};
-use postrider_domain::{MessageId, Timestamp};
-use postrider_runtime::clock::Stopwatch;
+use postrider_domain::{BroadcastId, MessageId, Timestamp};
 
-/// A message and what has happened to it so far.
+/// A message of a number, and the state of its attempts to be sent.
 #[derive(Debug)]
 pub struct Attempt {
     pub(super) message: Outbound,
-    /// Its place in the order.
+    /// Its place in the order of arrival.
     pub(super) sequence: u64,
-    /// How often the channel could not be reached for it.
-    pub(super) refusals: u32,
-    /// It decides whether the breaker closes.
+    /// How often the channel did not accept it.
+    pub(super) retries: u32,
+    /// Whether the breaker waits for its outcome.
     pub(super) trial: bool,
-    /// Its workspace has durably noted that it is about to be handed over.
+    /// Whether its workspace has recorded durably that it may have been sent.
     pub(super) claimed: bool,
-    /// Which of the number's channels it was handed to last.
-    pub(super) era: u32,
-    /// Runs while it is with a channel that takes its time.
-    pub(super) watch: Option<Stopwatch>,
+    /// The number's connection that it was sent through, counted from 0.
+    pub(super) connection: u32,
 }
 
 impl Attempt {
     fn new(message: Outbound, sequence: u64, claimed: bool) -> Self {
-        Self { message, sequence, refusals: 0, trial: false, claimed, era: 0, watch: None }
+        Self { message, sequence, retries: 0, trial: false, claimed, connection: 0 }
     }
 
-    /// Gives the claim up; the message whose claim it was, if it was claimed.
+    /// Ends the claim. Returns the message if it was claimed.
     pub(super) fn release(&mut self) -> Option<MessageId> {
         match self.message.origin {
             Origin::Message(id) if std::mem::take(&mut self.claimed) => Some(id),
@@ -37,29 +34,37 @@ impl Attempt {
         }
     }
 
-    /// The message that must be claimed before it is handed over. A code may go out twice, since it
-    /// stays the same; a broadcast claims its own.
+    /// The message, if it must be claimed before it is sent. A code needs no claim: it may go out
+    /// twice, since it stays the same. A broadcast claims its messages itself.
     pub(super) const fn must_claim(&self) -> Option<MessageId> {
         match self.message.origin {
             Origin::Message(id) if !self.claimed => Some(id),
             _ => None,
         }
     }
+
+    /// The broadcast and the recipient's place in it, if it is a broadcast's message.
+    pub(super) const fn broadcast_recipient(&self) -> Option<(BroadcastId, u32)> {
+        match self.message.origin {
+            Origin::Broadcast { broadcast, index } => Some((broadcast, index)),
+            Origin::Otp { .. } | Origin::Message(_) => None,
+        }
+    }
 }
 
-/// The lanes.
+/// The two lanes: the bulk lane is served only while the first one is empty.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     first: VecDeque<Attempt>,
     bulk: VecDeque<Attempt>,
-    /// Messages that came, ever.
+    /// How many messages have ever arrived.
     count: u64,
-    /// Some may be claimed.
+    /// Whether some may be claimed.
     claimed: bool,
 }
 
 impl SendQueue {
-    /// Takes a new message in, behind those of its lane.
+    /// Queues a new message at the end of its lane.
     pub(super) fn push(&mut self, message: Outbound, claimed: bool) {
         self.count += 1;
         let sequence = self.count;
@@ -68,14 +73,14 @@ impl SendQueue {
         self.claimed |= claimed;
     }
 
-    /// Takes a message back to the place that it had.
+    /// Queues a message again at the place that it had.
     pub(super) fn put_back(&mut self, attempt: Attempt) {
         let lane = self.of(attempt.message.origin.lane());
         let place = lane.partition_point(|other| other.sequence < attempt.sequence);
         lane.insert(place, attempt);
     }
 
-    /// The message that goes next.
+    /// Takes out the next message.
     pub(super) fn pop(&mut self) -> Option<Attempt> {
         self.first.pop_front().or_else(|| self.bulk.pop_front())
     }
@@ -84,7 +89,7 @@ impl SendQueue {
         self.first.len() + self.bulk.len()
     }
 
-    /// The lane that it is in.
+    /// The lane of the next message.
     pub(super) fn next_lane(&self) -> Lane {
         if self.first.is_empty() { Lane::Bulk } else { Lane::First }
     }
@@ -97,26 +102,27 @@ impl SendQueue {
         self.first.iter().chain(&self.bulk)
     }
 
-    /// Those that are claimed: they were to be handed over at once, and wait after all.
+    /// The claimed messages: they had capacity reserved to be sent at once, and wait nevertheless.
+    /// The caller must release them all; the next call may not find them.
     pub(super) fn claimed(&mut self) -> impl Iterator<Item = &mut Attempt> {
         let waiting = if std::mem::take(&mut self.claimed) { self.first.len() } else { 0 };
         self.first.iter_mut().take(waiting).filter(|attempt| attempt.claimed)
     }
 
-    /// Takes those of the bulk lane out that are so.
-    pub(super) fn take_bulk(&mut self, is_so: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
+    /// Takes those messages out of the bulk lane for which `wanted` holds.
+    pub(super) fn take_bulk(&mut self, wanted: &dyn Fn(&Attempt) -> bool) -> Vec<Attempt> {
         let bulk = std::mem::take(&mut self.bulk).into_iter();
-        let (taken, kept): (_, VecDeque<_>) = bulk.partition(is_so);
+        let (taken, kept): (_, VecDeque<_>) = bulk.partition(wanted);
         self.bulk = kept;
         taken.into()
     }
 
-    /// Takes everything out.
+    /// Takes out all messages.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Attempt> + '_ {
         self.first.drain(..).chain(self.bulk.drain(..))
     }
 
-    /// Takes out what is not worth sending any more. Gives when the next one will not be.
+    /// Moves the expired messages to `out`. Returns when the next message expires.
     pub(super) fn expire(&mut self, now: Timestamp, out: &mut Vec<Attempt>) -> Option<Timestamp> {
         let (mut kept, mut next) = (Self::default(), None);
         (kept.count, kept.claimed) = (self.count, self.claimed);
@@ -165,47 +171,47 @@ pub(super) mod tests {
         }
     }
 
-    fn popped(lanes: &mut SendQueue) -> Vec<u64> {
-        std::iter::from_fn(|| lanes.pop()).map(|attempt| attempt.sequence).collect()
+    fn popped(queue: &mut SendQueue) -> Vec<u64> {
+        std::iter::from_fn(|| queue.pop()).map(|attempt| attempt.sequence).collect()
     }
 
     #[test]
-    fn what_is_put_back_has_its_old_place() {
-        let mut lanes = SendQueue::default();
-        (0..5).for_each(|phone| lanes.push(message(phone, 9), false));
-        let taken: Vec<_> = (0..3).filter_map(|_| lanes.pop()).collect();
-        lanes.push(message(5, 9), false);
+    fn a_message_put_back_has_its_old_place() {
+        let mut queue = SendQueue::default();
+        (0..5).for_each(|phone| queue.push(message(phone, 9), false));
+        let taken: Vec<_> = (0..3).filter_map(|_| queue.pop()).collect();
+        queue.push(message(5, 9), false);
         let [one, two, three] = <[Attempt; 3]>::try_from(taken).unwrap();
-        lanes.put_back(two);
-        lanes.put_back(three);
-        lanes.put_back(one);
-        assert_eq!(popped(&mut lanes), [1, 2, 3, 4, 5, 6]);
-        assert!(lanes.is_empty());
+        queue.put_back(two);
+        queue.put_back(three);
+        queue.put_back(one);
+        assert_eq!(popped(&mut queue), [1, 2, 3, 4, 5, 6]);
+        assert!(queue.is_empty());
     }
 
     #[test]
-    fn what_is_over_is_taken_out_and_the_order_stays() {
-        let mut lanes = SendQueue::default();
+    fn expired_messages_are_taken_out_and_the_order_stays() {
+        let mut queue = SendQueue::default();
         for (phone, until) in [(1, 30), (2, 10), (3, 20), (4, 10), (5, 40)] {
-            lanes.push(message(phone, until), false);
+            queue.push(message(phone, until), false);
         }
         let mut out = Vec::new();
-        assert_eq!(lanes.expire(at(9), &mut out), Some(at(10)));
-        assert_eq!((out.len(), lanes.iter().count()), (0, 5));
-        assert_eq!(lanes.expire(at(10), &mut out), Some(at(20)));
+        assert_eq!(queue.expire(at(9), &mut out), Some(at(10)));
+        assert_eq!((out.len(), queue.iter().count()), (0, 5));
+        assert_eq!(queue.expire(at(10), &mut out), Some(at(20)));
         assert_eq!(out.iter().map(|it| it.sequence).collect::<Vec<_>>(), [2, 4]);
-        lanes.push(message(6, 50), false);
-        assert_eq!(popped(&mut lanes), [1, 3, 5, 6]);
-        assert_eq!(lanes.expire(at(99), &mut out), None);
+        queue.push(message(6, 50), false);
+        assert_eq!(popped(&mut queue), [1, 3, 5, 6]);
+        assert_eq!(queue.expire(at(99), &mut out), None);
     }
 
     #[test]
-    fn claims_are_found_after_something_was_over() {
-        let mut lanes = SendQueue::default();
-        lanes.push(message(1, 10), false);
-        lanes.push(message(2, 20), true);
-        lanes.expire(at(10), &mut Vec::new());
-        let claimed: Vec<_> = lanes.claimed().map(|attempt| attempt.sequence).collect();
+    fn claims_are_found_after_a_message_expired() {
+        let mut queue = SendQueue::default();
+        queue.push(message(1, 10), false);
+        queue.push(message(2, 20), true);
+        queue.expire(at(10), &mut Vec::new());
+        let claimed: Vec<_> = queue.claimed().map(|attempt| attempt.sequence).collect();
         assert_eq!(claimed, [2]);
     }
 }

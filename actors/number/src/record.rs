@@ -1,4 +1,4 @@
-//! What is known of a connected number, and how it is stored.
+//! The record of a connected number: what is known of it, and how it is stored.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -18,17 +18,18 @@ pub struct NumberInfo {
     pub kind: NumberKind,
     /// When it was connected.
     pub created_at: Timestamp,
-    /// Most messages in a second, 0 for no limit; `None`: the settings'.
+    /// Most messages per second, 0 for no limit; `None` takes the rate of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages_per_second: Option<u32>,
-    /// What the provider calls it, for a number of [`NumberKind::CloudApi`].
+    /// Its ids at the provider, for a number of [`NumberKind::CloudApi`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<CloudApiAccount>,
 }
 
 impl NumberInfo {
-    /// What its windows, and what is written to it, are known by: worked out from what the provider
-    /// calls it, so that it stays the same when the number is connected anew; else its own id.
+    /// The id under which its conversation windows and inbound messages are kept. It is derived from
+    /// the number's id at the provider, so that it stays the same when the number is connected again.
+    /// A number without a provider is kept under its own id.
     pub fn line(&self) -> NumberId {
         let Some(account) = &self.account else { return self.id };
         let digest = Sha256::new().chain_update(self.kind.as_str()).chain_update([0]);
@@ -45,7 +46,7 @@ pub enum NumberKind {
     Sandbox,
     /// The chat-app channel's Cloud API.
     CloudApi,
-    /// The channel that the engine's embedder brought.
+    /// The channel that the engine's embedder provides.
     Custom,
 }
 
@@ -61,56 +62,57 @@ impl NumberKind {
     }
 }
 
-/// A number to be connected.
+/// A number that is to be connected.
 #[derive(Debug, Clone)]
 pub struct NewNumber {
     /// What is behind it.
     pub provider: NewProvider,
-    /// Most messages in a second, 0 for no limit; `None`: the settings'.
+    /// Most messages per second, 0 for no limit; `None` takes the rate of the settings.
     pub messages_per_second: Option<u32>,
 }
 
-/// What is behind a number to be connected.
+/// What is behind a number that is to be connected.
 #[derive(Debug, Clone)]
 pub enum NewProvider {
     /// The sandbox.
     Sandbox,
     /// The chat-app channel's Cloud API.
     CloudApi(CloudApiAccount, CloudApiSecrets),
-    /// The channel that the engine's embedder brought.
+    /// The channel that the engine's embedder provides.
     Custom,
 }
 
-/// What is to change of a number; what is `None` stays.
+/// A change of a number; a field that is `None` stays as it is.
 #[derive(Debug, Clone, Default)]
 pub struct NumberChange {
-    /// Another bearer token of the provider's interface.
+    /// Another bearer token for the provider's API.
     pub token: Option<Secret>,
     /// Another secret that the provider signs callbacks with.
     pub app_secret: Option<Secret>,
-    /// Another token that the provider shows when it verifies the callback's address.
+    /// Another token that the provider sends when it verifies the callback address.
     pub verify_token: Option<Secret>,
-    /// Most messages in a second, 0 for no limit.
+    /// Most messages per second, 0 for no limit.
     pub messages_per_second: Option<u32>,
 }
 
 /// Why a number was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NumberChangeError {
-    /// It has no provider, and so no secrets.
+    /// The number has no provider, and so no secrets.
     #[error("the number has no provider, and so no secrets")]
     NoSecrets,
-    /// Those of its secrets that were not given cannot be read.
+    /// Some secrets were not given, and the stored ones cannot be decrypted.
     #[error("the secrets that the number has cannot be read; give all of them: {0}")]
     SecretsUnreadable(String),
 }
 
-/// A number as it is stored.
+/// A number as it is stored, with its secrets encrypted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NumberRecord {
+    /// What is known of the number besides its secrets.
     #[serde(flatten)]
     pub info: NumberInfo,
-    /// What [`SecretTexts`] has, encrypted.
+    /// The JSON of [`SecretTexts`], encrypted; `None` for a number without a provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     secrets: Option<Sealed>,
 }
@@ -123,7 +125,7 @@ struct SecretTexts {
 }
 
 impl NumberRecord {
-    /// The record of a new number.
+    /// The record of a new number; its secrets are encrypted under the current master key.
     pub fn new(id: NumberId, at: Timestamp, new: NewNumber, keys: &MasterKeys) -> Self {
         let mut info = NumberInfo {
             id,
@@ -145,13 +147,18 @@ impl NumberRecord {
         Self { info, secrets: sealed }
     }
 
-    /// The record under the current master key, if it is under an earlier one and can be read.
+    /// The record encrypted under the current master key. `None` if it is already, has no secrets,
+    /// or cannot be decrypted.
     pub fn resealed(&self, keys: &MasterKeys) -> Option<Self> {
         let secrets = self.secrets.as_ref()?.resealed(keys, self.info.id.as_bytes())?;
         Some(Self { info: self.info.clone(), secrets: Some(secrets) })
     }
 
-    /// The record with changes.
+    /// The record with a change applied.
+    ///
+    /// # Errors
+    /// [`NumberChangeError`]: the change has secrets for a number without a provider, or lacks some
+    /// of them and the stored ones cannot be decrypted.
     pub fn changed(
         mut self,
         change: NumberChange,
@@ -182,7 +189,10 @@ impl NumberRecord {
         Ok(self)
     }
 
-    /// The number's secrets.
+    /// The number's secrets, decrypted.
+    ///
+    /// # Errors
+    /// [`OpenError`]: it has none, their key is missing, or they are damaged.
     pub fn secrets(&self, keys: &MasterKeys) -> Result<CloudApiSecrets, OpenError> {
         let sealed = self.secrets.as_ref().ok_or(OpenError::Damaged)?;
         let json = sealed.open(keys, self.info.id.as_bytes())?;
@@ -207,5 +217,5 @@ fn seal(keys: &MasterKeys, number: NumberId, secrets: &CloudApiSecrets) -> Seale
     Sealed::seal(keys, number.as_bytes(), &json)
 }
 
-/// A number that the store has, and whose it is.
+/// A stored number, with the workspace that it belongs to.
 pub type Stored = (WorkspaceId, NumberRecord);

@@ -1,51 +1,52 @@
-//! Outcomes that were given and that the workspace has not durably noted yet: one that is rebuilt gets
-//! them again.
+//! Pure: outcomes that were reported and that the workspace has not acknowledged.
+//!
+//! A workspace that restarts gets them again.
 
 use std::collections::VecDeque;
 
 use postrider_channel::Origin;
 use postrider_channel::outcome::FinalOutcome;
 
-/// Outcomes of one question, by origin.
-type Outcomes = Vec<(Origin, FinalOutcome)>;
+/// Outcomes of one report, by origin.
+type Report = Vec<(Origin, FinalOutcome)>;
 
-/// The answers, oldest first, under the tickets that they were given with. Pure.
+/// The reports, oldest first, by the tickets that they were sent with.
 #[derive(Debug, Default)]
 pub(super) struct Unacked {
-    given: VecDeque<(u64, Outcomes)>,
+    reports: VecDeque<(u64, Report)>,
     tickets: u64,
 }
 
 impl Unacked {
-    /// Keeps answers that are given now; what is a broadcast's own it does for itself. Gives the
-    /// ticket, if there is anything to note.
-    pub(super) fn keep(&mut self, answers: &[(Origin, FinalOutcome)]) -> Option<u64> {
-        let own =
+    /// Keeps outcomes that are reported now, until they are acknowledged. Those of broadcasts are
+    /// left out: a broadcast recovers its own. Returns the ticket if an acknowledgement is needed.
+    pub(super) fn track(&mut self, outcomes: &[(Origin, FinalOutcome)]) -> Option<u64> {
+        let is_kept =
             |(origin, _): &&(Origin, FinalOutcome)| !matches!(origin, Origin::Broadcast { .. });
-        let kept: Outcomes = answers.iter().filter(own).cloned().collect();
+        let kept: Report = outcomes.iter().filter(is_kept).cloned().collect();
         if kept.is_empty() {
             return None;
         }
         self.tickets += 1;
-        self.given.push_back((self.tickets, kept));
+        self.reports.push_back((self.tickets, kept));
         Some(self.tickets)
     }
 
-    /// The workspace has noted what it was given under this ticket.
+    /// The workspace has made the outcomes of this ticket durable: they are forgotten.
     pub(super) fn acked(&mut self, ticket: u64) {
-        if let Some(place) = self.given.iter().position(|(given, _)| *given == ticket) {
-            self.given.remove(place);
+        if let Some(place) = self.reports.iter().position(|(known, _)| *known == ticket) {
+            self.reports.remove(place);
         }
     }
 
-    /// What the answers are for.
+    /// What the kept outcomes belong to.
     pub(super) fn origins(&self) -> impl Iterator<Item = Origin> {
-        self.given.iter().flat_map(|(_, answers)| answers).map(|(origin, _)| *origin)
+        self.reports.iter().flat_map(|(_, outcomes)| outcomes).map(|(origin, _)| *origin)
     }
 
-    /// All of it, to be given again.
-    pub(super) fn all(&self) -> Vec<(u64, Outcomes)> {
-        self.given.iter().cloned().collect()
+    /// All reports, to be sent again.
+    pub(super) fn all(&self) -> Vec<(u64, Report)> {
+        self.reports.iter().cloned().collect()
     }
 }
 
@@ -55,19 +56,19 @@ mod tests {
     use postrider_domain::{BroadcastId, MessageId};
 
     #[test]
-    fn answers_are_kept_until_they_are_noted() {
+    fn outcomes_are_kept_until_they_are_acknowledged() {
         let message = |id| (Origin::Message(MessageId::from_bytes([id; 16])), FinalOutcome::Sent);
         let broadcast = BroadcastId::from_bytes([9; 16]);
         let of_broadcast = (Origin::Broadcast { broadcast, index: 0 }, FinalOutcome::Sent);
-        let mut unnoted = Unacked::default();
-        assert_eq!(unnoted.keep(std::slice::from_ref(&of_broadcast)), None);
-        assert_eq!(unnoted.keep(&[message(1), of_broadcast]), Some(1));
-        assert_eq!(unnoted.keep(&[message(2), message(3)]), Some(2));
-        assert_eq!(unnoted.origins().count(), 3);
-        unnoted.acked(2);
-        unnoted.acked(7);
-        assert_eq!(unnoted.all(), [(1, vec![message(1)])]);
-        unnoted.acked(1);
-        assert_eq!(unnoted.origins().count(), 0);
+        let mut unacked = Unacked::default();
+        assert_eq!(unacked.track(std::slice::from_ref(&of_broadcast)), None);
+        assert_eq!(unacked.track(&[message(1), of_broadcast]), Some(1));
+        assert_eq!(unacked.track(&[message(2), message(3)]), Some(2));
+        assert_eq!(unacked.origins().count(), 3);
+        unacked.acked(2);
+        unacked.acked(7);
+        assert_eq!(unacked.all(), [(1, vec![message(1)])]);
+        unacked.acked(1);
+        assert_eq!(unacked.origins().count(), 0);
     }
 }

@@ -1,0 +1,265 @@
+//! A number's actor turns messages into calls of the channel, and outcomes into reports.
+
+mod claims;
+mod sending;
+mod state;
+
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{AttemptOutcome, Failure, Origin, Outbound};
+use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
+use postrider_runtime::clock::{Clock, Stopwatch};
+use postrider_runtime::flow::{Rate, TokenBucket};
+
+use crate::connections::Connections;
+use crate::entry::NumberSlot;
+use crate::message::NumberMessage;
+use crate::metrics::OutcomeCounts;
+use crate::notices::NumberNotice;
+use crate::ports::Outcomes;
+use crate::providers::Connected;
+use crate::queue::Attempt;
+use crate::reporter::Reporter;
+
+use self::state::State;
+
+/// The actor of one number. What it knows besides is in [`State`].
+pub(crate) struct NumberActor {
+    pub(crate) number: NumberId,
+    pub(crate) slot: Arc<NumberSlot>,
+    /// The number's workspace.
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) clock: Clock,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) reporter: Arc<Reporter>,
+    pub(crate) outcomes: Arc<OutcomeCounts>,
+}
+
+impl Actor for NumberActor {
+    type Msg = NumberMessage;
+    type State = State;
+    /// What it sends through at first.
+    type Arguments = Arc<Connected>;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        connected: Arc<Connected>,
+    ) -> Result<State, ActorProcessingErr> {
+        Ok(State::new(connected))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        self.handle_message(message, state);
+        if state.closed {
+            self.fail_everything(state);
+        }
+        self.send_ready(&myself, state);
+        self.report_outcomes(state);
+        self.report_recipients(state);
+        if state.closed && state.in_flight.is_empty() {
+            myself.stop(None);
+        }
+        if state.in_flight.is_empty()
+            && let Some(done) = state.draining.take()
+        {
+            // No answer is needed if the asker has stopped waiting.
+            done.send(()).ok();
+            myself.stop(None);
+        }
+        Ok(())
+    }
+}
+
+impl NumberActor {
+    fn handle_message(&self, message: NumberMessage, state: &mut State) {
+        match message {
+            NumberMessage::Dispatch(messages) => {
+                messages.into_iter().for_each(|message| state.push(message));
+            }
+            NumberMessage::Recover(messages) => {
+                let has = state.origins();
+                let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
+                missing.for_each(|message| state.push(message.into()));
+                self.workspace_restarted(state);
+            }
+            NumberMessage::ReportUnknown(messages) => {
+                let has = state.origins();
+                state.release_again(&messages);
+                let missing = messages.into_iter().filter(|message| !has.contains(&message.origin));
+                self.workspace_restarted(state);
+                missing.for_each(|it| self.collect_outcome(&it, FinalOutcome::Unknown, state));
+            }
+            NumberMessage::Acked(ticket) => state.unacked.acked(ticket),
+            NumberMessage::Granted(granted) => state.granted(&granted),
+            NumberMessage::Done(attempt, watch, outcome) => {
+                self.call_returned(*attempt, &watch, outcome, state);
+            }
+            NumberMessage::Wake(generation) => {
+                state.timer.woken(generation);
+            }
+            NumberMessage::Fault(failure) => self.fault(failure, false, state),
+            NumberMessage::Reconnected => self.reconnected(state),
+            NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
+            NumberMessage::Close => state.closed = true,
+            NumberMessage::Drain(done) => {
+                state.draining = Some(done);
+                state.requeue_claiming();
+            }
+        }
+    }
+
+    /// Uses the number's connection from now on, and tries it at once if it is a new one.
+    fn reconnected(&self, state: &mut State) {
+        // A number without a connection was disconnected: `Close` comes next.
+        let Some(connected) = self.connections.get(self.number) else { return };
+        if Arc::ptr_eq(&connected, &state.connected) {
+            return;
+        }
+        if connected.messages_per_second != state.connected.messages_per_second {
+            state.rate_limit = TokenBucket::new(Rate::bursty(connected.messages_per_second));
+        }
+        state.connected = connected;
+        state.connection += 1;
+        state.breaker.try_at_once(self.clock.now());
+    }
+
+    /// Handles the outcome of a call that took time.
+    fn call_returned(
+        &self,
+        attempt: Attempt,
+        watch: &Stopwatch,
+        outcome: AttemptOutcome,
+        state: &mut State,
+    ) {
+        let in_flight = state.in_flight_or_claiming();
+        let of = attempt.message.origin;
+        if let Some(place) = state.in_flight.iter().position(|origin| *origin == of) {
+            state.in_flight.swap_remove(place);
+        }
+        match outcome {
+            AttemptOutcome::Unknown => state.concurrency.throttled(),
+            AttemptOutcome::Sent | AttemptOutcome::SentAs(_) | AttemptOutcome::Failed(_) => {
+                state.concurrency.answered(watch.elapsed(), in_flight);
+            }
+            // `handle_outcome` lowers the limit for a throttle; a retry says nothing about it.
+            AttemptOutcome::Throttled { .. } | AttemptOutcome::Retry { .. } => {}
+        }
+        self.handle_outcome(attempt, outcome, state);
+    }
+
+    /// The workspace has restarted: it has forgotten every request and every outcome that it has
+    /// not made durable, so they are repeated.
+    fn workspace_restarted(&self, state: &mut State) {
+        state.claim_queue.request_again();
+        for (ticket, outcomes) in state.unacked.all() {
+            self.report(outcomes, Some(ticket), &self.workspace);
+        }
+    }
+
+    /// The number was disconnected: whatever waits fails, and messages of broadcasts are returned.
+    fn fail_everything(&self, state: &mut State) {
+        let delayed = std::mem::take(&mut state.delayed).into_values();
+        let delayed = delayed.chain(state.claim_queue.drain());
+        let waiting = state.queue.drain().chain(delayed).chain(state.recipients.drain());
+        let waiting = waiting.collect();
+        for attempt in self.return_to_broadcasts(waiting, state) {
+            self.finish(&attempt, FinalOutcome::Failed(Failure::permanent(None)), state);
+        }
+    }
+
+    /// Takes a broadcast's messages out of every queue and returns them, in order.
+    fn withdraw(&self, broadcast: BroadcastId, state: &mut State) {
+        let is_its = |attempt: &Attempt| {
+            attempt.broadcast_recipient().is_some_and(|(other, _)| other == broadcast)
+        };
+        let mut out = state.recipients.take(&is_its);
+        out.extend(state.queue.take_bulk(&is_its));
+        let delayed = state.delayed.extract_if(.., |_, attempt| is_its(attempt));
+        out.extend(delayed.map(|(_, attempt)| attempt));
+        out.sort_unstable_by_key(|attempt| attempt.sequence);
+        self.return_to_broadcasts(out, state);
+    }
+
+    /// Returns messages of broadcasts, which the channel surely did not accept. Gives those that
+    /// belong to no broadcast.
+    fn return_to_broadcasts(&self, attempts: Vec<Attempt>, state: &mut State) -> Vec<Attempt> {
+        let (mut others, mut returned) = (Vec::new(), Vec::new());
+        for attempt in attempts {
+            let Some(recipient) = attempt.broadcast_recipient() else {
+                others.push(attempt);
+                continue;
+            };
+            returned.push(recipient);
+            state.requeue_released_by(&attempt);
+        }
+        self.reporter.withdrawn(returned);
+        others
+    }
+
+    /// Gives a message its final outcome.
+    fn finish(&self, attempt: &Attempt, settled: FinalOutcome, state: &mut State) {
+        state.requeue_released_by(attempt);
+        self.collect_outcome(&attempt.message, settled, state);
+    }
+
+    /// Adds an outcome to those that are reported after this message.
+    fn collect_outcome(&self, message: &Outbound, settled: FinalOutcome, state: &mut State) {
+        if state.outcomes_of.as_ref() != Some(&message.workspace) {
+            self.report_outcomes(state);
+            state.outcomes_of = Some(message.workspace.clone());
+        }
+        state.outcomes.push((message.origin, settled));
+    }
+
+    /// Reports the collected outcomes to their workspace.
+    fn report_outcomes(&self, state: &mut State) {
+        /// Most outcomes in one report, so that their events fit in one frame of the journal.
+        const OUTCOMES_MAX: usize = 1000;
+        if let Some(workspace) = &state.outcomes_of {
+            while !state.outcomes.is_empty() {
+                let rest = state.outcomes.split_off(state.outcomes.len().min(OUTCOMES_MAX));
+                let outcomes = std::mem::replace(&mut state.outcomes, rest);
+                // Counted here and not in `report`, which repeats unacknowledged outcomes.
+                self.outcomes.count(&outcomes);
+                let ticket = state.unacked.track(&outcomes);
+                self.report(outcomes, ticket, workspace);
+            }
+        }
+    }
+
+    /// Reports to the workspace what the outcomes revealed about recipients.
+    fn report_recipients(&self, state: &mut State) {
+        /// Most recipients in one notice: the workspace records each notice in one commit.
+        const RECIPIENTS_MAX: usize = 100;
+        for recipients in std::mem::take(&mut state.learned).chunks(RECIPIENTS_MAX) {
+            self.notify(NumberNotice::Recipients(recipients.to_vec()));
+        }
+    }
+
+    fn notify(&self, notice: NumberNotice) {
+        if let Some(sink) = self.reporter.sink() {
+            sink.notice(&self.workspace, self.number, notice);
+        }
+    }
+
+    fn report(
+        &self,
+        settled: Vec<(Origin, FinalOutcome)>,
+        ticket: Option<u64>,
+        workspace: &WorkspaceId,
+    ) {
+        if let Some(sink) = self.reporter.sink() {
+            let ack_to = ticket.map(|ticket| (self.number, ticket));
+            sink.settled(workspace, Outcomes { settled, ack_to });
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Decides which message is sent next, and does what the channel's outcomes ask for.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::ActorRef;
+
+use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Throttle};
+use postrider_domain::Timestamp;
+use postrider_runtime::clock::Stopwatch;
+use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
+use postrider_runtime::random;
+
+use super::NumberActor;
+use super::state::State;
+use crate::message::NumberMessage;
+use crate::notices::{NumberNotice, Recipient};
+use crate::panic_guard::GuardedCall;
+use crate::queue::Attempt;
+use crate::throttle::Pause;
+
+/// How long a message waits that the channel did not accept.
+const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
+/// The jitter of that wait, as a part of it, so that retries do not come all at once.
+const RETRY_SPREAD: f64 = 0.25;
+/// The part of the rate that the bulk lane leaves unused, as the time in which it is refilled. The
+/// first lane then need not wait for a token while a broadcast uses up all others.
+const RESERVE: Duration = Duration::from_millis(100);
+/// No wait is shorter, whatever the provider asks for.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
+/// All waiting messages are checked for expiry, at most this often.
+const EXPIRY_EVERY: Duration = Duration::from_secs(1);
+
+impl NumberActor {
+    /// Sends what may be sent now, and sets the timer for when more may.
+    pub(super) fn send_ready(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
+        if state.draining.is_some() {
+            state.release_waiting();
+            self.slot.capacity.set(0);
+            state.reservations.clear();
+            return self.report_claims(state);
+        }
+        let now = self.clock.now();
+        state.requeue_due(now);
+        self.finish_expired(now, state);
+        self.send_claimed(myself, now, state);
+        let mut free = 0;
+        let blocked_until = loop {
+            let left = state.concurrency.limit().saturating_sub(state.in_flight_or_claiming());
+            if left == 0 {
+                break None;
+            }
+            match state.blocked(now) {
+                Some(until) => break until,
+                None => {
+                    let Some(attempt) = state.queue.pop() else {
+                        free = left.min(state.rate_limit.tokens(now));
+                        break None;
+                    };
+                    self.claim_or_send(myself, attempt, now, state);
+                }
+            }
+        };
+        if state.queue.is_empty() && state.recipients.next().is_none() {
+            state.expiry = None;
+        }
+        self.publish(free, now, state);
+        self.log_failing(state);
+        self.report_claims(state);
+        self.set_timer(myself, blocked_until, now, state);
+    }
+
+    /// Publishes the number's figures, with `free` as the capacity for single messages.
+    fn publish(&self, free: usize, now: Timestamp, state: &mut State) {
+        let until_ms = state.breaker.open_until().map_or(0, Timestamp::as_millis);
+        self.slot.down_until_ms.store(until_ms, Ordering::Release);
+        self.slot.queue.store(state.unanswered(), Ordering::Relaxed);
+        self.slot.in_flight.store(state.in_flight_or_claiming(), Ordering::Relaxed);
+        state.release_waiting();
+        let is_open = state.breaker.passage(now) == Passage::Open;
+        self.slot.capacity.set(if is_open { free } else { 0 });
+        // After the capacity, which counts these messages already: else it would be given twice.
+        state.reservations.clear();
+    }
+
+    /// Finishes the waiting messages that have expired.
+    fn finish_expired(&self, now: Timestamp, state: &mut State) {
+        if state.expiry.is_none_or(|expiry| expiry > now) {
+            return;
+        }
+        let mut expired = Vec::new();
+        let next = state.queue.expire(now, &mut expired);
+        let next = next.into_iter().chain(state.recipients.expire(now, &mut expired)).min();
+        state.expiry = next.map(|next| next.max(now.plus(EXPIRY_EVERY)));
+        for mut attempt in expired {
+            state.cancel_trial(&mut attempt);
+            self.finish(&attempt, FinalOutcome::NotSentInTime, state);
+        }
+    }
+
+    /// Sends a message, or keeps it until its claim is durable or its recipient may be tried.
+    fn claim_or_send(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        attempt: Attempt,
+        now: Timestamp,
+        state: &mut State,
+    ) {
+        if attempt.message.give_up_at <= now {
+            return self.finish(&attempt, FinalOutcome::NotSentInTime, state);
+        }
+        let Some(mut attempt) = state.hold_if_recipient_waits(attempt) else { return };
+        if state.breaker.passage(now) == Passage::Trial {
+            state.breaker.begin_trial();
+            attempt.trial = true;
+        }
+        state.rate_limit.take(now);
+        if let Some(attempt) = state.claim_queue.admit(attempt) {
+            self.send(myself, attempt, state);
+        }
+    }
+
+    /// Calls the channel. If its outcome is ready at once, no task is spawned.
+    pub(super) fn send(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        mut attempt: Attempt,
+        state: &mut State,
+    ) {
+        attempt.connection = state.connection;
+        match GuardedCall::start(state.connected.channel.as_ref(), attempt.message.clone()) {
+            Ok(outcome) => self.handle_outcome(attempt, outcome, state),
+            Err(sending) => {
+                let watch = Stopwatch::start();
+                state.in_flight.push(attempt.message.origin);
+                let myself = myself.clone();
+                drop(tokio::spawn(async move {
+                    let outcome = sending.await;
+                    // If the actor has died, everything is dispatched again to its successor.
+                    drop(myself.cast(NumberMessage::Done(Box::new(attempt), watch, outcome)));
+                }));
+            }
+        }
+    }
+
+    /// Does what the outcome of one attempt asks for.
+    pub(super) fn handle_outcome(
+        &self,
+        mut attempt: Attempt,
+        outcome: AttemptOutcome,
+        state: &mut State,
+    ) {
+        // An outcome of an earlier channel of the number says nothing about the present one.
+        let is_current = attempt.connection == state.connection;
+        let trial = std::mem::take(&mut attempt.trial) && is_current;
+        match outcome {
+            AttemptOutcome::Failed(failure) if failure.class == FailureClass::Account => {
+                if is_current {
+                    self.fault(failure, trial, state);
+                }
+                state.requeue(attempt);
+            }
+            AttemptOutcome::Throttled { scope, after } => {
+                self.throttled(attempt, scope, after, trial, state);
+            }
+            AttemptOutcome::Retry { after } => self.not_accepted(attempt, after, trial, state),
+            AttemptOutcome::Unknown => {
+                state.breaker.undecided(trial);
+                self.finish(&attempt, FinalOutcome::Unknown, state);
+            }
+            AttemptOutcome::SentAs(known_as) => {
+                let phone = attempt.message.to;
+                if state.reported_names.must_report(self.clock.now(), phone, known_as) {
+                    let at = attempt.message.message_id.timestamp();
+                    state.learned.push(Recipient::KnownAs { phone, known_as, at });
+                }
+                self.sent(&attempt, trial, state);
+            }
+            AttemptOutcome::Sent => self.sent(&attempt, trial, state),
+            AttemptOutcome::Failed(failure) => {
+                self.channel_answered(trial, state);
+                // The workspace reads it from the outcome of a single message by itself.
+                let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
+                if failure.class == FailureClass::OptedOut && of_broadcast {
+                    state.learned.push(Recipient::StoppedMarketing(attempt.message.to));
+                }
+                self.finish(&attempt, FinalOutcome::Failed(failure), state);
+            }
+        }
+    }
+
+    /// The channel accepted the message.
+    fn sent(&self, attempt: &Attempt, trial: bool, state: &mut State) {
+        let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
+        shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
+        self.channel_answered(trial, state);
+        self.finish(attempt, FinalOutcome::Sent, state);
+    }
+
+    /// The channel can be reached and the account can send: the breaker closes.
+    fn channel_answered(&self, trial: bool, state: &mut State) {
+        if state.breaker.answered(trial) {
+            tracing::info!(number = %self.number, "the number sends again");
+            self.notify(NumberNotice::Recovered);
+        }
+    }
+
+    /// The account cannot send: everything waits.
+    pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
+        let new = state.breaker.stop(self.clock.now(), trial);
+        if let (true, Some(sink)) = (new || trial, self.reporter.sink()) {
+            sink.stopped(self.number, &failure);
+        }
+        if new {
+            let (code, reason) = (failure.code, &*failure.details);
+            tracing::warn!(number = %self.number, code, reason, "the number's account cannot send");
+            self.notify(NumberNotice::Stopped(failure));
+        }
+    }
+
+    /// The provider limits the rate: the message is queued again, and the throttled scope pauses.
+    fn throttled(
+        &self,
+        mut attempt: Attempt,
+        scope: Throttle,
+        after: Option<Duration>,
+        trial: bool,
+        state: &mut State,
+    ) {
+        let now = self.clock.now();
+        state.breaker.undecided(trial);
+        state.release(&mut attempt);
+        let pause = match scope {
+            Throttle::Recipient => {
+                state.expect_expiry(attempt.message.give_up_at);
+                return state.recipients.throttled(now, after, attempt);
+            }
+            Throttle::App => &*state.connected.app_pause,
+            Throttle::Account => &*state.connected.account_pause,
+            Throttle::Number => &state.pause,
+        };
+        pause.throttled(now, after);
+        state.concurrency.throttled();
+        state.requeue(attempt);
+    }
+
+    /// The channel did not accept the message: it is retried after a wait.
+    fn not_accepted(
+        &self,
+        mut attempt: Attempt,
+        after: Option<Duration>,
+        trial: bool,
+        state: &mut State,
+    ) {
+        let now = self.clock.now();
+        state.breaker.failed(now, trial);
+        state.release(&mut attempt);
+        state.requeue_released_by(&attempt);
+        let wait = after.unwrap_or_else(|| {
+            jittered(RETRY.delay(attempt.retries), RETRY_SPREAD, random::fraction())
+        });
+        attempt.retries += 1;
+        // A message that expires earlier waits only until then, and is finished there.
+        let at = now.plus(wait.max(RETRY_AFTER_MIN)).min(attempt.message.give_up_at);
+        state.delayed.insert((at, attempt.sequence), attempt);
+    }
+
+    /// Logs when the channel begins to fail, and when it works again.
+    fn log_failing(&self, state: &mut State) {
+        let is_failing = state.breaker.trip() == Some(Trip::Failing);
+        match (std::mem::replace(&mut state.logged_failing, is_failing), is_failing) {
+            (false, true) => {
+                let cause = state.connected.channel.trouble().unwrap_or_default();
+                tracing::warn!(number = %self.number, cause, "the number's channel fails; it is left alone for a while");
+            }
+            (true, false) => {
+                tracing::info!(number = %self.number, "the number's channel answers again");
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the timer to when the next message may be sent, or expires.
+    fn set_timer(
+        &self,
+        myself: &ActorRef<NumberMessage>,
+        blocked_until: Option<Timestamp>,
+        now: Timestamp,
+        state: &mut State,
+    ) {
+        let delayed = state.delayed.first_key_value().map(|((at, _), _)| *at);
+        let (recipients, claims) = (state.recipients.next(), state.claim_queue.next());
+        let waits = [blocked_until, delayed, recipients, claims, state.expiry];
+        let Some(next) = waits.into_iter().flatten().filter(|next| *next > now).min() else {
+            return;
+        };
+        let myself = myself.clone();
+        state.timer.wake_at(&self.clock, next, move |generation| {
+            // If the actor has died, its successor sets a timer of its own.
+            drop(myself.cast(NumberMessage::Wake(generation)));
+        });
+    }
+}
+
+impl State {
+    /// Queues the messages whose wait has ended.
+    fn requeue_due(&mut self, now: Timestamp) {
+        while let Some(entry) = self.delayed.first_entry()
+            && entry.key().0 <= now
+        {
+            let attempt = entry.remove();
+            self.expect_expiry(attempt.message.give_up_at);
+            self.queue.put_back(attempt);
+        }
+        while let Some(attempt) = self.recipients.due(now) {
+            self.queue.put_back(attempt);
+        }
+    }
+
+    /// Whether nothing may be sent now. The inner value says until when, if time alone ends that.
+    fn blocked(&self, now: Timestamp) -> Option<Option<Timestamp>> {
+        if let Some(until) = self.paused_until(now) {
+            return Some(Some(until));
+        }
+        match self.breaker.passage(now) {
+            Passage::NotBefore(until) => return Some(Some(until)),
+            Passage::AfterTrial => return Some(None),
+            Passage::Open | Passage::Trial => {}
+        }
+        let reserve = match self.queue.next_lane() {
+            Lane::First => Duration::ZERO,
+            Lane::Bulk => RESERVE,
+        };
+        let ready_at = self.rate_limit.ready_at_leaving(reserve);
+        (ready_at > now).then_some(Some(ready_at))
+    }
+
+    /// Until when the provider asked for a pause of the number, its account or its app.
+    pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let pauses = [&*self.connected.app_pause, &*self.connected.account_pause, &self.pause];
+        pauses.iter().filter_map(|pause| pause.until(now)).max()
+    }
+
+    /// Keeps a message whose recipient is throttled, without a claim. Returns it if it may be sent.
+    pub(super) fn hold_if_recipient_waits(&mut self, mut attempt: Attempt) -> Option<Attempt> {
+        if self.recipients.must_wait(&attempt) {
+            self.release(&mut attempt);
+        }
+        self.recipients.admit(attempt)
+    }
+}

@@ -1,0 +1,194 @@
+//! The state of a number's actor: its queues, its limits, and what it has not reported yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use tokio::sync::oneshot;
+
+use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{Origin, Outbound};
+use postrider_domain::{MessageId, Timestamp, WorkspaceId};
+use postrider_runtime::flow::{CircuitBreaker, GradientLimit, Rate, TokenBucket};
+use postrider_runtime::timer::Timer;
+
+use crate::capacity::{HandedOver, Reservation};
+use crate::claim_queue::ClaimQueue;
+use crate::notices::{Recipient, ReportedNames};
+use crate::ports::Granted;
+use crate::providers::Connected;
+use crate::queue::{Attempt, SendQueue};
+use crate::recipient_backoff::RecipientBackoff;
+use crate::throttle::Pause;
+use crate::unacked::Unacked;
+
+/// Everything that a number's actor knows. It is lost when the actor dies.
+pub(crate) struct State {
+    /// What it sends through.
+    pub(super) connected: Arc<Connected>,
+    /// How often `connected` has changed, to recognize outcomes of an earlier channel.
+    pub(super) connection: u32,
+    /// Messages that can be sent. Each is a pending request of a workspace, and those are bounded.
+    pub(super) queue: SendQueue,
+    /// Messages to be retried, by the time from which on they may be, and their sequence.
+    pub(super) delayed: BTreeMap<(Timestamp, u64), Attempt>,
+    /// Messages whose recipient is throttled.
+    pub(super) recipients: RecipientBackoff,
+    /// Messages that wait for a durable claim; the next step is the channel.
+    pub(super) claim_queue: ClaimQueue,
+    /// Reservations of messages that have arrived since the capacity was last published.
+    pub(super) reservations: Vec<Reservation>,
+    /// Messages whose claims have ended, which the workspace must learn.
+    pub(super) released: Vec<MessageId>,
+    /// Outcomes that the workspace has not acknowledged.
+    pub(super) unacked: Unacked,
+    /// The origins of the messages that are with the channel, once for each message.
+    pub(super) in_flight: Vec<Origin>,
+    pub(super) breaker: CircuitBreaker,
+    /// Whether the log says that the channel fails.
+    pub(super) logged_failing: bool,
+    pub(super) rate_limit: TokenBucket,
+    pub(super) concurrency: GradientLimit,
+    /// A pause that the provider asked for of this number alone.
+    pub(super) pause: Pause,
+    /// When the first of the waiting messages may expire.
+    pub(super) expiry: Option<Timestamp>,
+    pub(super) timer: Timer,
+    /// Outcomes that were collected and not reported yet.
+    pub(super) outcomes: Vec<(Origin, FinalOutcome)>,
+    /// The workspace of `outcomes`.
+    pub(super) outcomes_of: Option<WorkspaceId>,
+    /// What outcomes revealed about recipients, not reported yet.
+    pub(super) learned: Vec<Recipient>,
+    pub(super) reported_names: ReportedNames,
+    /// Answered when the last message in flight has its outcome.
+    pub(super) draining: Option<oneshot::Sender<()>>,
+    pub(super) closed: bool,
+}
+
+impl State {
+    pub(super) fn new(connected: Arc<Connected>) -> Self {
+        Self {
+            connection: 0,
+            rate_limit: TokenBucket::new(Rate::bursty(connected.messages_per_second)),
+            connected,
+            queue: SendQueue::default(),
+            delayed: BTreeMap::new(),
+            recipients: RecipientBackoff::default(),
+            claim_queue: ClaimQueue::default(),
+            reservations: Vec::new(),
+            released: Vec::new(),
+            unacked: Unacked::default(),
+            in_flight: Vec::new(),
+            breaker: CircuitBreaker::default(),
+            logged_failing: false,
+            concurrency: GradientLimit::default(),
+            pause: Pause::default(),
+            expiry: None,
+            timer: Timer::default(),
+            outcomes: Vec::new(),
+            outcomes_of: None,
+            learned: Vec::new(),
+            reported_names: ReportedNames::default(),
+            draining: None,
+            closed: false,
+        }
+    }
+
+    /// Queues a new message.
+    pub(super) fn push(&mut self, handed: HandedOver) {
+        self.expect_expiry(handed.message.give_up_at);
+        self.queue.push(handed.message, handed.place.is_some());
+        self.reservations.extend(handed.place);
+    }
+
+    /// Queues a message again at its old place, without a claim.
+    pub(super) fn requeue(&mut self, mut attempt: Attempt) {
+        self.release(&mut attempt);
+        self.expect_expiry(attempt.message.give_up_at);
+        self.queue.put_back(attempt);
+    }
+
+    /// Queues the messages that waited for this attempt, if it was their recipient's trial.
+    pub(super) fn requeue_released_by(&mut self, attempt: &Attempt) {
+        for released in self.recipients.settled(attempt.message.to, attempt.sequence) {
+            self.queue.put_back(released);
+        }
+    }
+
+    /// Has the waiting messages checked for expiry at this time.
+    pub(super) fn expect_expiry(&mut self, at: Timestamp) {
+        self.expiry = Some(self.expiry.map_or(at, |expiry| expiry.min(at)));
+    }
+
+    /// How many messages are with the channel, or about to be.
+    pub(super) fn in_flight_or_claiming(&self) -> usize {
+        self.in_flight.len() + self.claim_queue.len()
+    }
+
+    /// How many messages have no final outcome.
+    pub(super) fn unanswered(&self) -> usize {
+        let waiting = self.queue.len() + self.delayed.len() + self.recipients.len();
+        waiting + self.in_flight_or_claiming()
+    }
+
+    /// The origins of all messages that it has, or has unacknowledged outcomes of.
+    pub(super) fn origins(&self) -> HashSet<Origin> {
+        let waiting = self.waiting().chain(self.claim_queue.iter());
+        let waiting = waiting.map(|attempt| attempt.message.origin);
+        let unacked = self.unacked.origins();
+        waiting.chain(self.in_flight.iter().copied()).chain(unacked).collect()
+    }
+
+    /// The messages that are neither with the channel nor about to be.
+    fn waiting(&self) -> impl Iterator<Item = &Attempt> {
+        self.queue.iter().chain(self.delayed.values()).chain(self.recipients.iter())
+    }
+
+    /// Ends a message's claim: the channel surely did not accept it, so it can be sent again, after
+    /// a crash too.
+    pub(super) fn release(&mut self, attempt: &mut Attempt) {
+        self.released.extend(attempt.release());
+    }
+
+    /// Ends the claims of messages that could not be sent at once, so that after a crash they are
+    /// sent and not reported as unknown.
+    pub(super) fn release_waiting(&mut self) {
+        self.released.extend(self.queue.claimed().filter_map(Attempt::release));
+    }
+
+    /// Releases once more those of these messages that wait without a claim: the workspace takes
+    /// them for claimed, so it has missed the release.
+    pub(super) fn release_again(&mut self, claimed: &[Outbound]) {
+        let claimed: HashSet<_> = claimed.iter().map(|message| message.origin).collect();
+        let waiting = self.waiting().filter(|it| claimed.contains(&it.message.origin));
+        let missed: Vec<_> = waiting.filter_map(Attempt::must_claim).collect();
+        self.released.extend(missed);
+    }
+
+    /// Queues again everything that was about to be sent.
+    pub(super) fn requeue_claiming(&mut self) {
+        for mut attempt in self.claim_queue.drain().collect::<Vec<_>>() {
+            // A claim may have been requested, and granted meanwhile.
+            attempt.claimed = true;
+            self.cancel_trial(&mut attempt);
+            self.requeue(attempt);
+        }
+    }
+
+    /// The workspace has answered a request for claims.
+    pub(super) fn granted(&mut self, granted: &Granted) {
+        for mut dropped in self.claim_queue.granted(granted) {
+            // A delivery report has settled it.
+            self.cancel_trial(&mut dropped);
+            self.requeue_released_by(&dropped);
+        }
+    }
+
+    /// If the breaker waits for the outcome of this attempt, it gets none: another is tried.
+    pub(super) fn cancel_trial(&mut self, attempt: &mut Attempt) {
+        if std::mem::take(&mut attempt.trial) {
+            self.breaker.undecided(true);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The connected numbers, and what each of them sends through.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use postrider_channel::cloud_api::ProviderId;
+use postrider_domain::{NumberId, WorkspaceId};
+
+use crate::providers::{Connected, Providers};
+use crate::record::{NumberKind, Stored};
+
+/// The connected numbers. A number without an entry here is disconnected.
+pub(crate) struct Connections {
+    connected: DashMap<NumberId, Arc<Connected>>,
+    providers: Providers,
+}
+
+impl Connections {
+    pub(crate) fn new(providers: Providers) -> Self {
+        Self { connected: DashMap::new(), providers }
+    }
+
+    /// Connects a number, or replaces its connection by one made of the new record.
+    pub(crate) fn connect(&self, stored: &Stored) {
+        self.connected.insert(stored.1.info.id, Arc::new(self.providers.connect(stored)));
+    }
+
+    pub(crate) fn disconnect(&self, number: NumberId) {
+        self.connected.remove(&number);
+    }
+
+    pub(crate) fn get(&self, number: NumberId) -> Option<Arc<Connected>> {
+        self.connected.get(&number).map(|connected| Arc::clone(&connected))
+    }
+
+    pub(crate) fn contains(&self, number: NumberId) -> bool {
+        self.connected.contains_key(&number)
+    }
+
+    /// The numbers with this id at the provider, each with its workspace.
+    pub(crate) fn by_provider_id(&self, id: &ProviderId) -> Vec<(WorkspaceId, NumberId)> {
+        let all = self.connected.iter();
+        let called = all.filter(|it| it.phone_number_id.as_ref() == Some(id));
+        called.map(|it| (it.workspace.clone(), *it.key())).collect()
+    }
+
+    /// The workspaces that have a number of this kind.
+    pub(crate) fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
+        let all = self.connected.iter().filter(|it| it.kind == kind);
+        all.map(|it| it.workspace.clone()).collect()
+    }
+
+    /// The numbers of an app of the Cloud API, oldest first.
+    pub(crate) fn of_app(&self, app: &str) -> Vec<(NumberId, Arc<Connected>)> {
+        let of_app = |it: &Connected| it.cloud_api.as_ref().is_some_and(|it| it.app() == app);
+        let all = self.connected.iter().map(|it| (*it.key(), Arc::clone(it.value())));
+        let mut found: Vec<_> = all.filter(|(_, connected)| of_app(connected)).collect();
+        found.sort_by_key(|(number, _)| *number);
+        found
+    }
+}

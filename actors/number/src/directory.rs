@@ -1,0 +1,275 @@
+//! The directory of numbers: which are connected, where their actors are, and the way to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ractor::{ActorCell, ActorRef, SpawnErr};
+
+use postrider_channel::cloud_api::ProviderId;
+use postrider_channel::{Failure, Outbound};
+use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::directory::{Directory, Undelivered};
+use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
+
+use crate::actor::NumberActor;
+use crate::capacity::HandedOver;
+use crate::connections::Connections;
+use crate::entry::{NumberEntry, NumberSlot};
+use crate::message::NumberMessage;
+use crate::metrics::{OutcomeCounts, Queues};
+use crate::ports::{Granted, OutcomeSink};
+use crate::providers::{Connected, Providers};
+use crate::record::{NumberKind, Stored};
+use crate::reporter::Reporter;
+
+/// The connected numbers, the actors of those that have messages, and the way to those actors.
+pub struct Numbers {
+    pub(crate) directory: Directory<NumberId, NumberMessage, NumberEntry>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) reporter: Arc<Reporter>,
+    clock: Clock,
+    /// Final outcomes of all numbers, counted since the start.
+    pub outcomes: Arc<OutcomeCounts>,
+}
+
+/// What the numbers need and can only be made after them.
+pub struct Wiring {
+    /// The supervisor of the numbers' actors.
+    pub supervisor: ActorRef<SupervisorMessage<NumberId>>,
+    /// The receiver of what numbers report.
+    pub sink: Arc<dyn OutcomeSink>,
+}
+
+impl Numbers {
+    /// No number is connected yet. [`wire`](Self::wire) must follow before the first message.
+    pub fn new(providers: Providers, clock: Clock) -> Self {
+        Self {
+            directory: Directory::default(),
+            connections: Arc::new(Connections::new(providers)),
+            reporter: Arc::default(),
+            clock,
+            outcomes: Arc::default(),
+        }
+    }
+
+    /// Connects a number. It must come before any message is dispatched to that number.
+    pub fn connect(&self, stored: &Stored) {
+        self.connections.connect(stored);
+    }
+
+    /// What a number sends through, if it is connected.
+    pub fn connected(&self, number: NumberId) -> Option<Arc<Connected>> {
+        self.connections.get(number)
+    }
+
+    /// The secrets or the rate of a number have changed, durably: its actor uses them from now on.
+    pub fn reconnect(&self, stored: &Stored) {
+        self.connect(stored);
+        // An actor that has died has a successor, which gets this message when it starts.
+        self.directory.cast_live(&stored.1.info.id, NumberMessage::Reconnected);
+    }
+
+    /// The numbers with this id at the provider, each with its workspace.
+    pub fn called(&self, id: &ProviderId) -> Vec<(WorkspaceId, NumberId)> {
+        self.connections.by_provider_id(id)
+    }
+
+    /// The workspaces that have a number of this kind.
+    pub fn workspaces_with(&self, kind: NumberKind) -> BTreeSet<WorkspaceId> {
+        self.connections.workspaces_with(kind)
+    }
+
+    /// The numbers of an app, oldest first. The app is named as
+    /// [`CloudApiNumber::app`](postrider_channel::cloud_api::CloudApiNumber::app) names it.
+    pub fn of_app(&self, app: &str) -> Vec<(NumberId, Arc<Connected>)> {
+        self.connections.of_app(app)
+    }
+
+    /// Connects the supervisor and the receiver of reports; only the first call counts.
+    pub fn wire(&self, wiring: Wiring) {
+        self.directory.set_supervisor(wiring.supervisor);
+        self.reporter.wire(wiring.sink);
+    }
+
+    /// Dispatches new messages to their numbers. They must be durable: one that is lost on the way
+    /// is dispatched again when its workspace or the engine restarts.
+    pub fn dispatch(&self, messages: Vec<HandedOver>) {
+        self.deliver_by_number(messages, |it| it.message.number, NumberMessage::Dispatch);
+    }
+
+    /// Dispatches messages that may have been dispatched before: a number leaves out those that it
+    /// still has.
+    pub fn recover(&self, messages: Vec<Outbound>) {
+        self.deliver_by_number(messages, |message| message.number, NumberMessage::Recover);
+    }
+
+    /// Asks numbers about messages that are claimed: the outcome of those that a number does not
+    /// have any more is unknown.
+    pub fn report_unknown(&self, messages: Vec<Outbound>) {
+        self.deliver_by_number(messages, |message| message.number, NumberMessage::ReportUnknown);
+    }
+
+    /// Lets a number send what it has claimed, now that the claim is durable.
+    pub fn grant(&self, number: NumberId, granted: Granted) {
+        // The queue of an actor that has died is recovered, and claimed again.
+        self.directory.cast_live(&number, NumberMessage::Granted(granted));
+    }
+
+    /// Acknowledges the outcomes that a number reported under this ticket: they are durable.
+    pub fn ack(&self, number: NumberId, ticket: u64) {
+        // An actor that has died reports no outcome again.
+        self.directory.cast_live(&number, NumberMessage::Acked(ticket));
+    }
+
+    /// Stops a number: the provider has reported that its account cannot send.
+    pub fn fault(&self, number: NumberId, failure: Failure) {
+        self.deliver(number, NumberMessage::Fault(failure));
+    }
+
+    /// Has a number return the messages of a broadcast that the channel does not have.
+    pub fn withdraw(&self, number: NumberId, broadcast: BroadcastId) {
+        self.deliver(number, NumberMessage::Withdraw(broadcast));
+    }
+
+    fn deliver_by_number<T>(
+        &self,
+        messages: Vec<T>,
+        number_of: fn(&T) -> NumberId,
+        message: fn(Vec<T>) -> NumberMessage,
+    ) {
+        let mut by_number: BTreeMap<NumberId, Vec<T>> = BTreeMap::new();
+        for message in messages {
+            by_number.entry(number_of(&message)).or_default().push(message);
+        }
+        for (number, messages) in by_number {
+            self.deliver(number, message(messages));
+        }
+    }
+
+    /// Puts a message into the mailbox of a number's actor, or keeps it for the next actor.
+    fn deliver(&self, number: NumberId, message: NumberMessage) {
+        /// What must follow once the slot's lock is released.
+        enum Then {
+            Start,
+            Refuse(NumberMessage),
+            Nothing,
+        }
+        let keep = |undelivered: Undelivered<NumberMessage>, entry: &NumberEntry| {
+            let Undelivered { message, placement } = undelivered;
+            match placement {
+                Placement::Idle if !self.connections.contains(number) => Then::Refuse(message),
+                // After the restart of an actor that has died everything is dispatched again.
+                Placement::Idle | Placement::Live(_) => {
+                    entry.waiting.lock().push(message);
+                    Then::Start
+                }
+                Placement::Down { .. } | Placement::Parked(_) => {
+                    // After the restart everything is dispatched again except claimed messages:
+                    // their outcome would be reported as unknown. Those that have not reached an
+                    // actor are kept, because the channel surely does not have them.
+                    let NumberMessage::Dispatch(mut messages) = message else {
+                        return Then::Nothing;
+                    };
+                    messages.retain(|message| message.place.is_some());
+                    if !messages.is_empty() {
+                        entry.waiting.lock().push(NumberMessage::Dispatch(messages));
+                    }
+                    Then::Nothing
+                }
+            }
+        };
+        match self.slot(number).cast_or(message, keep) {
+            Some(Then::Start) => self.directory.start(number),
+            Some(Then::Refuse(message)) => {
+                self.directory.remove(&number);
+                self.refuse(message);
+            }
+            Some(Then::Nothing) | None => {}
+        }
+    }
+
+    /// The actors that run.
+    pub fn live(&self) -> Vec<ActorRef<NumberMessage>> {
+        self.directory.all_live()
+    }
+
+    /// The number's slot; an idle one is added if there is none.
+    pub fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
+        self.directory.slot_or_insert_with(number, NumberEntry::default)
+    }
+
+    /// How long the queues of the numbers are now, and how many numbers are down.
+    pub fn queues(&self) -> Queues {
+        let mut queues = Queues::default();
+        self.directory.for_each(|_, slot| {
+            let queue = slot.queue.load(Ordering::Relaxed);
+            queues.messages += queue;
+            queues.longest = queues.longest.max(queue);
+            queues.down += usize::from(slot.down_until_ms.load(Ordering::Relaxed) > 0);
+        });
+        queues
+    }
+}
+
+/// How the supervisor starts and restarts the actors of numbers.
+pub struct NumberSpec(pub Arc<Numbers>);
+
+impl ChildSpec for NumberSpec {
+    type Key = NumberId;
+    type Message = NumberMessage;
+
+    const NAME: &'static str = "number";
+
+    async fn spawn(
+        &self,
+        number: &NumberId,
+        supervisor: ActorCell,
+    ) -> Result<ActorRef<NumberMessage>, SpawnErr> {
+        let Some(connected) = self.0.connected(*number) else {
+            let error = format!("{number} is not connected");
+            return Err(SpawnErr::StartupFailed(error.into()));
+        };
+        let actor = NumberActor {
+            number: *number,
+            slot: self.0.slot(*number),
+            workspace: connected.workspace.clone(),
+            clock: self.0.clock.clone(),
+            connections: Arc::clone(&self.0.connections),
+            reporter: Arc::clone(&self.0.reporter),
+            outcomes: Arc::clone(&self.0.outcomes),
+        };
+        let (actor, _) = ractor::Actor::spawn_linked(None, actor, connected, supervisor).await?;
+        Ok(actor)
+    }
+
+    fn is_wanted(&self, number: &NumberId) -> bool {
+        self.0.connections.contains(*number)
+    }
+
+    fn is_live(&self, number: &NumberId) -> bool {
+        self.0.directory.is_live(number)
+    }
+
+    fn publish(&self, number: &NumberId, placement: Placement<NumberMessage>) {
+        self.0.slot(*number).publish_with(placement, |placement, entry| {
+            if let Placement::Live(actor) = placement {
+                for message in entry.waiting.lock().drain(..) {
+                    // If the actor has died already, its restart has everything dispatched again.
+                    drop(actor.cast(message));
+                }
+                // The connection may have changed while the actor was starting.
+                drop(actor.cast(NumberMessage::Reconnected));
+            }
+            entry.capacity.set(0);
+            entry.in_flight.store(0, Ordering::Relaxed);
+        });
+    }
+
+    fn restarted(&self, number: &NumberId) {
+        if let Some(sink) = self.0.reporter.sink() {
+            sink.queue_lost(*number);
+        }
+    }
+}

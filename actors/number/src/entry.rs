@@ -1,0 +1,51 @@
+//! What the directory keeps of one number, whether or not its actor runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use postrider_domain::Timestamp;
+use postrider_runtime::directory::Slot;
+
+use crate::capacity::{Reservation, SendCapacity};
+use crate::message::NumberMessage;
+
+/// One number's place in the directory: its [`NumberEntry`], and where its actor is.
+pub type NumberSlot = Slot<NumberMessage, NumberEntry>;
+
+/// State of one number that other threads read without a message to its actor.
+///
+/// The actor publishes it after each message that it handles, so it may lag behind.
+#[derive(Debug, Default)]
+pub struct NumberEntry {
+    /// Engine time until which the circuit breaker is open, in milliseconds; 0 while it is closed.
+    pub(crate) down_until_ms: AtomicU64,
+    /// Messages without a final outcome.
+    pub(crate) queue: AtomicUsize,
+    /// Those of them that are with the channel or about to be.
+    pub(crate) in_flight: AtomicUsize,
+    /// How many single messages could go to the channel at once.
+    pub(crate) capacity: Arc<SendCapacity>,
+    /// Messages that arrived while no actor ran. The next actor receives them when it starts.
+    pub(crate) waiting: parking_lot::Mutex<Vec<NumberMessage>>,
+}
+
+impl NumberEntry {
+    /// How long the circuit breaker stays open. `None` if it is closed or the time is over.
+    pub fn down_for(&self, now: Timestamp) -> Option<Duration> {
+        let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));
+        let left = until.since(now);
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// How many messages are with the channel, or about to be.
+    pub fn under_way(&self) -> u32 {
+        u32::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// Reserves capacity for a single message that the number could send at once. `None` if there
+    /// is none: the message must then wait for a claim of its own.
+    pub fn take_place(&self) -> Option<Reservation> {
+        self.capacity.take()
+    }
+}

@@ -1,0 +1,57 @@
+//! The messages that a number's actor receives.
+
+use postrider_channel::{AttemptOutcome, Failure, Outbound};
+use postrider_domain::BroadcastId;
+use postrider_runtime::clock::Stopwatch;
+use tokio::sync::oneshot;
+
+use crate::capacity::HandedOver;
+use crate::ports::Granted;
+use crate::queue::Attempt;
+
+/// A message to a number's actor.
+#[derive(Debug)]
+pub enum NumberMessage {
+    /// The actor must queue and send these messages. It must report one final outcome for each
+    /// through [`OutcomeSink::settled`](crate::OutcomeSink::settled), or return a broadcast's
+    /// message through [`OutcomeSink::withdrawn`](crate::OutcomeSink::withdrawn). An actor that
+    /// dies does neither: whoever recovers its queue dispatches them again.
+    Dispatch(Vec<HandedOver>),
+    /// The actor must treat as dispatched those of these messages whose origin it does not have
+    /// already. The workspace restarted, so the actor must also report its unacknowledged outcomes
+    /// again.
+    Recover(Vec<Outbound>),
+    /// The workspace restarted and these messages are claimed. The actor must report
+    /// [`FinalOutcome::Unknown`](postrider_channel::outcome::FinalOutcome::Unknown) for those that
+    /// it does not have: a predecessor may have sent them, or its report was lost. It must release
+    /// the claims of those that only wait, and report its unacknowledged outcomes again.
+    ReportUnknown(Vec<Outbound>),
+    /// The workspace has made the outcomes of this ticket durable. The actor must forget them.
+    /// Nothing answers it.
+    Acked(u64),
+    /// The workspace has made a claim durable. The actor must send the granted messages and drop
+    /// the other requested ones, which are settled. The outcomes of what it sends answer it.
+    Granted(Granted),
+    /// The actor sends this to itself: a call of the channel that took time has returned. The
+    /// actor must handle the outcome; the stopwatch was started with the call.
+    Done(Box<Attempt>, Stopwatch, AttemptOutcome),
+    /// The actor's timer sends this: the wait of this generation has ended. The actor must send
+    /// whatever has become due; an older generation changes nothing.
+    Wake(u64),
+    /// The provider has reported that the account cannot send. The actor must stop sending, keep
+    /// its queue, and report the failure through
+    /// [`OutcomeSink::stopped`](crate::OutcomeSink::stopped).
+    Fault(Failure),
+    /// The channel or the rate of the number may have changed. The actor must read its connection
+    /// again, and try a new one at once.
+    Reconnected,
+    /// The broadcast has paused or ended. The actor must return those of its messages that the
+    /// channel does not have; [`OutcomeSink::withdrawn`](crate::OutcomeSink::withdrawn) answers it.
+    Withdraw(BroadcastId),
+    /// The number was disconnected. The actor must fail every message that is not with the channel
+    /// (broadcast messages are returned instead), wait for the others' outcomes, and stop.
+    Close,
+    /// The engine is stopping. The actor must begin no further call, answer once no message is with
+    /// the channel, and stop.
+    Drain(oneshot::Sender<()>),
+}
