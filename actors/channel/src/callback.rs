@@ -1,5 +1,4 @@
-//! What a provider tells afterwards: what became of messages, what recipients wrote, what it made
-//! of templates.
+//! Pure: what a provider reports later of messages, recipients and templates.
 
 use sha2::{Digest, Sha256};
 
@@ -8,26 +7,26 @@ use postrider_domain::{MessageId, NumberId, Phone, Timestamp};
 
 use super::{Failure, Origin, TemplateName};
 
-/// Most characters that are kept of what somebody wrote: as many as a message of ours may have.
+/// Most characters of an inbound message that are kept: as many as an outbound one may have.
 pub const TEXT_CHARS_MAX: usize = 4096;
-/// The same of the provider's own words, such as `image` or `PAUSED`.
+/// Most characters that are kept of the provider's own words, such as `image` or `PAUSED`.
 pub const WORD_CHARS_MAX: usize = 64;
 /// Most characters of the provider's id of an advertisement.
 const SOURCE_ID_CHARS_MAX: usize = 256;
 
-/// One callback of a provider about one number, already verified.
+/// One callback of a provider about one number, with its signature verified.
 #[derive(Debug, Clone, Default)]
 pub struct Callback {
-    /// What became of messages; repeated and reordered as it pleases the provider.
+    /// Reports on messages. The provider may repeat and reorder them.
     pub statuses: Vec<StatusUpdate>,
-    /// What recipients wrote.
+    /// Messages that recipients wrote.
     pub inbound: Vec<Inbound>,
-    /// What became of templates.
+    /// Changes of templates' statuses.
     pub templates: Vec<TemplateUpdate>,
 }
 
 impl Callback {
-    /// Adds what another tells.
+    /// Adds everything that another callback reports.
     pub fn append(&mut self, other: Self) {
         self.statuses.extend(other.statuses);
         self.inbound.extend(other.inbound);
@@ -40,19 +39,19 @@ impl Callback {
 pub struct StatusUpdate {
     /// What the message belongs to, from the opaque field that it was sent with.
     pub origin: Origin,
-    /// What the provider calls the message.
+    /// The provider's id of the message.
     pub provider_id: Box<str>,
-    /// How far it has come.
+    /// The state that it has reached.
     pub status: Progress,
     /// When, by the provider's clock.
     pub at: Timestamp,
-    /// The phone that it went to, where the channel knows; else the message tells.
+    /// The phone that it was sent to, if the report says so; else it must be read from the message.
     pub to: Option<Phone>,
-    /// What the provider calls whoever has that phone, which can be another number.
+    /// The phone number by which the provider knows the recipient, which may differ from `to`.
     pub known_as: Option<Phone>,
 }
 
-/// How far a message has come.
+/// The state that a message has reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// The provider has sent it.
@@ -68,25 +67,26 @@ pub enum Progress {
 /// A message that a recipient wrote; its `Debug` shows neither sender nor text.
 #[derive(Clone)]
 pub struct Inbound {
-    /// What the provider calls it; repeated callbacks repeat it.
+    /// The provider's id of the message; a repeated callback has the same.
     pub provider_id: Box<str>,
-    /// Who wrote.
+    /// The sender.
     pub from: Phone,
-    /// The name in the writer's profile, if the provider tells it.
+    /// The name in the sender's profile, if the provider reports it.
     pub name: Option<Box<str>>,
-    /// The provider's word for what it is: `text`, `image`, `button` and so on.
+    /// The provider's word for its type: `text`, `image`, `button` and so on.
     pub kind: Box<str>,
     /// Its text or caption; empty if it has none.
     pub text: Box<str>,
     /// When it was written, by the provider's clock.
     pub at: Timestamp,
-    /// The advertisement that led to it.
+    /// The advertisement that led to it, if one did.
     pub referral: Option<Referral>,
 }
 
 impl Inbound {
-    /// What we call the message. It is worked out, so that a callback that comes again gives the
-    /// same id: the moment it was written, and 80 bits of the number and the provider's id.
+    /// Our id of the message. It is derived, so that a repeated callback yields the same id: from the
+    /// time at which the message was written, and 80 bits of a hash of the number and the provider's
+    /// id.
     #[must_use]
     pub fn message_id(&self, number: NumberId) -> MessageId {
         let digest = Sha256::new().chain_update(number.as_bytes());
@@ -95,8 +95,8 @@ impl Inbound {
         MessageId::from_parts(self.at, unique)
     }
 
-    /// The message without what is too long in it, whatever channel it came from: strangers write it,
-    /// and it must fit where it is kept. What the provider calls it stays whole, as that is only hashed.
+    /// The message with each text cut to its bound. Strangers write these texts through any channel,
+    /// and they must fit into their records. The provider's id stays whole, since it is only hashed.
     #[must_use]
     pub fn clipped(self) -> Self {
         let Self { name, kind, text, referral, .. } = self;
@@ -122,21 +122,21 @@ fn clip(text: Box<str>, chars_max: usize) -> Box<str> {
     }
 }
 
-/// The advertisement that led somebody to write.
+/// The advertisement that led a recipient to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Referral {
-    /// What kind of source: `ad` or `post`.
+    /// The type of the source: `ad` or `post`.
     pub source_type: Box<str>,
     /// The provider's id of the source.
     pub source_id: Box<str>,
-    /// Its headline, if the provider tells it.
+    /// Its headline, if the provider reports it.
     pub headline: Option<Box<str>>,
 }
 
-/// What became of a template.
+/// A new status of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateUpdate {
-    /// Which one.
+    /// The template's name and language.
     pub template: TemplateName,
     /// The provider's word for its status, such as `APPROVED`.
     pub status: Box<str>,

@@ -1,4 +1,4 @@
-//! The port to a provider, and the channels that there are.
+//! The port to a provider, and the channels that implement it: sandbox, Cloud API and e-mail.
 //!
 //! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
 //! stability. Only this crate calls a provider or a mail server.
@@ -21,23 +21,23 @@ use postrider_domain::{
     BroadcastId, CodeKey, MessageId, NumberId, OtpCode, Phone, RequestId, Timestamp, WorkspaceId,
 };
 
-/// A message on its way out. It is durable, so it may be handed over; its `Debug` shows no code
-/// and no full phone number.
+/// A message that is ready to be sent. It is durable already; its `Debug` shows no code and no full
+/// phone number.
 #[derive(Debug, Clone)]
 pub struct Outbound {
-    /// What we call the message; a channel that can carry it gives it back in callbacks.
+    /// Our id of the message. A channel that can carry it returns it in callbacks.
     pub message_id: MessageId,
-    /// What the outcome is told to.
+    /// What the message belongs to, which receives its outcome.
     pub origin: Origin,
-    /// The number that it leaves through.
+    /// The number that it is sent through.
     pub number: NumberId,
-    /// Whose it is.
+    /// The workspace that it belongs to.
     pub workspace: WorkspaceId,
-    /// Who gets it.
+    /// The recipient.
     pub to: Phone,
-    /// After this it is not worth sending.
+    /// When it expires: it must not be sent from then on.
     pub give_up_at: Timestamp,
-    /// What it says.
+    /// Its content.
     pub content: Content,
 }
 
@@ -48,8 +48,8 @@ pub enum Origin {
     Otp {
         /// Which request.
         request_id: RequestId,
-        /// Which of its messages: 1 is the first, 2 that of its first resend, and so on. 0, where a
-        /// callback does not say, is the newest.
+        /// Which of its messages: 1 is the first, 2 that of the first resend, and so on. 0 is the
+        /// newest one, for callbacks that do not say.
         number: u8,
     },
     /// A single message.
@@ -63,17 +63,17 @@ pub enum Origin {
     },
 }
 
-/// What goes first where not everything can go at once.
+/// The priority of a message where not all can be sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
-    /// One-time passwords and single messages.
+    /// One-time passwords and single messages, which are sent before all others.
     First,
-    /// What has time.
+    /// Messages of broadcasts, which use what the first lane leaves.
     Bulk,
 }
 
 impl Origin {
-    /// The lane that its messages take.
+    /// The lane in which its messages are sent.
     #[must_use]
     pub const fn lane(self) -> Lane {
         match self {
@@ -83,7 +83,7 @@ impl Origin {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A one-time password, as an authentication template.
@@ -92,7 +92,7 @@ pub enum Content {
         request_id: RequestId,
         /// How many digits the code has.
         length: CodeLength,
-        /// What the code is derived with.
+        /// The key from which the code is derived.
         code_key: Arc<CodeKey>,
         /// The template that carries it.
         template: Arc<TemplateName>,
@@ -104,7 +104,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// What the recipient reads; nothing of a code.
+    /// The text that the recipient reads. `None` for a one-time password, whose code is secret.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -115,7 +115,7 @@ impl Content {
     }
 }
 
-/// Which template.
+/// The name of a template in one language.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TemplateName {
     /// Its name, such as `order_update`.
@@ -127,17 +127,17 @@ pub struct TemplateName {
 /// A template with parameters that fit it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateContent {
-    /// Which one.
+    /// The template's name and language.
     pub template: TemplateName,
     /// The parameters: a JSON array in the channel's own form, `[{"type": "body", "parameters":
     /// [{"type": "text", "text": "Ada"}]}]`.
     pub components: Box<str>,
-    /// What the recipient reads, as far as it is text.
+    /// The text that the recipient reads, without media.
     pub text: Box<str>,
 }
 
 impl Outbound {
-    /// The one-time code that the message carries, if it carries one.
+    /// The code of a one-time password; `None` for other messages. It is derived on each call.
     #[must_use]
     pub fn code(&self) -> Option<OtpCode> {
         match &self.content {
@@ -149,32 +149,34 @@ impl Outbound {
     }
 }
 
-/// What became of handing a message over: of one attempt.
+/// The outcome of one attempt to send a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptOutcome {
-    /// The provider took it.
+    /// The provider accepted it.
     Sent,
-    /// The provider took it, and knows whoever has that phone by this other number.
+    /// The provider accepted it, and knows the recipient by this other phone number.
     SentAs(Phone),
-    /// The provider refused it.
+    /// The provider refused it; it must not be sent again as it is.
     Failed(Failure),
-    /// The provider asks to be sent less; it surely was not taken, and that is no fault of its own.
+    /// The provider limits the rate. The message surely was not accepted, through no fault of its
+    /// own, and must be sent again after a wait.
     Throttled {
-        /// What is sent too much.
+        /// What must be sent less.
         scope: Throttle,
         /// How long the provider asked to wait, if it did.
         after: Option<Duration>,
     },
-    /// It surely was not taken, and may be later: the provider could not be reached or said so.
+    /// The message surely was not accepted and must be sent again after a wait: the provider could
+    /// not be reached, or said so.
     Retry {
         /// How long the provider asked to wait, if it did.
         after: Option<Duration>,
     },
-    /// It may have been taken: no answer came.
+    /// The message may have been accepted: no answer arrived. It must not be sent again.
     Unknown,
 }
 
-/// What a provider's throttle holds for.
+/// The scope of a provider's rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle {
     /// All numbers of the provider's app.
@@ -190,41 +192,41 @@ pub enum Throttle {
 /// A provider's refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What it means for what comes next.
+    /// What must follow from it.
     pub class: FailureClass,
-    /// The provider's own error code, where it gave one.
+    /// The provider's own error code, if it gave one.
     pub code: Option<u32>,
-    /// The provider's explanation for an operator; empty where it gave none.
+    /// The provider's explanation for an operator; empty if it gave none.
     pub details: Box<str>,
 }
 
-/// What a refusal means for what comes next.
+/// What must follow from a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureClass {
-    /// The number or its account cannot send: it stops, and what it holds waits.
+    /// The number or its account cannot send: the number must stop, and its queue waits.
     Account,
-    /// This message to this recipient will never be taken.
+    /// This message to this recipient will never be accepted.
     Permanent,
-    /// Nothing is taken for the recipient's country.
+    /// No message to the recipient's country is accepted.
     Country,
-    /// The conversation window is closed: only a template is taken.
+    /// The conversation window is closed: only a template is accepted.
     WindowClosed,
-    /// Marketing to this recipient is not taken for a day.
+    /// Marketing to this recipient is not accepted for a day.
     MarketingHeldBack,
-    /// The recipient wants no marketing.
+    /// The recipient has opted out of marketing.
     OptedOut,
-    /// The template is not what was sent: no message with it will be taken.
+    /// The template does not exist or does not fit: no message with it will be accepted.
     Template,
     /// The template is paused.
     TemplatePaused,
     /// The template is disabled.
     TemplateDisabled,
-    /// The number sends what recipients mark as spam: its broadcasts pause.
+    /// Recipients mark the number's messages as spam: its broadcasts must pause.
     SpamLimit,
 }
 
 impl Failure {
-    /// A refusal of this message for good.
+    /// A permanent refusal of this message, without an explanation.
     #[must_use]
     pub fn permanent(code: Option<u32>) -> Self {
         Self { class: FailureClass::Permanent, code, details: Box::default() }
@@ -234,16 +236,20 @@ impl Failure {
 /// The earlier name of [`AttemptOutcome`].
 pub use AttemptOutcome as Outcome;
 
-/// Resolves to what became of a message.
+/// Resolves to the outcome of one attempt.
 pub type Sending = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
-/// Something that hands messages to a provider. Calls run side by side; each resolves once.
+/// A way to send messages through a provider. Calls run concurrently; each resolves once.
 pub trait Channel: Send + Sync + 'static {
-    /// Hands one message over.
+    /// Hands one message to the provider.
+    ///
+    /// The channel must not retry: the number does. It must resolve to
+    /// [`AttemptOutcome::Unknown`] whenever the provider may have accepted the message; a call that
+    /// panics counts as that.
     fn send(&self, message: Outbound) -> Sending;
 
-    /// Why the channel could not be reached the last time, for an operator: the number's log says it
-    /// when it is left alone for a while.
+    /// Why the provider did not accept a message the last time. The number writes it to the log, for
+    /// an operator, when it stops calling the channel for a while.
     fn trouble(&self) -> Option<Box<str>> {
         None
     }

@@ -1,16 +1,16 @@
-//! What finally became of a message.
+//! Pure: the final outcome of a message, after all attempts to send it.
 
 use crate::Failure;
 
-/// What the channel finally said of a message.
+/// The final outcome of a message. Delivery reports may still follow for one that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalOutcome {
-    /// It took it.
+    /// The channel accepted it.
     Sent,
-    /// It refused it.
+    /// The channel refused it, or its number was disconnected.
     Failed(Failure),
-    /// It was handed over and no answer came.
+    /// It may have been accepted: no answer arrived.
     Unknown,
-    /// It did not take it while the code was valid.
+    /// It expired before the channel accepted it.
     NotSentInTime,
 }

@@ -1,5 +1,6 @@
-//! The sandbox: a channel that keeps its messages to itself, so that codes can be read and every
-//! outcome tried, without an account and without cost.
+//! The sandbox: a channel that stores messages instead of sending them.
+//!
+//! Codes can be read and every outcome can be tried, without an account and without cost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use postrider_runtime::clock::Clock;
 
 use super::{AttemptOutcome, Channel, Content, Failure, Outbound, Sending, TemplateContent};
 
-/// Scripts of one workspace that hold at once; more are not taken.
+/// Most scripts of one workspace at a time; more are ignored.
 const SCRIPTS_MAX: usize = 10_000;
 /// How long a `slow` message takes, in engine time.
 const SLOW: Duration = Duration::from_secs(5);
@@ -23,14 +24,14 @@ const SLOW: Duration = Duration::from_secs(5);
 pub enum ScriptedOutcome {
     /// Delivers it.
     Sent,
-    /// Refuses it for good, with this error code of the channel.
+    /// Refuses it permanently, with this error code of the channel.
     Failed {
         /// The channel's error code.
         error_code: u32,
     },
-    /// Cannot be reached.
+    /// Behaves as if it could not be reached: the message is retried.
     Unavailable,
-    /// Delivers it, and the answer never comes.
+    /// Delivers it, but its answer is lost: the outcome is unknown.
     Lost,
     /// Delivers it after five seconds of engine time.
     Slow,
@@ -39,15 +40,15 @@ pub enum ScriptedOutcome {
 /// A message that the sandbox delivered. Its `Debug` hides the text and the code.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SandboxMessage {
-    /// What we call the message.
+    /// Our id of the message.
     pub message_id: MessageId,
-    /// Who got it.
+    /// The recipient.
     pub to: Phone,
     /// What kind of message it is: `otp`, `template` or `text`.
     pub kind: &'static str,
-    /// What it said.
+    /// Its text.
     pub text: String,
-    /// The code that it carried, if it is a one-time password.
+    /// Its code, if it is a one-time password.
     pub code: Option<String>,
     /// When it was delivered.
     pub at: Timestamp,
@@ -60,23 +61,23 @@ impl std::fmt::Debug for SandboxMessage {
     }
 }
 
-/// The sandbox of one engine, with a shelf of messages for each workspace.
+/// The sandbox of one engine, with a mailbox for each workspace.
 #[derive(Debug)]
 pub struct Sandbox {
-    shelves: DashMap<WorkspaceId, Shelf>,
+    mailboxes: DashMap<WorkspaceId, Mailbox>,
     messages_kept: usize,
     clock: Clock,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct Mailbox {
     /// Oldest first.
     delivered: VecDeque<Delivered>,
-    /// By phone; everybody's under `None`.
+    /// By phone; the script for all phones is under `None`.
     scripts: HashMap<Option<Phone>, Script>,
 }
 
-/// A delivered message, kept small: its text is made when somebody reads it.
+/// A delivered message, kept small: its text is made when it is read.
 #[derive(Debug)]
 struct Delivered {
     message_id: MessageId,
@@ -95,18 +96,18 @@ enum DeliveredContent {
 #[derive(Debug)]
 struct Script {
     outcome: ScriptedOutcome,
-    /// How many messages it still holds for; `None` is until it is replaced.
+    /// How many more messages it applies to; `None` until it is replaced.
     times: Option<u32>,
 }
 
 impl Sandbox {
-    /// A sandbox that keeps this many messages of each workspace.
+    /// A sandbox that keeps this many messages of each workspace; the oldest are dropped first.
     pub fn new(messages_kept: usize, clock: Clock) -> Self {
-        Self { shelves: DashMap::new(), messages_kept, clock }
+        Self { mailboxes: DashMap::new(), messages_kept, clock }
     }
 
-    /// The newest `limit` messages that were delivered in a workspace, to one phone or to all,
-    /// newest first.
+    /// The newest `limit` messages that were delivered in a workspace, newest first. `to` restricts
+    /// them to one phone.
     #[must_use]
     pub fn messages(
         &self,
@@ -114,19 +115,20 @@ impl Sandbox {
         to: Option<Phone>,
         limit: usize,
     ) -> Vec<SandboxMessage> {
-        let Some(shelf) = self.shelves.get(workspace) else { return Vec::new() };
+        let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
         let wanted = |message: &&Delivered| to.is_none_or(|to| message.to == to);
-        shelf.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
+        mailbox.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
     }
 
-    /// How many messages a workspace's shelf has.
+    /// How many messages of a workspace are kept.
     #[cfg(any(test, feature = "testing"))]
     pub fn count(&self, workspace: &WorkspaceId) -> usize {
-        self.shelves.get(workspace).map_or(0, |shelf| shelf.delivered.len())
+        self.mailboxes.get(workspace).map_or(0, |mailbox| mailbox.delivered.len())
     }
 
-    /// Scripts what happens to messages to one phone, or to everybody, until the next script for
-    /// the same, or for the next `times` messages. A phone's own script goes before everybody's.
+    /// Scripts the outcome of messages to one phone, or to all phones if `to` is `None`. It applies
+    /// to the next `times` messages, or until the next script for the same. A phone's own script
+    /// takes precedence over that for all.
     pub fn script(
         &self,
         workspace: &WorkspaceId,
@@ -134,39 +136,39 @@ impl Sandbox {
         outcome: ScriptedOutcome,
         times: Option<u32>,
     ) {
-        let mut shelf = self.shelves.entry(workspace.clone()).or_default();
-        shelf.scripts.remove(&to);
-        if shelf.scripts.len() < SCRIPTS_MAX {
-            shelf.scripts.insert(to, Script { outcome, times });
+        let mut mailbox = self.mailboxes.entry(workspace.clone()).or_default();
+        mailbox.scripts.remove(&to);
+        if mailbox.scripts.len() < SCRIPTS_MAX {
+            mailbox.scripts.insert(to, Script { outcome, times });
         }
     }
 
-    /// Does what is scripted for a message, and says what that was.
+    /// Does what is scripted for a message, and returns the script's outcome.
     fn take(&self, message: &Outbound) -> ScriptedOutcome {
-        self.on_shelf(&message.workspace, |shelf| {
-            let outcome = shelf.next_outcome(message.to);
+        self.with_mailbox(&message.workspace, |mailbox| {
+            let outcome = mailbox.next_outcome(message.to);
             if let ScriptedOutcome::Sent | ScriptedOutcome::Lost = outcome {
-                shelf.deliver(message, self.messages_kept, self.clock.now());
+                mailbox.deliver(message, self.messages_kept, self.clock.now());
             }
             outcome
         })
     }
 
     fn deliver(&self, message: &Outbound) {
-        self.on_shelf(&message.workspace, |shelf| {
-            shelf.deliver(message, self.messages_kept, self.clock.now());
+        self.with_mailbox(&message.workspace, |mailbox| {
+            mailbox.deliver(message, self.messages_kept, self.clock.now());
         });
     }
 
-    fn on_shelf<T>(&self, workspace: &WorkspaceId, act: impl FnOnce(&mut Shelf) -> T) -> T {
-        if let Some(mut shelf) = self.shelves.get_mut(workspace) {
-            return act(&mut shelf);
+    fn with_mailbox<T>(&self, workspace: &WorkspaceId, act: impl FnOnce(&mut Mailbox) -> T) -> T {
+        if let Some(mut mailbox) = self.mailboxes.get_mut(workspace) {
+            return act(&mut mailbox);
         }
-        act(&mut self.shelves.entry(workspace.clone()).or_default())
+        act(&mut self.mailboxes.entry(workspace.clone()).or_default())
     }
 }
 
-impl Shelf {
+impl Mailbox {
     fn deliver(&mut self, message: &Outbound, kept: usize, at: Timestamp) {
         if self.delivered.len() >= kept {
             self.delivered.pop_front();
@@ -176,7 +178,7 @@ impl Shelf {
             (_, Some(code)) => DeliveredContent::Otp(code),
             (Content::Template(template), _) => DeliveredContent::Template(template.clone()),
             (Content::Text(text), _) => DeliveredContent::Text(text.clone()),
-            // It always has its code.
+            // Unreachable: a one-time password always has a code.
             (Content::Otp { .. }, None) => return,
         };
         self.delivered.push_back(Delivered { message_id, to, content, at });

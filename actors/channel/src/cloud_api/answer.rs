@@ -1,5 +1,6 @@
-//! What the provider's answers mean. Decided by its error code; by the HTTP status only where there
-//! is no code that is known.
+//! Pure: the outcome that a response of the provider means.
+//!
+//! The error code decides; the HTTP status does only where there is no known code.
 
 use std::time::Duration;
 
@@ -13,25 +14,25 @@ use postrider_domain::Phone;
 use super::body;
 use super::http::Answer;
 
-/// How long a number in maintenance is left alone.
+/// How long a number in maintenance pauses.
 const MAINTENANCE: Duration = Duration::from_secs(60);
 /// Most characters of an explanation that are kept.
 const DETAILS_CHARS_MAX: usize = 500;
 
-/// What an error code asks for.
+/// What must follow from an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// It is refused, with this meaning for what comes next.
+    /// The message is refused, with this class.
     Refused(FailureClass),
-    /// Send less of this.
+    /// The rate is limited for this scope.
     Throttled(Throttle),
-    /// Leave the number alone for a minute.
+    /// The number must pause for a minute.
     Maintenance,
-    /// Try again.
+    /// The message must be retried.
     Transient,
 }
 
-/// What an error code means; `None` if it is not known.
+/// The meaning of an error code; `None` if the code is not known.
 pub(super) const fn meaning(code: u32) -> Option<Meaning> {
     use FailureClass as Class;
     Some(match code {
@@ -57,11 +58,11 @@ pub(super) const fn meaning(code: u32) -> Option<Meaning> {
     })
 }
 
-/// What became of the message to `to` that a request was for.
+/// The outcome of a request to send a message to `to`.
 pub(super) fn outcome(answer: &Answer, to: Phone) -> AttemptOutcome {
     let after = answer.retry_after;
     if (200..300).contains(&answer.status) {
-        // What says that it was taken but cannot be read may be somebody else's answer.
+        // A success that names no message may be the response of a proxy in between.
         return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
             Ok(accepted) if !accepted.messages.is_empty() => {
                 let known_as = accepted.known_as().filter(|known_as| *known_as != to);
@@ -83,7 +84,7 @@ pub(super) fn outcome(answer: &Answer, to: Phone) -> AttemptOutcome {
             let after = after.unwrap_or(MAINTENANCE);
             AttemptOutcome::Throttled { scope: Throttle::Number, after: Some(after) }
         }
-        // Said by something between, which may have passed the message on.
+        // The response of a gateway, which may have forwarded the message.
         (None, 502 | 504) if error.is_none() => AttemptOutcome::Unknown,
         (Some(Meaning::Transient), _) | (None, 500..) => AttemptOutcome::Retry { after },
         (None, 429) => AttemptOutcome::Throttled { scope: Throttle::Number, after },
@@ -91,7 +92,7 @@ pub(super) fn outcome(answer: &Answer, to: Phone) -> AttemptOutcome {
     }
 }
 
-/// Why a message was not taken, for an operator.
+/// Why a message was not accepted, for an operator.
 pub(super) fn explanation(answer: &Answer) -> Box<str> {
     let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
     let said = error.map(|error| (error.code, error.explanation()));
@@ -101,8 +102,8 @@ pub(super) fn explanation(answer: &Answer) -> Box<str> {
     }
 }
 
-/// The refusal that an error of a callback or of another call tells. What would be tried again if
-/// it had been an answer is over here.
+/// The failure that an error in a callback or in another call means. Errors that would be retried
+/// in the response to a send are permanent here.
 pub(super) fn failure(error: &ErrorBody) -> Failure {
     let class = match error.code.and_then(meaning) {
         Some(Meaning::Refused(class)) => class,
@@ -119,7 +120,7 @@ struct Accepted<'a> {
 }
 
 impl Accepted<'_> {
-    /// What the provider calls the recipient, if it says so and that is a phone's number.
+    /// The number by which the provider knows the recipient, if it is given and is a phone number.
     fn known_as(&self) -> Option<Phone> {
         let contacts = serde_json::from_str::<Value>(self.contacts?.get()).ok()?;
         contacts[0]["wa_id"].as_str().and_then(body::phone)
@@ -149,7 +150,7 @@ struct ErrorData {
 }
 
 impl ErrorBody {
-    /// What the provider says for a person, as short as may be kept.
+    /// The provider's explanation for an operator, cut to what may be kept.
     fn explanation(&self) -> Box<str> {
         let details = self.error_data.as_ref().and_then(|data| data.details.as_deref());
         let given = details.or(self.message.as_deref()).or(self.title.as_deref());
@@ -199,7 +200,7 @@ mod tests {
         ];
         for (class, codes) in classes {
             for &code in codes {
-                // The status says nothing where the code is known.
+                // The status is ignored where the code is known.
                 for status in [400, 401, 403, 429, 500, 503] {
                     let failure = Failure { class, code: Some(code), details: "why".into() };
                     assert_eq!(refused(status, code), AttemptOutcome::Failed(failure), "{code}");
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn throttles_slow_their_scope() {
+    fn throttles_have_their_scope() {
         for (code, scope) in [
             (4, Throttle::App),
             (80_007, Throttle::Account),
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn transient_ones_are_tried_again() {
+    fn transient_errors_are_retried() {
         for code in [1, 2, 131_000, 131_016] {
             assert_eq!(refused(400, code), AttemptOutcome::Retry { after: None });
         }
@@ -264,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_names_a_message_was_taken() {
-        let taken = |contacts: &str| {
+    fn only_a_response_that_names_a_message_is_a_success() {
+        let accepted = |contacts: &str| {
             let message = r#"{"id":"wamid.x","message_status":"accepted"}"#;
             let body = format!(
                 r#"{{"messaging_product":"whatsapp","contacts":{contacts},"messages":[{message}]}}"#
@@ -273,11 +274,11 @@ mod tests {
             outcome(&answer(200, &body))
         };
         let contact = |wa_id: &str| format!(r#"[{{"input":"+15551234567","wa_id":{wa_id}}}]"#);
-        assert_eq!(taken(&contact(r#""15551234567""#)), AttemptOutcome::Sent);
+        assert_eq!(accepted(&contact(r#""15551234567""#)), AttemptOutcome::Sent);
         let other = "+5511987654".parse().unwrap();
-        assert_eq!(taken(&contact(r#""5511987654""#)), AttemptOutcome::SentAs(other));
+        assert_eq!(accepted(&contact(r#""5511987654""#)), AttemptOutcome::SentAs(other));
         for odd in ["null", "7", "[]", "{}", r#"["\ud83d"]"#, &contact("1"), &contact(r#""x""#)] {
-            assert_eq!(taken(odd), AttemptOutcome::Sent, "{odd}");
+            assert_eq!(accepted(odd), AttemptOutcome::Sent, "{odd}");
         }
         for odd in ["", "{}", r#"{"messages":[]}"#, "<html>"] {
             assert_eq!(outcome(&answer(200, odd)), AttemptOutcome::Unknown, "{odd}");

@@ -1,10 +1,10 @@
-//! What a request to send a message says.
+//! Pure: the body of a request to send a message, and the opaque field that callbacks return.
 
 use crate::{Content, Origin, Outbound, TemplateName};
 use postrider_domain::Phone;
 
-/// The JSON of a request for `message`, and what carries our id in it.
-pub(super) fn of(message: &Outbound) -> Vec<u8> {
+/// The JSON of a request to send `message`, with our id in its opaque field.
+pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
     let mut json = Vec::with_capacity(512);
     json.extend_from_slice(
         br#"{"messaging_product":"whatsapp","recipient_type":"individual","to":""#,
@@ -25,14 +25,14 @@ pub(super) fn of(message: &Outbound) -> Vec<u8> {
         }
     }
     json.extend_from_slice(br#","biz_opaque_callback_data":"#);
-    push_string(&mut json, &opaque(message));
+    push_string(&mut json, &opaque_of(message));
     json.push(b'}');
     json
 }
 
-/// What our id is written as in the provider's opaque field. A broadcast does not look up to whom
-/// it went where, so its messages say it themselves.
-fn opaque(message: &Outbound) -> String {
+/// The content of the opaque field, which names the message. A broadcast does not look up the
+/// recipient of a callback, so its messages carry the phone too.
+fn opaque_of(message: &Outbound) -> String {
     match message.origin {
         Origin::Otp { request_id, number } => format!("{request_id}:{number}"),
         Origin::Message(id) => id.to_string(),
@@ -42,36 +42,36 @@ fn opaque(message: &Outbound) -> String {
     }
 }
 
-/// What a callback's opaque field says.
+/// The parsed content of a callback's opaque field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct Opaque {
     pub(super) origin: Origin,
-    /// To whom it went, if it says so.
+    /// The recipient, if the field has it.
     pub(super) to: Option<Phone>,
 }
 
-/// What a callback's opaque field names; nothing if it was not us who wrote it.
-pub(super) fn named(opaque: &str) -> Option<Named> {
+/// Parses a callback's opaque field; `None` if it is not one of ours.
+pub(super) fn parse_opaque(opaque: &str) -> Option<Opaque> {
     let mut parts = opaque.split(':');
     let (id, detail) = (parts.next()?, parts.next());
-    let only = |origin| Some(Named { origin, to: None });
+    let only = |origin| Some(Opaque { origin, to: None });
     if let Ok(request_id) = id.parse() {
-        // Earlier versions wrote no number.
+        // Earlier versions wrote no number; 0 is the newest message.
         let number = detail.map_or(Ok(0), str::parse).ok()?;
         return only(Origin::Otp { request_id, number });
     }
     let Some(index) = detail else { return only(Origin::Message(id.parse().ok()?)) };
     let origin = Origin::Broadcast { broadcast: id.parse().ok()?, index: index.parse().ok()? };
     let to = parts.next().and_then(phone);
-    Some(Named { origin, to })
+    Some(Opaque { origin, to })
 }
 
-/// A phone as the provider writes it: digits only.
+/// Parses a phone as the provider writes it: digits only.
 pub(super) fn phone(digits: &str) -> Option<Phone> {
     digits.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())
 }
 
-/// `components` is JSON already and is passed on as it is.
+/// Appends a template. `components` is JSON already and is inserted as it is.
 fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) {
     json.extend_from_slice(br#"","type":"template","template":{"name":"#);
     push_string(json, &template.name);
@@ -85,7 +85,8 @@ fn push_template(json: &mut Vec<u8>, template: &TemplateName, components: &str) 
     json.push(b'}');
 }
 
-/// The code stands in the text and behind the button that copies it. It is digits only.
+/// The components of an authentication template: the code is in the body and in the button that
+/// copies it. It is digits only, so it needs no escaping.
 fn otp_components(code: &str) -> String {
     let parameters = format!(r#""parameters":[{{"type":"text","text":"{code}"}}]"#);
     format!(
@@ -94,7 +95,7 @@ fn otp_components(code: &str) -> String {
 }
 
 fn push_string(json: &mut Vec<u8>, text: &str) {
-    // Writing a text into a vector cannot fail.
+    // Writing a string into a vector cannot fail.
     serde_json::to_writer(json, text).ok();
 }
 
@@ -125,7 +126,7 @@ mod tests {
     }
 
     fn text_of(message: &Outbound) -> String {
-        String::from_utf8(of(message)).unwrap()
+        String::from_utf8(json_of(message)).unwrap()
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"text","text":{{"preview_url":false,"body":"Hello \"Ada\"\n"}},"biz_opaque_callback_data":"{id}"}}"#
         );
         assert_eq!(text_of(&message), expected);
-        assert_eq!(named(&id.to_string()).unwrap().origin, Origin::Message(id));
+        assert_eq!(parse_opaque(&id.to_string()).unwrap().origin, Origin::Message(id));
     }
 
     #[test]
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_stands_twice() {
+    fn a_code_is_in_body_and_button() {
         let id = RequestId::from_parts(Timestamp::from_millis(1_700_000_000_000), 9);
         let key = CodeKey::derive(&[7; 32], &"acme".parse().unwrap());
         let content = Content::Otp {
@@ -177,17 +178,17 @@ mod tests {
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"template","template":{{"name":"otp_code","language":{{"code":"en"}},"components":[{{"type":"body","parameters":[{{"type":"text","text":"{code}"}}]}},{{"type":"button","sub_type":"url","index":"0","parameters":[{{"type":"text","text":"{code}"}}]}}]}},"biz_opaque_callback_data":"{id}:2"}}"#
         );
         assert_eq!(text_of(&message), expected);
-        let origin = |opaque: &str| named(opaque).map(|named| named.origin);
-        assert_eq!(origin(&opaque(&message)), Some(origin_of(2)));
+        let origin = |opaque: &str| parse_opaque(opaque).map(|it| it.origin);
+        assert_eq!(origin(&opaque_of(&message)), Some(origin_of(2)));
         assert_eq!(origin(&id.to_string()), Some(origin_of(0)), "as earlier versions wrote it");
         assert_eq!(origin(&format!("{id}:x")), None);
         let broadcast = postrider_domain::BroadcastId::from_bytes([7; 16]);
         let origin_of = Origin::Broadcast { broadcast, index: 70_000 };
         let recipient = Outbound { origin: origin_of, ..message };
         let to = Some(recipient.to);
-        assert_eq!(named(&opaque(&recipient)), Some(Named { origin: origin_of, to }));
-        let without = Some(Named { origin: origin_of, to: None });
-        assert_eq!(named(&format!("{broadcast}:70000")), without);
+        assert_eq!(parse_opaque(&opaque_of(&recipient)), Some(Opaque { origin: origin_of, to }));
+        let without = Some(Opaque { origin: origin_of, to: None });
+        assert_eq!(parse_opaque(&format!("{broadcast}:70000")), without);
         assert_eq!(origin(&format!("{broadcast}:x")), None);
         for foreign in ["", "otp_", "msg_x", "key_01jd3v0x5n8m7k2q4r6s8t0w2y", "order 7"] {
             assert_eq!(origin(foreign), None, "{foreign}");

@@ -1,4 +1,4 @@
-//! Callbacks: whether they are the provider's, and what they tell.
+//! Pure: verifies callbacks of the provider and parses their items.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
@@ -20,17 +20,18 @@ use super::{CloudApiNumber, body};
 const ID_BYTES_MAX: usize = 512;
 
 impl CloudApiNumber {
-    /// Whether the provider shows the token that was agreed on.
+    /// Whether this is the number's verify token. It is compared in constant time.
     pub fn knows(&self, verify_token: &str) -> bool {
         let expected = self.secrets.verify_token.reveal().as_bytes();
         expected.ct_eq(verify_token.as_bytes()).into()
     }
 
-    /// Whether `signature`, the header's value, is the provider's for these bytes.
+    /// Whether `signature`, the value of the header, is the provider's signature of the raw body:
+    /// `sha256=` and the HMAC-SHA256 in hexadecimal digits, under the app's secret.
     pub fn signed(&self, signature: &str, raw: &[u8]) -> bool {
         let secret = self.secrets.app_secret.reveal().as_bytes();
         let mac = Hmac::<Sha256>::new_from_slice(secret).ok();
-        let given = signature.strip_prefix("sha256=").and_then(digest);
+        let given = signature.strip_prefix("sha256=").and_then(decode_hex);
         match (mac, given) {
             (Some(mac), Some(given)) => mac.chain_update(raw).verify_slice(&given).is_ok(),
             _ => false,
@@ -38,8 +39,8 @@ impl CloudApiNumber {
     }
 }
 
-/// The 32 bytes that 64 hexadecimal digits spell.
-fn digest(hex: &str) -> Option<[u8; 32]> {
+/// Decodes 64 hexadecimal digits.
+fn decode_hex(hex: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if hex.len() != 64 {
         return None;
@@ -51,13 +52,13 @@ fn digest(hex: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// The elements of what should be a list.
+/// The elements of a list; none if the value is no list.
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Unix seconds, written as text.
-fn moment(value: &Value) -> Option<Timestamp> {
+/// A time in Unix seconds, as text or number.
+fn timestamp(value: &Value) -> Option<Timestamp> {
     let seconds: u64 = match value {
         Value::String(text) => text.parse().ok()?,
         value => value.as_u64()?,
@@ -65,19 +66,19 @@ fn moment(value: &Value) -> Option<Timestamp> {
     seconds.checked_mul(1000).map(Timestamp::from_millis)
 }
 
-/// A text, cut where it is longer than any that is of use: strangers write them.
+/// A text, cut to `chars_max` characters: strangers write these texts.
 fn text(value: &Value, chars_max: usize) -> Option<Box<str>> {
     let text = value.as_str()?;
     let end = text.char_indices().nth(chars_max).map_or(text.len(), |(end, _)| end);
     Some(text[..end].into())
 }
 
-/// An id: one that is too long is none.
+/// An id; `None` if it is too long.
 fn id(value: &Value) -> Option<Box<str>> {
     value.as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
 }
 
-/// A report on a message.
+/// Parses a report on a message.
 pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
     let progress = match value["status"].as_str()? {
         "sent" => Progress::Sent,
@@ -86,12 +87,13 @@ pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
         "failed" => Progress::Failed(failure_of(&value["errors"])),
         _ => return None,
     };
-    let body::Named { origin, to } = body::named(value["biz_opaque_callback_data"].as_str()?)?;
+    let body::Opaque { origin, to } =
+        body::parse_opaque(value["biz_opaque_callback_data"].as_str()?)?;
     Some(StatusUpdate {
         origin,
         provider_id: id(&value["id"])?,
         status: progress,
-        at: moment(&value["timestamp"])?,
+        at: timestamp(&value["timestamp"])?,
         to,
         known_as: value["recipient_id"].as_str().and_then(body::phone),
     })
@@ -102,7 +104,7 @@ fn failure_of(errors: &Value) -> Failure {
     failure(&first.and_then(Result::ok).unwrap_or_default())
 }
 
-/// What one of the contacts wrote.
+/// Parses a message that one of the contacts wrote.
 pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     let from = value["from"].as_str()?;
     let writer = contacts.iter().find(|contact| contact["wa_id"].as_str() == Some(from));
@@ -115,8 +117,8 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
         from: body::phone(from)?,
         name: writer.and_then(|writer| text(&writer["profile"]["name"], NAME_CHARS_MAX)),
         kind: text(&value["type"], WORD_CHARS_MAX)?,
-        text: said(value).unwrap_or_default(),
-        at: moment(&value["timestamp"])?,
+        text: text_of_message(value).unwrap_or_default(),
+        at: timestamp(&value["timestamp"])?,
         referral: referral.map(|(kind, id)| Referral {
             source_type: kind,
             source_id: id,
@@ -125,8 +127,8 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     })
 }
 
-/// The text of a message, wherever its type has it.
-fn said(message: &Value) -> Option<Box<str>> {
+/// The text of a message, which each type has in another field.
+fn text_of_message(message: &Value) -> Option<Box<str>> {
     let kind = message["type"].as_str()?;
     let part = &message[kind];
     let text_of = |value: &Value| text(value, TEXT_CHARS_MAX);
@@ -141,7 +143,7 @@ fn said(message: &Value) -> Option<Box<str>> {
     }
 }
 
-/// What became of a template.
+/// Parses a new status of a template.
 pub(super) fn template(value: &Value) -> Option<TemplateUpdate> {
     Some(TemplateUpdate {
         template: TemplateName {
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_providers_signature_is_good() {
+    fn only_the_providers_signature_is_valid() {
         let number = number();
         let text = b"The quick brown fox jumps over the lazy dog";
         // A well-known example of HMAC-SHA256 under "key".
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read() {
+    fn a_status_report_is_parsed() {
         let report = |status: &str, opaque: &str| {
             json!({
                 "id": "wamid.x", "status": status, "timestamp": "1750857384",
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_contact_writes_is_read() {
+    fn an_inbound_message_is_parsed() {
         let contacts = json!([{"profile": {"name": "Sheena"}, "wa_id": "16505551234"}]);
         let part = |kind: &str, part: Value| {
             let mut message = json!({
@@ -289,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_templates_status_is_read() {
+    fn a_templates_status_is_parsed() {
         let callback = read(
             "message_template_status_update",
             json!({
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn one_broken_item_does_not_fail_the_rest() {
+    fn one_broken_item_does_not_fail_the_others() {
         let good = json!({
             "id": "w", "status": "sent", "timestamp": 1, "biz_opaque_callback_data": OTP
         });
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_cut() {
+    fn long_texts_are_cut() {
         let long = "\u{1f600}".repeat(70_000);
         let callback = messages(json!({
             "contacts": [{"profile": {"name": long}, "wa_id": "16505551234"}],
@@ -344,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_knows_what_is_about_it() {
+    fn a_number_recognizes_the_parts_about_it() {
         let is_meant = |about| number().is_meant(&about);
         for (id, meant) in [(None, true), (Some("106"), true), (Some("107"), false)] {
             assert_eq!(is_meant(About::Number(id.map(Into::into))), meant, "{id:?}");

@@ -1,5 +1,6 @@
-//! The envelope of a callback: which number or account each part is about, and its items, each
-//! read by itself, so that one that cannot be read costs only itself.
+//! Pure: the envelope of a callback, with its parts and the number or account of each.
+//!
+//! Each item is parsed by itself, so that one that cannot be parsed does not cost the others.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,34 +8,25 @@ use serde_json::value::RawValue;
 
 use crate::callback::Callback;
 
-use super::{CloudApiNumber, callback};
+use super::callback;
 
-/// A part of a callback. Numbers and accounts of one app share its callback address.
+/// A part of a callback. One callback may have parts about several numbers and accounts, because
+/// those of one app share its callback address.
 #[derive(Debug)]
 pub struct Part {
-    /// What it is about.
+    /// The number or account that it is about.
     pub about: About,
     /// What it reports.
     pub callback: Callback,
 }
 
-/// What a part of a callback is about, as the provider calls it; `None` where it does not say.
+/// The number or account that a part of a callback is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum About {
-    /// A number, by the provider's id, if the part has one.
+    /// A number, by the provider's id; `None` if the part has none.
     Number(Option<Box<str>>),
-    /// An account, by the provider's id, if the part has one.
+    /// An account, by the provider's id; `None` if the part has none.
     Account(Option<Box<str>>),
-}
-
-impl CloudApiNumber {
-    /// Whether a part of a callback of the number's app is about it.
-    pub fn is_meant(&self, about: &About) -> bool {
-        match about {
-            About::Number(id) => id.as_deref().is_none_or(|id| id == self.phone_number_id.as_str()),
-            About::Account(id) => id.as_deref().is_none_or(|id| id == self.account_id.as_str()),
-        }
-    }
 }
 
 #[derive(Default, Deserialize)]
@@ -64,7 +56,7 @@ struct Change<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Told<'a> {
+struct Report<'a> {
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -75,7 +67,8 @@ struct Told<'a> {
     statuses: Option<&'a RawValue>,
 }
 
-/// What a callback tells; nothing if it is not JSON. What cannot be read of it is passed over.
+/// The parts of a callback's body; `None` if the body is not JSON. Items that cannot be parsed are
+/// skipped.
 pub fn read(raw: &[u8]) -> Option<Vec<Part>> {
     let body: &RawValue = serde_json::from_slice(raw).ok()?;
     let mut parts = Vec::new();
@@ -98,22 +91,22 @@ pub fn read(raw: &[u8]) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-fn messages(told: Told<'_>) -> Part {
+fn messages(report: Report<'_>) -> Part {
     let values = |list| items(list).map(|it| parsed::<Value>(Some(it)));
-    let of = parsed::<Value>(told.metadata)["phone_number_id"].as_str().map(Into::into);
-    let contacts: Vec<_> = values(told.contacts).collect();
-    let statuses = values(told.statuses).filter_map(|it| callback::status(&it)).collect();
-    let inbound = values(told.messages).filter_map(|it| callback::inbound(&it, &contacts));
+    let of = parsed::<Value>(report.metadata)["phone_number_id"].as_str().map(Into::into);
+    let contacts: Vec<_> = values(report.contacts).collect();
+    let statuses = values(report.statuses).filter_map(|it| callback::status(&it)).collect();
+    let inbound = values(report.messages).filter_map(|it| callback::inbound(&it, &contacts));
     let callback = Callback { statuses, inbound: inbound.collect(), ..Callback::default() };
     Part { about: About::Number(of), callback }
 }
 
-/// The elements of what should be a list.
+/// The elements of a list; none if the value is no list.
 fn items(list: Option<&RawValue>) -> impl Iterator<Item = &RawValue> {
     parsed::<Vec<&RawValue>>(list).into_iter()
 }
 
-/// What is read of a value; nothing where it is missing or another.
+/// The parsed value; the default if it is missing or of another type.
 fn parsed<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
     value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
 }
@@ -135,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_says_what_it_is_about() {
+    fn each_part_names_its_number_or_account() {
         let template = json!({"field": "message_template_status_update", "value": {
             "event": "PAUSED", "message_template_name": "sale", "message_template_language": "en",
         }});
@@ -166,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_costs_only_itself() {
+    fn an_item_that_cannot_be_parsed_costs_no_other() {
         for bad in [r#""\ud83d""#, "1e999", &format!("{}{}", "[".repeat(130), "]".repeat(130))] {
             let (good, other) = (inbound("a").to_string(), inbound("b").to_string());
             let broken = good.replace(r#""Hi""#, bad);
@@ -182,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_json_is_read_and_nothing_else_is() {
+    fn any_json_is_accepted_and_nothing_else() {
         for odd in
             ["{}", "[]", "null", "7", r#"{"entry": {}}"#, r#"{"entry": [null, {"changes": 7}]}"#]
         {

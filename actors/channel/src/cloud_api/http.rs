@@ -1,4 +1,4 @@
-//! HTTP to the provider: one client with its connections for all numbers.
+//! The HTTP client of the provider, whose connections all numbers share.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,40 +20,40 @@ use rustls_platform_verifier::Verifier;
 
 use super::CloudApiOptions;
 
-/// How long a connection is kept that nobody uses: less than a provider's own patience, because a
+/// How long an idle connection is kept. It is less than a provider's own idle timeout, because a
 /// request on a connection that is being closed may get lost.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// What a provider asks to wait is believed up to this.
+/// Longest wait that a provider may ask for; a longer one is shortened to this.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// A client.
+/// A client with its connection pool.
 pub(super) struct Http {
     client: Client<HttpsConnector<HttpConnector>, Payload>,
     timeout: Duration,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end or to the given bound.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// What `Retry-After` says.
+    /// The header `Retry-After`, bounded.
     pub(super) retry_after: Option<Duration>,
     pub(super) body: Bytes,
 }
 
-/// No whole answer came.
+/// No whole response arrived.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
-    /// The request's body was not handed to a connection: the provider surely did nothing.
+    /// No connection has taken the request's body: the provider surely did nothing.
     #[error("the provider cannot be reached: {0}")]
     NotWritten(Box<str>),
-    /// It was, so the provider may have done what was asked.
+    /// A connection has taken the body, so the provider may have carried the request out.
     #[error("the provider's answer was lost")]
     Lost,
 }
 
-/// The trusted certificates cannot be read.
+/// TLS cannot be set up, because the trusted certificates cannot be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("TLS cannot be set up: {0}")]
 pub struct TlsError(String);
@@ -69,7 +69,7 @@ impl Http {
             let roots = options.extra_roots.iter().cloned();
             let verifier = Verifier::new_with_extra_roots(roots, provider).map_err(tls)?;
             let builder = builder.dangerous();
-            // It is the system's, and knows a few certificates more.
+            // The verifier is the system's own, with the extra roots added.
             builder.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
         } else {
             builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
@@ -92,7 +92,7 @@ impl Http {
         Ok(Self { client, timeout: options.timeout })
     }
 
-    /// Sends JSON.
+    /// Sends a `POST` with a JSON body.
     pub(super) async fn post(
         &self,
         uri: Uri,
@@ -103,7 +103,7 @@ impl Http {
         self.call(Method::POST, uri, authorization, Bytes::from(body), answer_bytes_max).await
     }
 
-    /// Asks.
+    /// Sends a `GET`.
     pub(super) async fn get(
         &self,
         uri: Uri,
@@ -135,7 +135,7 @@ impl Http {
             let retry_after = retry_after(&parts.headers);
             Ok::<_, Box<str>>(Answer { status: parts.status.as_u16(), retry_after, body })
         };
-        // The time counts from here to the last byte of the answer.
+        // The timeout covers everything from connecting to the last byte of the response.
         match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(answer)) => Ok(answer),
             _ if taken.load(Ordering::Acquire) => Err(NoAnswer::Lost),
@@ -145,7 +145,7 @@ impl Http {
     }
 }
 
-/// The innermost cause says most: "connection refused" rather than "client error".
+/// The innermost cause, which says most: "connection refused" rather than "client error".
 fn cause(error: &dyn std::error::Error) -> Box<str> {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -154,14 +154,14 @@ fn cause(error: &dyn std::error::Error) -> Box<str> {
     cause.to_string().into()
 }
 
-/// Reads a body of at most `max` bytes; what is longer is cut there.
+/// Reads a body up to `max` bytes and drops the rest. `None` if it ends early.
 async fn read<B: Body<Data = Bytes> + Unpin>(mut body: B, max: usize) -> Option<Bytes> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.ok()?.into_data() else { continue };
-        let room = max - whole.len();
-        whole.extend_from_slice(&data[..data.len().min(room)]);
-        if data.len() > room {
+        let left = max - whole.len();
+        whole.extend_from_slice(&data[..data.len().min(left)]);
+        if data.len() > left {
             break;
         }
     }
@@ -173,7 +173,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
 }
 
-/// A request's body. It notes when a connection takes it: before that nothing can have been done.
+/// A request's body. It records when a connection takes it: before that, the provider cannot have
+/// acted on the request.
 struct Payload {
     bytes: Option<Bytes>,
     taken: Arc<AtomicBool>,
@@ -214,7 +215,7 @@ mod tests {
         Http::new(&CloudApiOptions { base_url, timeout, ..Default::default() }).unwrap()
     }
 
-    /// Reads one request and writes `answer`, then closes; gives where.
+    /// Serves one request with `answer`, then closes. Returns the URL.
     async fn answering(answer: &'static [u8]) -> Uri {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_whole_is_lost() {
+    async fn an_incomplete_response_is_lost() {
         let http = http(Duration::from_secs(20));
         for answer in [
             &b""[..],
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_read_up_to_a_bound() {
+    async fn a_response_is_read_up_to_a_bound() {
         let http = http(Duration::from_secs(20));
         let uri =
             answering(b"HTTP/1.1 429 No\r\nRetry-After: 7\r\nContent-Length: 8\r\n\r\n12345678");
@@ -276,10 +277,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_is_bounded_as_a_whole() {
+    async fn the_timeout_covers_the_whole_call() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
-        // It is accepted by the system, and nobody ever answers.
+        // The system accepts the connection, and no server ever answers.
         let http = http(Duration::from_millis(200));
         let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
         assert!(answered.is_err());

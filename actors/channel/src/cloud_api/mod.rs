@@ -1,4 +1,4 @@
-//! The chat-app channel's Cloud API: sends messages, lists templates, reads callbacks.
+//! The client of the Cloud API, which sends messages, lists templates and reads callbacks.
 
 mod answer;
 mod body;
@@ -21,25 +21,28 @@ use postrider_runtime::Secret;
 
 use super::{AttemptOutcome, Channel, Outbound, Sending};
 
+use self::envelope::About;
 use self::http::{Http, NoAnswer};
 
+pub use self::http::TlsError;
 pub use templates::{ListError, ListedTemplate};
 
-/// Most bytes of an answer that are read.
+/// Most bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Where the Cloud API is, and how long it is waited for.
+/// The address of the Cloud API, and its timeouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudApiOptions {
-    /// The beginning of every address, such as `https://graph.facebook.com`.
+    /// The beginning of every URL, such as `https://graph.facebook.com`.
     pub base_url: String,
-    /// The version of the interface, such as `v24.0`.
+    /// The version of the API, such as `v24.0`.
     pub version: String,
-    /// Certificates that are trusted beside those of the system, such as a proxy's.
+    /// Root certificates that are trusted besides those of the system, such as a proxy's.
     pub extra_roots: Vec<CertificateDer<'static>>,
     /// Longest wait for a connection.
     pub connect_timeout: Duration,
-    /// Longest wait for a whole answer, connecting included. Without one the outcome is unknown.
+    /// Longest wait for a whole response, connecting included. If it ends after the request was
+    /// written, the outcome is unknown.
     pub timeout: Duration,
 }
 
@@ -55,11 +58,11 @@ impl Default for CloudApiOptions {
     }
 }
 
-/// An id that the provider gives: 1 to 64 of `A-Z`, `a-z`, `0-9`, `_` and `-`.
+/// An id that the provider assigns: 1 to 64 of `A-Z`, `a-z`, `0-9`, `_` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderId(Box<str>);
 
-/// The text is no id of the provider's.
+/// The text is not a valid [`ProviderId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to 64 of A-Z, a-z, 0-9, _ and -")]
 pub struct ProviderIdError;
@@ -82,29 +85,29 @@ impl std::str::FromStr for ProviderId {
     }
 }
 
-/// What a number is called at the provider.
+/// The ids of a number at the provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloudApiAccount {
-    /// The number itself.
+    /// The phone number itself.
     pub phone: postrider_domain::Phone,
-    /// The number's id.
+    /// The provider's id of the number.
     pub phone_number_id: ProviderId,
-    /// The id of the account that it belongs to.
+    /// The provider's id of the account that it belongs to.
     pub account_id: ProviderId,
 }
 
-/// What must not be told of a number.
+/// The secrets of a number, which no log and no response may show.
 #[derive(Debug, Clone)]
 pub struct CloudApiSecrets {
-    /// The bearer token of the interface.
+    /// The bearer token for the API.
     pub token: Secret,
-    /// What the provider signs callbacks with.
+    /// The secret with which the provider signs callbacks.
     pub app_secret: Secret,
-    /// What the provider shows when it verifies the callback's address.
+    /// The token that the provider sends when it verifies the callback address.
     pub verify_token: Secret,
 }
 
-/// The client that all numbers share.
+/// The client of the API, which all numbers share with its connections.
 #[derive(Clone)]
 pub struct CloudApi {
     http: Arc<Http>,
@@ -112,15 +115,18 @@ pub struct CloudApi {
 }
 
 impl CloudApi {
-    /// A client for this interface.
+    /// A client for the API at this address.
     ///
     /// # Errors
-    /// [`http::TlsError`]: the certificates cannot be read.
-    pub fn new(options: CloudApiOptions) -> Result<Self, http::TlsError> {
+    /// [`TlsError`]: the certificates cannot be read.
+    pub fn new(options: CloudApiOptions) -> Result<Self, TlsError> {
         Ok(Self { http: Arc::new(Http::new(&options)?), options: Arc::new(options) })
     }
 
-    /// A number's part of the interface; the error says what cannot be used, without showing it.
+    /// The client of one number.
+    ///
+    /// # Errors
+    /// The address or the token cannot be used; the text says which, without showing it.
     pub fn number(
         &self,
         account: &CloudApiAccount,
@@ -154,22 +160,31 @@ pub struct CloudApiNumber {
     http: Arc<Http>,
     messages: Uri,
     health: Uri,
-    /// Where templates are listed, without the query.
+    /// The URL of the account's templates, without the query.
     templates: String,
     phone_number_id: ProviderId,
     account_id: ProviderId,
     authorization: HeaderValue,
     secrets: CloudApiSecrets,
-    /// Why a message was not taken, the last time that one was not.
+    /// Why a message was not accepted, the last time that one was not.
     trouble: Arc<Mutex<Option<Box<str>>>>,
 }
 
 impl CloudApiNumber {
-    /// What tells the number's app from others: derived from the app's secret, which it cannot be
-    /// worked out from.
+    /// An identifier of the number's app: 32 hexadecimal digits of the SHA-256 of the app's secret,
+    /// which cannot be computed back from them.
     pub fn app(&self) -> String {
         let digest = Sha256::digest(self.secrets.app_secret.reveal());
         digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether a part of a callback of the number's app is about this number. A part that names
+    /// neither number nor account is about each of them.
+    pub fn is_meant(&self, about: &About) -> bool {
+        match about {
+            About::Number(id) => id.as_deref().is_none_or(|id| id == self.phone_number_id.as_str()),
+            About::Account(id) => id.as_deref().is_none_or(|id| id == self.account_id.as_str()),
+        }
     }
 }
 
@@ -183,7 +198,7 @@ impl fmt::Debug for CloudApiNumber {
 impl Channel for CloudApiNumber {
     fn send(&self, message: Outbound) -> Sending {
         let (http, uri) = (Arc::clone(&self.http), self.messages.clone());
-        let (authorization, body) = (self.authorization.clone(), body::of(&message));
+        let (authorization, body) = (self.authorization.clone(), body::json_of(&message));
         let (trouble, to) = (Arc::clone(&self.trouble), message.to);
         Box::pin(async move {
             match http.post(uri, authorization, body, ANSWER_BYTES_MAX).await {

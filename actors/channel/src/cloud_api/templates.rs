@@ -1,4 +1,4 @@
-//! What the provider knows of an account's templates, and whether it knows the number at all.
+//! Lists an account's templates, and checks that the provider accepts the number's token.
 
 use ::http::Uri;
 use serde::Deserialize;
@@ -11,9 +11,9 @@ use super::answer::{Refusal, failure};
 use super::http::{Answer, NoAnswer};
 use super::{ANSWER_BYTES_MAX, CloudApiNumber};
 
-/// Templates that are asked for at a time.
+/// How many templates are requested at a time.
 const PAGE: usize = 100;
-/// Most pages that are read.
+/// Most pages that are requested.
 const PAGES_MAX: usize = 200;
 /// Most bytes of a page that are read.
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -33,16 +33,16 @@ pub struct ListedTemplate {
     pub components: Box<str>,
 }
 
-/// Why the provider did not answer a question.
+/// Why a query of the provider failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// It cannot be reached, or its answer was lost.
+    /// The provider cannot be reached, or its response was lost.
     #[error("the provider cannot be reached")]
     Unreachable,
-    /// It refuses.
+    /// The provider refused the query.
     #[error("the provider refuses: {}", .0.details)]
     Refused(Failure),
-    /// What it answers cannot be read.
+    /// The provider's response cannot be parsed.
     #[error("the provider's answer cannot be read")]
     Unreadable,
 }
@@ -62,7 +62,7 @@ struct Page {
 #[derive(Deserialize)]
 struct Paging {
     cursors: Option<Cursors>,
-    /// Where the next page is, if there is one.
+    /// The URL of the next page, if there is one.
     next: Option<IgnoredAny>,
 }
 
@@ -72,10 +72,11 @@ struct Cursors {
 }
 
 impl CloudApiNumber {
-    /// All templates of the number's account.
+    /// All templates of the number's account, at most 20,000. A template that lacks a field is left
+    /// out.
     ///
     /// # Errors
-    /// [`ListError`]: the provider does not answer, or refuses.
+    /// [`ListError`]: the provider does not respond or refuses, or its response cannot be parsed.
     pub async fn list_templates(&self) -> Result<Vec<ListedTemplate>, ListError> {
         let mut templates = Vec::new();
         let mut after = None;
@@ -93,14 +94,14 @@ impl CloudApiNumber {
         Ok(templates)
     }
 
-    /// Whether the provider knows the number and takes its token.
+    /// Checks that the provider knows the number and accepts its token.
     ///
     /// # Errors
-    /// [`ListError`]: it does not answer, or refuses.
+    /// [`ListError`]: the provider does not respond, or refuses.
     pub async fn check(&self) -> Result<(), ListError> {
         let (uri, authorization) = (self.health.clone(), self.authorization.clone());
         let answer = self.http.get(uri, authorization, ANSWER_BYTES_MAX).await?;
-        good(&answer)
+        succeeded(&answer)
     }
 
     async fn page(&self, after: Option<&str>) -> Result<Page, ListError> {
@@ -114,12 +115,12 @@ impl CloudApiNumber {
         }
         let uri: Uri = address.parse().map_err(|_| ListError::Unreadable)?;
         let answer = self.http.get(uri, self.authorization.clone(), PAGE_BYTES_MAX).await?;
-        good(&answer)?;
+        succeeded(&answer)?;
         serde_json::from_slice(&answer.body).map_err(|_| ListError::Unreadable)
     }
 }
 
-fn good(answer: &Answer) -> Result<(), ListError> {
+fn succeeded(answer: &Answer) -> Result<(), ListError> {
     if (200..300).contains(&answer.status) {
         return Ok(());
     }
@@ -134,7 +135,7 @@ fn good(answer: &Answer) -> Result<(), ListError> {
     }))
 }
 
-/// A template of a page; one that lacks what every template has is passed over.
+/// A template of a page; `None` if it lacks a field that every template has.
 fn listed(value: &Value) -> Option<ListedTemplate> {
     let text = |name: &str| value[name].as_str().map(Box::from);
     let components = match &value["components"] {
@@ -150,7 +151,7 @@ fn listed(value: &Value) -> Option<ListedTemplate> {
     })
 }
 
-/// Appends a value of a query, with everything escaped that is not a letter or a digit.
+/// Appends a value of a query. Every byte that is no ASCII letter or digit is escaped.
 fn push_escaped(address: &mut String, value: &str) {
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_whole_is_passed_over() {
+    fn a_template_that_lacks_a_field_is_left_out() {
         let whole = serde_json::json!({
             "name": "n", "language": "en", "category": "UTILITY", "status": "APPROVED",
             "components": [{"type": "BODY", "text": "Hi"}], "id": "1"

@@ -1,37 +1,38 @@
-//! A mail that came in, as a mail service has read it.
+//! Pure: a received mail, as a mail service has parsed it.
 
 use sha2::{Digest, Sha256};
 
 use postrider_domain::{Email, MessageId, Timestamp};
 
-/// Most characters of a text that are kept.
+/// Most characters of a mail's text that are kept.
 pub const TEXT_CHARS_MAX: usize = 10_000;
 /// Most characters of a subject that are kept.
 pub const SUBJECT_CHARS_MAX: usize = 500;
-/// Most mails before it that are kept; the newest count.
+/// Most references to earlier mails that are kept; the newest ones are.
 pub const REFERENCES_MAX: usize = 20;
 
-/// A mail that came in.
+/// A received mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InboundMail {
-    /// Who wrote it.
+    /// The sender's address.
     pub from: Email,
-    /// The name beside that address.
+    /// The sender's display name.
     pub from_name: Option<String>,
     /// Its subject; empty if it has none.
     pub subject: String,
-    /// What it says.
+    /// Its plain text.
     pub text: String,
-    /// Its `Message-ID`: two mails with the same are the same.
+    /// Its `Message-ID`: two mails with the same one are the same mail.
     pub message_id: String,
-    /// The `Message-ID`s of the mails before it, oldest first; the last is what it answers.
+    /// The `Message-ID`s of the earlier mails of the thread, oldest first; it answers the last one.
     pub references: Vec<String>,
     /// When it was written.
     pub at: Timestamp,
 }
 
 impl InboundMail {
-    /// What we call the mail.
+    /// Our id of the mail. It is derived from its time and its `Message-ID`, so that a mail that is
+    /// posted twice has the same id.
     #[must_use]
     pub fn id(&self) -> MessageId {
         let digest: [u8; 32] = Sha256::digest(&self.message_id).into();
@@ -41,7 +42,8 @@ impl InboundMail {
     }
 }
 
-/// The name and the address of a header such as `Ana Souza <ana@example.com>`.
+/// The display name and the address in a header such as `Ana Souza <ana@example.com>`. `None` if
+/// the header has no single valid address.
 #[must_use]
 pub fn mailbox(text: &str) -> Option<(Option<String>, Email)> {
     let text = text.trim();
@@ -53,7 +55,7 @@ pub fn mailbox(text: &str) -> Option<(Option<String>, Email)> {
     Some(((!name.is_empty()).then(|| name.to_owned()), address))
 }
 
-/// The text of HTML, for mails that have nothing else.
+/// The plain text of HTML, for mails without a plain text part. Scripts and styles are left out.
 #[must_use]
 pub fn text_of_html(html: &str) -> String {
     let (mut text, mut rest) = (String::new(), html);
@@ -62,7 +64,7 @@ pub fn text_of_html(html: &str) -> String {
         let name: String = tag.chars().take_while(char::is_ascii_alphanumeric).collect();
         let name = name.to_ascii_lowercase();
         let end = match name.as_str() {
-            // What is in them is not read.
+            // Their content is no text.
             "script" | "style" => {
                 find_ignoring_case(tag, &format!("</{name}")).unwrap_or(tag.len())
             }

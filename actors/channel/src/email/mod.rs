@@ -1,4 +1,4 @@
-//! E-mail: what mail services post of received mail, and handing mail over by SMTP.
+//! E-mail: received mail as mail services post it, and sending mail by SMTP.
 
 pub mod inbound;
 mod smtp;
@@ -15,39 +15,39 @@ pub use smtp::{Mailed, hand_over};
 /// How the connection to the mail server is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailTls {
-    /// Not at all: for a server on this machine.
+    /// Not encrypted: for a server on this machine.
     None,
-    /// After `STARTTLS`, which the server must offer.
+    /// Encrypted after `STARTTLS`, which the server must offer.
     StartTls,
-    /// From the first byte.
+    /// Encrypted from the first byte.
     Tls,
 }
 
-/// The mail server that mail leaves through.
+/// The mail server that mail is sent through.
 #[derive(Debug, Clone)]
 pub struct MailOptions {
-    /// Its name or address.
+    /// The server's name or address.
     pub host: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
     /// How the connection is encrypted.
     pub tls: MailTls,
-    /// Certificates that are trusted beside those of the system.
+    /// Root certificates that are trusted besides those of the system.
     pub extra_roots: Vec<CertificateDer<'static>>,
-    /// User and password, if it wants them.
+    /// User and password, if the server requires them.
     pub login: Option<(String, Secret)>,
-    /// Where mail comes from.
+    /// The sender's address.
     pub from: Email,
-    /// The name beside that address.
+    /// The sender's display name.
     pub from_name: Option<String>,
-    /// Longest wait for each step.
+    /// Longest wait for each step of the SMTP session.
     pub timeout: Duration,
 }
 
-/// A mail on its way out.
+/// A mail that is ready to be sent.
 #[derive(Clone)]
 pub struct OutgoingMail {
-    /// Who gets it.
+    /// The recipient.
     pub to: Email,
     /// Its subject.
     pub subject: String,
@@ -55,8 +55,8 @@ pub struct OutgoingMail {
     pub text: String,
     /// Its `Message-ID`, in angle brackets.
     pub message_id: String,
-    /// The `Message-ID` of what it answers.
+    /// The `Message-ID` of the mail that it answers.
     pub in_reply_to: Option<String>,
-    /// Those of the mails before it, oldest first.
+    /// The `Message-ID`s of the earlier mails of the thread, oldest first.
     pub references: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Handing a mail to the mail server.
+//! Sends one mail through the mail server by SMTP.
 
 use lettre::address::Envelope;
 use lettre::message::header::ContentType;
@@ -12,28 +12,28 @@ use tokio::time::timeout;
 
 use super::{MailOptions, MailTls, OutgoingMail};
 
-/// What became of handing a mail over.
+/// The outcome of one attempt to send a mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mailed {
-    /// The server took it.
+    /// The server accepted it.
     Sent,
-    /// The server refuses it for good.
+    /// The server refused it permanently, with this reason.
     Failed(String),
-    /// It surely was not taken, and may be later.
+    /// It surely was not accepted, for this reason, and must be sent again after a wait.
     Retry(String),
-    /// It may have been taken: no answer came.
+    /// It may have been accepted: no answer arrived, for this reason. It must not be sent again.
     Unknown(String),
 }
 
 type SmtpError = lettre::transport::smtp::Error;
 
-/// Hands a mail to the server.
+/// Sends a mail over a new connection. The caller must retry where [`Mailed`] says so.
 pub async fn hand_over(options: &MailOptions, mail: &OutgoingMail) -> Mailed {
     let message = match message(options, mail) {
         Ok(message) => message,
         Err(why) => return Mailed::Failed(why),
     };
-    // Nothing is handed over before this is done.
+    // Nothing of the mail is sent before the connection is ready, so a failure can be retried.
     let mut connection = match connect(options).await {
         Ok(connection) => connection,
         Err(why) => {
@@ -45,16 +45,16 @@ pub async fn hand_over(options: &MailOptions, mail: &OutgoingMail) -> Mailed {
     let sending = timeout(options.timeout, connection.send(message.envelope(), &formatted));
     let mailed = sending.await.map_or_else(|_| Mailed::Unknown(NO_ANSWER.to_owned()), outcome);
     if mailed == Mailed::Sent {
-        // It has the mail, whatever becomes of the farewell.
+        // The server has the mail, whether or not it answers `QUIT`.
         drop(timeout(options.timeout, connection.quit()).await);
     }
     mailed
 }
 
-/// What is said of a server that says nothing for too long.
+/// The reason given where the server does not answer in time.
 const NO_ANSWER: &str = "the mail server does not answer";
 
-/// Waits for a step for as long as one may take.
+/// Waits for one step of the session, at most for the timeout.
 async fn step<T>(
     options: &MailOptions,
     step: impl Future<Output = Result<T, SmtpError>>,
@@ -101,7 +101,7 @@ async fn connect(options: &MailOptions) -> Result<AsyncSmtpConnection, String> {
     Ok(connection)
 }
 
-/// How the connection is encrypted: whom is trusted, and by which name.
+/// The TLS parameters: the trusted certificates, and the name that the server must prove.
 fn encryption(options: &MailOptions) -> Result<TlsParameters, SmtpError> {
     let mut builder = TlsParameters::builder(options.host.clone());
     for root in &options.extra_roots {
