@@ -1,4 +1,4 @@
-//! One try of one delivery.
+//! One attempt at one delivery: its events are read, signed and posted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,63 +9,66 @@ use postrider_domain::{EventId, WorkspaceId};
 use postrider_runtime::clock::Stopwatch;
 use postrider_store::EventEntry;
 
-use super::client::{Answer, NoAnswer};
-use super::delivery::{Attempt, Failure};
-use super::endpoint::Endpoint;
-use super::request_pool::{Counted, Permit};
-use super::{Webhooks, body, log_reader};
+use crate::client::{Answer, NoAnswer};
+use crate::delivery::{Attempt, Failure};
+use crate::endpoint::Endpoint;
+use crate::request_pool::{Counted, Permit};
+use crate::services::Services;
+use crate::{body, log_reader};
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// What became of a try.
+/// An attempt that has ended, and how.
 #[derive(Debug)]
 pub struct Finished {
     pub(super) attempt: Attempt,
     pub(super) outcome: Outcome,
-    /// From which event to which the log has forgotten what was to be delivered.
+    /// Sequences of the first and the last event that the log no longer has, although they were to
+    /// be delivered.
     pub(super) forgotten: Option<(u64, u64)>,
 }
 
+/// How an attempt ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It was tried.
+    /// It was posted, and answered or not.
     Tried(Tried),
-    /// There is nothing left to deliver.
+    /// None of its events is in the log any more.
     Vanished,
-    /// The log cannot be read, or the secret not opened: nothing was sent.
+    /// The log could not be read, or the secret not be decrypted: nothing was sent.
     NotTried,
 }
 
-/// What there is to tell of a try.
+/// What is recorded of a posted attempt.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) id: EventId,
-    /// The events of a batch.
+    /// The events of a batch; none of a single event.
     pub(super) batch_ids: Vec<EventId>,
     pub(super) kind: &'static str,
     pub(super) status: Option<u16>,
     pub(super) error: Option<&'static str>,
     pub(super) response: Option<String>,
     pub(super) latency: Duration,
-    /// How it went wrong, if it did.
+    /// How it failed, if it did.
     pub(super) failure: Option<Failure>,
 }
 
-/// Makes a try: reads what is not at hand, signs and posts it.
+/// Makes an attempt: reads the events that are not in memory, signs and posts them.
 pub(super) async fn make(
-    hub: Arc<Webhooks>,
+    services: Arc<Services>,
     workspace: WorkspaceId,
     endpoint: Arc<Endpoint>,
     attempt: Attempt,
     permit: Permit,
 ) -> Finished {
-    let events = events(&hub, &workspace, &attempt).await;
+    let events = events(&services, &workspace, &attempt).await;
     let forgotten = events.as_ref().and_then(|events| attempt.parcel.forgotten(events));
     let outcome = match events {
         Some(events) if events.is_empty() => Outcome::Vanished,
-        Some(events) => post(&hub, &endpoint, attempt.parcel.batch.is_some(), &events).await,
+        Some(events) => post(&services, &endpoint, attempt.parcel.batch.is_some(), &events).await,
         None => Outcome::NotTried,
     };
     drop(permit);
@@ -73,14 +76,14 @@ pub(super) async fn make(
 }
 
 async fn events(
-    hub: &Arc<Webhooks>,
+    services: &Arc<Services>,
     workspace: &WorkspaceId,
     attempt: &Attempt,
 ) -> Option<Arc<[EventEntry]>> {
     if let Some(events) = &attempt.parcel.events {
         return Some(Arc::clone(events));
     }
-    let (store, workspace) = (Arc::clone(&hub.store), workspace.clone());
+    let (store, workspace) = (Arc::clone(&services.store), workspace.clone());
     let parcel = attempt.parcel.clone();
     let read = move || log_reader::read_again(store.as_ref(), &workspace, &parcel);
     let read = tokio::task::spawn_blocking(read).await.ok()?;
@@ -88,7 +91,7 @@ async fn events(
 }
 
 async fn post(
-    hub: &Webhooks,
+    services: &Services,
     endpoint: &Endpoint,
     is_batch: bool,
     events: &[EventEntry],
@@ -97,9 +100,9 @@ async fn post(
         [event] if !is_batch => (Some(event.id), event.event.kind(), body::single(event)),
         events => (body::batch_id(events), body::BATCH, body::batch(events)),
     };
-    let real_now = hub.clock.real();
-    let secrets = endpoint.secrets(&hub.master_keys, hub.clock.now());
-    let (Some(id), Ok(secrets), Some(client)) = (id, secrets, hub.client()) else {
+    let real_now = services.clock.real();
+    let secrets = endpoint.secrets(&services.master_keys, services.clock.now());
+    let (Some(id), Ok(secrets), Some(client)) = (id, secrets, services.client()) else {
         tracing::error!(webhook = %endpoint.id, "its secret cannot be opened, or there is no client");
         return Outcome::NotTried;
     };
@@ -123,7 +126,7 @@ async fn post(
         (Some(_), Some(_)) => Counted::Refused,
         (Some(_), None) => Counted::Unanswered,
     };
-    hub.pool.count(counted, tried.latency);
+    services.pool.count(counted, tried.latency);
     Outcome::Tried(tried)
 }
 

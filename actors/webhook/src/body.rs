@@ -1,4 +1,4 @@
-//! What a delivery carries: the objects that the event log shows.
+//! Pure: the JSON body of a delivery, which has the same objects as the event log.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -7,7 +7,7 @@ use postrider_domain::EventId;
 use postrider_store::EventEntry;
 use postrider_store::view::codec::encode;
 
-/// What a batch's row is called, in place of a type.
+/// The kind of a batch, in place of an event type.
 pub(super) const BATCH: &str = "batch";
 
 /// An event as it is delivered.
@@ -43,8 +43,8 @@ pub(super) fn batch(entries: &[EventEntry]) -> Vec<u8> {
     encode(&entries.iter().map(EventBody::from).collect::<Vec<_>>())
 }
 
-/// The id of a batch: the same for the same events, and another one for others, so that a receiver
-/// that knows it has seen every one of them.
+/// The id of a batch, derived from its events: a receiver that has seen the id has seen all of
+/// them. `None` if there are no events.
 pub(super) fn batch_id(entries: &[EventEntry]) -> Option<EventId> {
     let first = entries.first()?;
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! The one HTTP client of all deliveries.
+//! The HTTP client of all deliveries: it posts to allowed addresses only, within a timeout.
 
 use std::error::Error;
 use std::fmt;
@@ -13,44 +13,50 @@ use url::Url;
 
 use postrider_domain::Timestamp;
 
-use super::ssrf::{AddressRules, WebhookUrlError};
+use crate::ssrf::{AddressRules, WebhookUrlError};
 
-/// Longest that a connection may take to come about.
+/// Longest time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that nobody uses are closed after this.
+/// Unused connections are closed after this.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of an answer's body that are read.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of an answer's body that are kept.
 const EXCERPT_BYTES_MAX: usize = 1024;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It was answered.
+    /// The endpoint answered.
     Status {
         /// The HTTP status.
         status: u16,
-        /// How long the endpoint wants to be left alone.
+        /// The pause that the endpoint asked for by `Retry-After`.
         retry_after: Option<Duration>,
-        /// The beginning of the body.
+        /// The beginning of the body, at most 1,024 bytes; `None` if it is empty.
         excerpt: Option<String>,
     },
-    /// It was not.
+    /// The endpoint did not answer.
     None(NoAnswer),
 }
 
 /// Why there was no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
+    /// Nothing came within the timeout.
     Timeout,
+    /// The host resolves to an address that is not allowed; nothing was sent.
     BlockedAddress,
+    /// The URL is not one that deliveries may go to; nothing was sent.
     InvalidUrl,
+    /// No connection could be made; nothing was sent.
     ConnectionFailed,
+    /// The connection broke after the request began. It may have arrived.
     ConnectionLost,
 }
 
 impl NoAnswer {
+    /// The name that an attempt's record shows.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -62,12 +68,13 @@ impl NoAnswer {
     }
 }
 
-/// What a request comes to.
+/// A request in flight, which resolves to its result.
 pub type Posting<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
-/// What posts deliveries: the client, or in tests a receiver that goes by a script.
+/// What posts deliveries: the HTTP client, or in tests a scripted receiver.
 pub trait Post: Send + Sync {
-    /// Posts a body to `url`.
+    /// Posts `body` with `headers` to `url`. `real_now` is the time of day by which a `Retry-After`
+    /// date is read. It must resolve, within a timeout of its own.
     fn post<'a>(
         &'a self,
         url: &'a str,
@@ -98,7 +105,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(rules: AddressRules, timeout: Duration) -> Result<Self, reqwest::Error> {
-        // Needed to build a client. Another one installed before does as well.
+        // A client needs one. If another provider is installed already, that one is used.
         drop(rustls::crypto::ring::default_provider().install_default());
         let rules = Arc::new(rules);
         let builder = || {
@@ -107,7 +114,7 @@ impl Client {
                 .redirect(reqwest::redirect::Policy::none())
                 .retry(reqwest::retry::never())
                 .referer(false)
-                // A proxy would resolve names in our place.
+                // A proxy would resolve names itself, so their addresses could not be checked.
                 .no_proxy()
                 .dns_resolver(Guarded(Arc::clone(&rules)))
                 .connect_timeout(CONNECT_TIMEOUT)
@@ -122,7 +129,7 @@ impl Client {
         Ok(Self { http, rules, timeout })
     }
 
-    /// Posts a body. However it is answered, it takes no longer than the timeout.
+    /// Posts a body, and gives up after the timeout.
     async fn post_in_time(
         &self,
         url: &str,
@@ -130,7 +137,7 @@ impl Client {
         body: Vec<u8>,
         real_now: Timestamp,
     ) -> Answer {
-        // An address that is written as one passes by the resolver.
+        // An IP address in the URL does not go through the resolver: so it is checked here.
         let url = match self.rules.check_url(url) {
             Ok(url) => url,
             Err(WebhookUrlError::BlockedAddress) => return Answer::None(NoAnswer::BlockedAddress),
@@ -140,7 +147,7 @@ impl Client {
         let posting = self.post_to(url, headers, body, real_now, &mut known);
         match tokio::time::timeout(self.timeout, posting).await {
             Ok(Ok(answer)) => answer,
-            // The status decides; a body that does not come to its end changes nothing.
+            // The status decides, even if the body breaks off.
             Ok(Err(error)) => known.unwrap_or_else(|| Answer::None(reason(&error))),
             Err(_) => known.unwrap_or(Answer::None(NoAnswer::Timeout)),
         }
@@ -163,13 +170,13 @@ impl Client {
         *known = Some(Answer::Status { status, retry_after, excerpt: None });
         let mut text = Vec::new();
         let mut length = 0;
-        // To its end, so that the connection can be used again; but not for ever.
+        // The connection is reused only if the body was read to its end; a long one is not.
         while length <= BODY_BYTES_MAX
             && let Some(chunk) = response.chunk().await?
         {
             length += chunk.len();
-            let room = EXCERPT_BYTES_MAX.saturating_sub(text.len());
-            text.extend_from_slice(&chunk[..room.min(chunk.len())]);
+            let left = EXCERPT_BYTES_MAX.saturating_sub(text.len());
+            text.extend_from_slice(&chunk[..left.min(chunk.len())]);
         }
         let excerpt = (!text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned());
         Ok(Answer::Status { status, retry_after, excerpt })
@@ -201,7 +208,7 @@ fn reason(error: &reqwest::Error) -> NoAnswer {
     }
 }
 
-/// A name leads to an address that is not allowed.
+/// The error of a name that resolves to an address that is not allowed.
 #[derive(Debug)]
 struct Blocked;
 
@@ -213,8 +220,8 @@ impl fmt::Display for Blocked {
 
 impl Error for Blocked {}
 
-/// Resolves names for the connector, which connects to what this returns and to nothing else: a
-/// name cannot be checked with one address and connected to with another.
+/// Resolves names for the connector and checks the addresses. The connector connects only to what
+/// this returns, so that DNS rebinding cannot replace an address after the check.
 struct Guarded(Arc<AddressRules>);
 
 impl Resolve for Guarded {

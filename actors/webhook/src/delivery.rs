@@ -1,4 +1,4 @@
-//! Deliveries: what goes, how it went, and what follows.
+//! Pure: deliveries, their attempts, how these fail, and what follows from a failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,48 +6,49 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_store::EventEntry;
 
-use super::ordering::OrderingKey;
-use super::records::{Open, Waiting};
+use crate::ordering::OrderingKey;
+use crate::records::{Open, Waiting};
 
-/// One delivery: an event, or several in an array. It is named by the first's sequence.
+/// One delivery: an event, or a batch of them. The sequence of the first event identifies it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parcel {
     /// Sequence of the first event.
     pub(super) first: u64,
     /// Sequence of the last event.
     pub(super) last: u64,
-    /// The events, when they are at hand; otherwise they are read again.
+    /// The events, if they are in memory; otherwise they are read again.
     pub(super) events: Option<Arc<[EventEntry]>>,
-    /// Whom the event is about, if the endpoint asks for order and this is no batch.
+    /// The contact that the event is about, if the endpoint is ordered and this is no batch.
     pub(super) lane: Option<OrderingKey>,
-    /// Which events these are, if they are delivered as an array.
+    /// The events of a batch; `None` of a single event.
     pub(super) batch: Option<Batch>,
-    /// Somebody asked for it again: what is new goes first.
+    /// Whether it is a replay. New events go before replays.
     pub(super) again: bool,
 }
 
 impl Parcel {
-    /// From which event to which it is not there any more, when these are left of it.
+    /// Sequences of its first and last event that the log no longer has, when `left` are those that
+    /// it still has.
     pub(super) fn forgotten(&self, left: &[EventEntry]) -> Option<(u64, u64)> {
         let first = self.batch.as_ref().and_then(Batch::first).unwrap_or(self.first);
         let last = left.first().map_or(self.last, |event| event.sequence - 1);
         (first <= last).then_some((first, last))
     }
 
-    /// The record of it waiting for another try or its turn.
+    /// Its record while it waits for a retry or its turn.
     pub(super) fn waiting(&self, failures: u32, at: Option<Timestamp>) -> Waiting {
         let Self { last, lane, ref batch, again, .. } = *self;
         Waiting { last, failures, at, lane, batch: batch.clone(), again }
     }
 }
 
-/// The sequences of a batch's events, as runs: the first of each, and how many there are. Whatever
-/// types the endpoint is given after it was tried, it is the same batch.
+/// The sequences of a batch's events, as runs: the first sequence and the length of each. A batch
+/// stays the same if the endpoint's event types change after its first attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Batch(Vec<(u64, u64)>);
 
 impl Batch {
-    /// The batch of these sequences, which ascend.
+    /// The batch of these sequences, which must ascend.
     pub(super) fn of(sequences: impl IntoIterator<Item = u64>) -> Self {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for sequence in sequences {
@@ -64,47 +65,47 @@ impl Batch {
         self.0.first().map(|(first, _)| *first)
     }
 
-    /// What of it comes after this sequence.
+    /// Its events after this sequence.
     pub(super) fn after(&self, sequence: u64) -> Self {
         let all = self.0.iter().flat_map(|(first, count)| *first..first + count);
         Self::of(all.filter(|it| *it > sequence))
     }
 
-    /// Whether the event of this sequence is one of it.
+    /// Whether it contains the event of this sequence.
     pub(super) fn has(&self, sequence: u64) -> bool {
         self.0.iter().any(|(first, count)| (*first..first + count).contains(&sequence))
     }
 }
 
-/// A try of a delivery.
+/// An attempt at a delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Attempt {
-    /// Tells tries apart.
+    /// Identifies the attempt; unique while the actor runs.
     pub(super) serial: u64,
     /// What is delivered.
     pub(super) parcel: Parcel,
-    /// Tries that failed before.
+    /// Attempts that failed before.
     pub(super) failures: u32,
-    /// Whether a record says that it waits.
+    /// Whether the delivery has a waiting record.
     pub(super) stored: bool,
-    /// When the endpoint was enabled that it goes to.
+    /// When the endpoint was last enabled, as of the start of the attempt.
     pub(super) enabled_at: Timestamp,
 }
 
-/// How a try went wrong.
+/// How an attempt failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Failure {
     /// There was no answer in time.
     pub(super) timed_out: bool,
-    /// The endpoint says that it is gone for good.
+    /// The endpoint answered 410: it is gone for good.
     pub(super) gone: bool,
-    /// The endpoint asks to be left alone.
+    /// The endpoint asked for a pause.
     pub(super) slow_down: bool,
-    /// For how long, if it said.
+    /// The length of the pause, if it gave one.
     pub(super) retry_after: Option<Duration>,
 }
 
-/// Why an endpoint must be disabled.
+/// Why an endpoint is disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
@@ -131,13 +132,13 @@ impl DisabledReason {
 /// What follows from a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Aftermath {
-    /// When the delivery is tried again; `None`: it is given up.
+    /// When the delivery is retried; `None` if it is given up.
     pub(super) next_at: Option<Timestamp>,
-    /// Whether the endpoint must be disabled.
+    /// Why the endpoint must be disabled, if it must.
     pub(super) disable: Option<DisabledReason>,
 }
 
-/// The settings of an endpoint that its line goes by.
+/// The settings of an endpoint that its queue depends on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct QueueRules {
     pub(super) enabled: bool,

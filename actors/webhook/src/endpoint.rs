@@ -1,4 +1,4 @@
-//! An endpoint: where events go, which, and how.
+//! A webhook endpoint: its settings, its secrets, and which events it takes.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use postrider_domain::keys::MasterKeys;
 use postrider_domain::{EventKind, PublicEvent, Timestamp, WebhookId};
 use postrider_runtime::sealed::{OpenError, Sealed};
 
-use super::delivery::{DisabledReason, QueueRules};
-use super::signature::WebhookSecret;
+use crate::delivery::{DisabledReason, QueueRules};
+use crate::signature::WebhookSecret;
 
-/// For how long a secret signs beside the one that replaced it.
+/// How long a secret still signs after it was replaced.
 const ROTATION: Duration = Duration::from_secs(24 * 3600);
 
-/// Secrets that sign beside the newest, at the most: the oldest goes first.
+/// Most secrets that sign besides the newest; the oldest are dropped first.
 const PREVIOUS_SECRETS_MAX: usize = 4;
 
 /// What the owner of an endpoint decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookSettings {
-    /// Where deliveries go.
+    /// The URL that deliveries are posted to.
     pub url: String,
-    /// Types of the events that are delivered; none: all.
+    /// Types of the events that are delivered; empty for all types.
     pub events: Vec<String>,
-    /// What the owner says of it.
+    /// The owner's note.
     pub description: Option<String>,
     /// Whether anything is delivered.
     pub enabled: bool,
-    /// Most deliveries in a second.
+    /// Most deliveries in a second; `None` for no limit.
     pub rate_limit_per_second: Option<NonZeroU32>,
-    /// Whether each delivery waits for those before it that are about the same contact to come to
-    /// an end; a batch for the one before.
+    /// Whether each delivery waits until the earlier ones about the same contact have ended; a
+    /// batch waits for the batch before it.
     pub ordered: bool,
     /// Whether events are delivered as an array of up to a hundred.
     pub batch: bool,
@@ -56,20 +56,27 @@ pub struct WebhookInfo {
 /// An endpoint as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Endpoint {
+    /// Its id; part of what the secrets are bound to.
     pub id: WebhookId,
+    /// What its owner decided.
     pub settings: WebhookSettings,
+    /// Why it was disabled, if not by its owner.
     pub disabled_reason: Option<DisabledReason>,
+    /// When it was made.
     pub created_at: Timestamp,
+    /// When it was last changed.
     pub updated_at: Timestamp,
-    /// When it was last enabled, or its URL changed.
+    /// When it was last enabled, or its URL changed. Failures before this moment do not count.
     pub enabled_at: Timestamp,
+    /// The secret that signs deliveries, encrypted.
     pub secret: Sealed,
-    /// Those before, oldest first, and until when they sign too.
+    /// Earlier secrets, oldest first, each with the moment until which it signs too.
     #[serde(default)]
     pub previous_secrets: Vec<(Sealed, Timestamp)>,
 }
 
 impl Endpoint {
+    /// What its owner is shown: everything but the secrets.
     pub fn info(&self) -> WebhookInfo {
         WebhookInfo {
             id: self.id,
@@ -80,7 +87,7 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn line_rules(&self) -> QueueRules {
+    pub(super) fn queue_rules(&self) -> QueueRules {
         QueueRules {
             enabled: self.settings.enabled,
             ordered: self.settings.ordered,
@@ -89,8 +96,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether an event is delivered to it. A test event goes to the endpoint that it names, and to
-    /// no other.
+    /// Whether an event is delivered to it. A test event is delivered only to the endpoint that it
+    /// names.
     pub(super) fn takes(&self, event: &PublicEvent) -> bool {
         if let PublicEvent::Other { kind: EventKind::WebhookTest, .. } = event {
             return event.data()["webhook_id"] == self.id.to_string();
@@ -99,7 +106,8 @@ impl Endpoint {
         kinds.is_empty() || kinds.iter().any(|kind| kind == event.kind())
     }
 
-    /// Puts what is under an earlier master key under the current one; nothing if there is none.
+    /// Encrypts secrets under an earlier master key anew, under the current one. Returns `None` if
+    /// there are none.
     pub fn reseal(&mut self, keys: &MasterKeys) -> Option<()> {
         let place = place(self.id);
         let previous = self.previous_secrets.iter_mut().map(|(secret, _)| secret);
@@ -113,8 +121,7 @@ impl Endpoint {
         changed
     }
 
-    /// Gives it another secret. The one before signs for a while, with at most
-    /// [`PREVIOUS_SECRETS_MAX`] before it.
+    /// Replaces the secret. The old one still signs for a day, and so do a few before it.
     pub fn rotate(&mut self, secret: Sealed, now: Timestamp) {
         let before = std::mem::replace(&mut self.secret, secret);
         self.previous_secrets.retain(|(_, until)| now < *until);
@@ -123,7 +130,7 @@ impl Endpoint {
         self.previous_secrets.drain(..too_many);
     }
 
-    /// The secrets that sign at `now`, the newest first.
+    /// The secrets that sign at `now`, newest first.
     pub(super) fn secrets(
         &self,
         keys: &MasterKeys,
@@ -135,7 +142,7 @@ impl Endpoint {
     }
 }
 
-/// Encrypts an endpoint's secret.
+/// Encrypts an endpoint's secret under the current master key. It decrypts only with the same `id`.
 pub fn seal(secret: &WebhookSecret, keys: &MasterKeys, id: WebhookId) -> Sealed {
     Sealed::seal(keys, &place(id), secret.as_bytes())
 }

@@ -1,24 +1,24 @@
-//! The shared bound on requests under way: who gets the next place, and that nobody gets too many.
+//! Pure: which endpoint gets the next request slot, within a fair share of all slots.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
 
 use hashbrown::HashMap;
 
-/// Places for requests, of which no endpoint holds more than a quarter and no workspace more than
-/// half. Those who wait get their turn one place at a time. Pure.
+/// Request slots, of which no endpoint holds more than a quarter and no workspace more than half.
+/// Those that wait get their turns round-robin, one slot at a time.
 #[derive(Debug)]
-pub(super) struct Slots<E, W> {
+pub(super) struct FairShare<E, W> {
     free: usize,
     per_endpoint: usize,
     per_workspace: usize,
     endpoints: HashMap<E, usize>,
     workspaces: HashMap<W, usize>,
-    /// Who waits for a place, each once.
+    /// The queue for a slot; each endpoint stands in it once.
     waiting: VecDeque<(E, W)>,
 }
 
-impl<E: Copy + Eq + Hash, W: Clone + Eq + Hash> Slots<E, W> {
+impl<E: Copy + Eq + Hash, W: Clone + Eq + Hash> FairShare<E, W> {
     pub(super) fn new(total: usize) -> Self {
         Self {
             free: total.max(1),
@@ -30,8 +30,8 @@ impl<E: Copy + Eq + Hash, W: Clone + Eq + Hash> Slots<E, W> {
         }
     }
 
-    /// Takes a place, or has the endpoint wait for its turn. One that holds all it may does not
-    /// wait: it asks again when it has given one back.
+    /// Takes a slot, or queues the endpoint for one. An endpoint that holds its whole share is not
+    /// queued: it asks again when it has given a slot back.
     pub(super) fn take(&mut self, endpoint: E, workspace: &W) -> bool {
         if self.held(endpoint) >= self.per_endpoint {
             return false;
@@ -48,7 +48,7 @@ impl<E: Copy + Eq + Hash, W: Clone + Eq + Hash> Slots<E, W> {
         false
     }
 
-    /// Gives a place back; says who gets one now.
+    /// Gives a slot back. Returns the endpoint that holds it from now on, if one waited.
     pub(super) fn give_back(&mut self, endpoint: E, workspace: &W) -> Option<(E, W)> {
         self.free += 1;
         release(&mut self.endpoints, &endpoint);
@@ -59,12 +59,12 @@ impl<E: Copy + Eq + Hash, W: Clone + Eq + Hash> Slots<E, W> {
         Some((endpoint, workspace))
     }
 
-    /// The endpoint waits no more.
+    /// Takes the endpoint out of the queue.
     pub(super) fn leave(&mut self, endpoint: E) {
         self.waiting.retain(|(waits, _)| *waits != endpoint);
     }
 
-    /// Places that are taken, by all.
+    /// Slots in use by all endpoints.
     pub(super) fn in_use(&self) -> usize {
         self.endpoints.values().sum()
     }
@@ -100,13 +100,17 @@ fn release<K: Eq + Hash>(held: &mut HashMap<K, usize>, key: &K) {
 mod tests {
     use super::*;
 
-    fn take_all(slots: &mut Slots<u32, &'static str>, endpoint: u32, of: &'static str) -> usize {
+    fn take_all(
+        slots: &mut FairShare<u32, &'static str>,
+        endpoint: u32,
+        of: &'static str,
+    ) -> usize {
         (0..1000).take_while(|_| slots.take(endpoint, &of)).count()
     }
 
     #[test]
     fn no_endpoint_holds_more_than_a_quarter_and_no_workspace_more_than_half() {
-        let mut slots = Slots::new(16);
+        let mut slots = FairShare::new(16);
         assert_eq!(take_all(&mut slots, 1, "a"), 4);
         assert_eq!(take_all(&mut slots, 2, "a"), 4);
         assert_eq!(take_all(&mut slots, 3, "a"), 0, "its workspace has half");
@@ -114,7 +118,7 @@ mod tests {
         assert_eq!(take_all(&mut slots, 5, "c"), 4);
         assert_eq!(take_all(&mut slots, 6, "d"), 0, "all are taken");
         assert_eq!(slots.in_use(), 16);
-        // A place of workspace `a` can go to its third endpoint, which waits longest.
+        // A slot of workspace `a` can go to its third endpoint, which waits longest.
         assert_eq!(slots.give_back(1, &"a"), Some((3, "a")));
         assert_eq!(slots.give_back(4, &"b"), Some((6, "d")));
         assert_eq!(slots.give_back(5, &"c"), None, "nobody waits");
@@ -123,7 +127,7 @@ mod tests {
 
     #[test]
     fn places_go_round() {
-        let mut slots = Slots::new(4);
+        let mut slots = FairShare::new(4);
         assert!(slots.take(1, &"a") && slots.take(2, &"b") && slots.take(3, &"c"));
         assert!(slots.take(4, &"d"));
         for (endpoint, of) in [(5, "e"), (6, "f"), (7, "g")] {
@@ -133,7 +137,7 @@ mod tests {
         let mut order = Vec::new();
         for _ in 0..6 {
             let next = slots.give_back(held.0, &held.1).unwrap();
-            // Whoever gave a place back asks at once for another.
+            // Whoever gave a slot back asks at once for another.
             assert!(!slots.take(held.0, &held.1));
             order.push(next.0);
             held = next;
@@ -143,7 +147,7 @@ mod tests {
 
     #[test]
     fn who_left_gets_nothing_and_blocks_nobody() {
-        let mut slots = Slots::new(1);
+        let mut slots = FairShare::new(1);
         assert!(slots.take(1, &"a"));
         assert!(!slots.take(2, &"b") && !slots.take(3, &"c"));
         slots.leave(2);

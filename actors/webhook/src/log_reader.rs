@@ -1,58 +1,59 @@
-//! Reading a workspace's event log for an endpoint.
+//! Pure: reads from a workspace's event log what an endpoint is to deliver.
 
-use postrider_store::View;
 use std::sync::Arc;
 
 use postrider_domain::{EventId, Timestamp, WorkspaceId};
-use postrider_store::EventEntry;
-use postrider_store::StoreError;
 use postrider_store::view::event_log as log;
+use postrider_store::{EventEntry, StoreError, View};
 
-use super::delivery::{Batch, Parcel};
-use super::endpoint::Endpoint;
-use super::ordering::OrderingKey;
+use crate::delivery::{Batch, Parcel};
+use crate::endpoint::Endpoint;
+use crate::ordering::OrderingKey;
 
-/// Events that one reading gives at the most.
+/// Most events that one read returns.
 const EVENTS_MAX: usize = 500;
-/// Events that one reading looks at, at the most.
-const LOOKED_AT_MAX: u64 = 20_000;
+/// Most events that one read examines.
+const EXAMINED_MAX: u64 = 20_000;
 /// Most events of a batch.
 const BATCH_MAX: usize = 100;
-/// Bytes of their data, at about which a batch ends.
+/// A batch ends once its events' data has this many bytes.
 const BATCH_BYTES_MAX: usize = 256 * 1024;
 
-/// What one reading gave.
+/// The result of one read.
 #[derive(Debug)]
-pub struct Fed {
-    /// What was asked for.
+pub struct ReadPart {
+    /// What was requested.
     pub(super) part: Part,
     pub(super) parcels: Vec<Parcel>,
-    /// The last sequence that was looked at.
+    /// The last sequence that was examined.
     pub(super) scanned: u64,
     /// Whether the log may have more.
     pub(super) more: bool,
-    /// From which event to which the log has forgotten what is new to the endpoint.
+    /// Sequences of the first and the last new event that the log no longer has.
     pub(super) forgotten: Option<(u64, u64)>,
 }
 
-/// What is read of a log.
+/// A part of the log to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
-    /// What comes after this,
+    /// It begins after this sequence,
     pub(super) after: u64,
-    /// up to this.
+    /// and ends with this one.
     pub(super) until: u64,
-    /// Whether somebody asked for it again.
+    /// Whether it is for a replay.
     pub(super) again: bool,
 }
 
-/// Reads on.
+/// Reads a part of the log and groups its events into deliveries.
+///
+/// # Errors
+/// The log cannot be read.
 pub(super) fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
     part: Part,
-) -> Result<Fed, StoreError> {
+) -> Result<ReadPart, StoreError> {
     let Part { after, until, again } = part;
     let mut events: Vec<EventEntry> = Vec::new();
     let (mut scanned, mut more) = (after, false);
@@ -68,11 +69,11 @@ pub(super) fn read(
         if endpoint.takes(&entry.event) {
             events.push(EventEntry::of(workspace, sequence, entry));
         }
-        more = events.len() >= EVENTS_MAX || sequence - after >= LOOKED_AT_MAX;
+        more = events.len() >= EVENTS_MAX || sequence - after >= EXAMINED_MAX;
         !more
     })?;
     if again && !more {
-        // Nothing is left up to there, whatever was cut off.
+        // Nothing is left up to there, even if the log was trimmed.
         scanned = until;
     }
     let size = if endpoint.settings.batch { BATCH_MAX } else { 1 };
@@ -95,11 +96,11 @@ pub(super) fn read(
             parcels.push(Parcel { first, last, events: Some(events), lane, batch, again });
         }
     }
-    Ok(Fed { part, parcels, scanned, more, forgotten })
+    Ok(ReadPart { part, parcels, scanned, more, forgotten })
 }
 
-/// Reads the events of a parcel again; none are left when the log has been cut off behind them.
-/// They are what they were, whatever types the endpoint takes by now.
+/// Reads the events of a delivery again; none are left when the log was trimmed past them. They are
+/// the same events, whatever types the endpoint takes by now.
 pub(super) fn read_again(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -117,9 +118,9 @@ pub(super) fn read_again(
     Ok(events.into())
 }
 
-/// The place in the log before the first event at or after `since`, and how many events from there
-/// on the endpoint takes. After many it stops counting: an endpoint that takes every type gets all
-/// of the rest, of another the rest is left out.
+/// The sequence before the first event at or after `since`, and how many events from there on the
+/// endpoint takes. Counting stops after many events: the rest counts in full for an endpoint that
+/// takes every type, and not at all for another.
 pub(super) fn count_since(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -127,11 +128,11 @@ pub(super) fn count_since(
     since: Timestamp,
 ) -> Result<(u64, u64), StoreError> {
     let before = log::before(store, workspace, since)?;
-    let (mut count, mut looked_at, mut seen) = (0, 0, before);
+    let (mut count, mut examined, mut seen) = (0, 0, before);
     log::read(store, workspace, before, &mut |sequence, entry| {
         count += u64::from(endpoint.takes(&entry.event));
-        (looked_at, seen) = (looked_at + 1, sequence);
-        looked_at < LOOKED_AT_MAX
+        (examined, seen) = (examined + 1, sequence);
+        examined < EXAMINED_MAX
     })?;
     if endpoint.settings.events.is_empty() {
         count += log::last_sequence(store, workspace)?.saturating_sub(seen);
@@ -139,7 +140,7 @@ pub(super) fn count_since(
     Ok((before, count))
 }
 
-/// The sequence of the event of this id and whom it is about, if the log has it.
+/// The sequence and the ordering key of the event with this id, if the log has it.
 pub(super) fn find(
     store: &dyn View,
     workspace: &WorkspaceId,

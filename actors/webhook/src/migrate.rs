@@ -1,16 +1,16 @@
-//! Batches as earlier versions wrote them: from which event to which, and not which of these.
+//! Pure: completes batches that earlier versions stored as a range of sequences only.
 
 use postrider_domain::WorkspaceId;
 use postrider_store::StoreError;
 use postrider_store::View;
 use postrider_store::view::event_log as log;
 
-use super::delivery::Batch;
-use super::endpoint::Endpoint;
-use super::records::Stored;
+use crate::delivery::Batch;
+use crate::endpoint::Endpoint;
+use crate::records::Stored;
 
-/// Has each such batch know its events: all from the first to the last that the endpoint takes, as
-/// those versions read them.
+/// Adds the events to each such batch: all from the first to the last that the endpoint takes, which
+/// is how those versions read them.
 pub(super) fn complete(
     store: &dyn View,
     workspace: &WorkspaceId,

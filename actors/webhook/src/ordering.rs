@@ -1,4 +1,4 @@
-//! Which of the deliveries that wait may go: any at its time, or in order by contact.
+//! Pure: which waiting delivery may start: any at its time, or in order by contact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use postrider_domain::{PublicEvent, Timestamp};
 
-/// Where the `data` of an event names whom it is about, the first that it has. An event of a
-/// broadcast's message names the message alone where the channel tells no phone.
+/// Fields of an event's `data` that name its contact; the first that is present counts. An event of
+/// a broadcast's message names only the message where the channel gives no phone.
 const NAMED_BY: [&str; 5] = ["phone", "to", "from", "contact_id", "message_id"];
 
-/// Whom an event is about: one contact, or nobody.
+/// The contact that an event is about, or none: events with the same key are delivered in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OrderingKey(u64);
 
 impl OrderingKey {
-    /// What is about nobody shares one lane. Two contacts may share one by chance: then they wait
-    /// for each other, and nothing else.
+    /// Events about no contact share one key. Two contacts may share a key by hash collision: then
+    /// they only wait for each other.
     pub(super) fn of(event: &PublicEvent) -> Self {
         let data = event.data();
         let whom = NAMED_BY.iter().find_map(|name| data[name].as_str());
@@ -31,32 +31,33 @@ impl OrderingKey {
     }
 }
 
-/// What waits, and whose lane is taken. What has no lane (a batch, and what was read before order
-/// was asked for) has one of its own here; the line keeps all else apart from it. Pure.
+/// The deliveries that wait, and the lanes that are busy. There is a lane for each ordering key, and
+/// one for deliveries without a key: batches, and what was read before the endpoint was ordered. The
+/// queue delivers nothing else beside the latter.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     in_order: bool,
-    /// In order: what waits or is under way.
+    /// In order: the lanes in which a delivery waits or is in flight.
     lanes: HashMap<Option<OrderingKey>, Taken>,
-    /// What may go at its time: everything that waits; in order the first of each lane. Apart from
-    /// it, what somebody asked for again.
+    /// Deliveries that may start at their time: all that wait, or in order the first of each lane.
+    /// The second set holds the replays.
     due: [BTreeSet<(Timestamp, u64)>; 2],
     waiting: [usize; 2],
 }
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// When it may go, and whether it goes again.
+    /// When each may start, and whether it is a replay; by sequence.
     waiting: BTreeMap<u64, (Timestamp, bool)>,
-    under_way: usize,
+    in_flight: usize,
 }
 
 impl Taken {
-    /// The one of the lane that may go at its time.
+    /// The delivery of the lane that may start at its time.
     fn next(&self) -> Option<(Timestamp, u64, bool)> {
         let first = self.waiting.first_key_value();
         let first = first.map(|(first, (at, again))| (*at, *first, *again));
-        first.filter(|_| self.under_way == 0)
+        first.filter(|_| self.in_flight == 0)
     }
 }
 
@@ -69,22 +70,22 @@ impl Lanes {
         self.in_order
     }
 
-    /// How many wait.
+    /// How many deliveries wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.iter().sum()
     }
 
-    /// How many of those that nobody asked for again wait.
+    /// How many deliveries wait that are no replays.
     pub(super) fn waiting_anew(&self) -> usize {
         self.waiting[usize::from(false)]
     }
 
-    /// The one that may go next, and when, of those that go `again` or of the others.
+    /// The next delivery and its time, of the replays (`again`) or of the others.
     pub(super) fn next(&self, again: bool) -> Option<(Timestamp, u64)> {
         self.due[usize::from(again)].first().copied()
     }
 
-    /// This one, which does not wait yet, waits from now on.
+    /// Adds a waiting delivery, which must not wait yet.
     pub(super) fn wait(
         &mut self,
         first: u64,
@@ -102,7 +103,7 @@ impl Lanes {
         }
     }
 
-    /// This one waits no more.
+    /// Removes a waiting delivery.
     pub(super) fn leave(
         &mut self,
         first: u64,
@@ -120,31 +121,31 @@ impl Lanes {
         }
     }
 
-    /// One of this lane is under way.
+    /// A delivery of this lane has started.
     pub(super) fn begin(&mut self, lane: Option<OrderingKey>) {
         if self.in_order {
-            self.change(lane, |taken| taken.under_way += 1);
+            self.change(lane, |taken| taken.in_flight += 1);
         }
     }
 
-    /// One of this lane is under way no more.
+    /// A delivery of this lane has ended.
     pub(super) fn end(&mut self, lane: Option<OrderingKey>) {
         if self.in_order {
-            self.change(lane, |taken| taken.under_way -= 1);
+            self.change(lane, |taken| taken.in_flight -= 1);
         }
     }
 
-    /// In order: whether nothing at all waits or is under way.
+    /// In order: whether no delivery waits or is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// In order: whether something of this lane waits or is under way.
+    /// In order: whether a delivery of this lane waits or is in flight.
     pub(super) fn is_taken(&self, lane: Option<OrderingKey>) -> bool {
         self.lanes.contains_key(&lane)
     }
 
-    /// In order: whether something of this lane waits.
+    /// In order: whether a delivery of this lane waits.
     pub(super) fn has_waiting(&self, lane: Option<OrderingKey>) -> bool {
         self.lanes.get(&lane).is_some_and(|taken| !taken.waiting.is_empty())
     }
@@ -154,7 +155,7 @@ impl Lanes {
         let before = taken.next();
         change(taken);
         let after = taken.next();
-        if taken.waiting.is_empty() && taken.under_way == 0 {
+        if taken.waiting.is_empty() && taken.in_flight == 0 {
             self.lanes.remove(&lane);
         }
         if before != after {

@@ -1,14 +1,17 @@
-//! What endpoints need from above.
+//! What endpoints need from the layer above: that their settings are changed durably.
 
 use postrider_domain::{Timestamp, Unavailable, WebhookId, WorkspaceId};
 use postrider_runtime::task::BoxFuture;
 
 use crate::delivery::DisabledReason;
 
-/// Changes endpoints. Implemented above, where changes are made durable.
+/// Changes endpoints. The workspace implements it, because it makes changes durable.
 pub trait EndpointControl: Send + Sync + 'static {
-    /// Disables an endpoint that keeps failing, unless it was enabled anew after `enabled_at`.
-    /// Resolves when that is durable.
+    /// Disables an endpoint for `reason`, unless it was enabled anew after `enabled_at`. It must
+    /// emit an event, and resolve only when the change is durable.
+    ///
+    /// # Errors
+    /// [`DisableError`]: nothing was changed. The endpoint continues.
     fn disable<'a>(
         &'a self,
         workspace: &'a WorkspaceId,
@@ -21,10 +24,10 @@ pub trait EndpointControl: Send + Sync + 'static {
 /// Why an endpoint was not disabled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DisableError {
-    /// It was deleted, or its workspace is not there.
+    /// The endpoint or its workspace was deleted.
     #[error("there is no such webhook")]
     NotFound,
-    /// Not now; the next failure tries again.
+    /// Not now; the next failure asks again.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -1,9 +1,9 @@
-//! What the store keeps of a workspace's endpoints, in [`Table::Webhooks`].
+//! Pure: the records of a workspace's endpoints in [`Table::Webhooks`], and their keys.
 //!
-//! `workspace ‖ 0 ‖ e` holds the endpoints, all in one record: there are at most ten. What follows
-//! a delivery is kept for each endpoint, and written by its actor alone: below
-//! `workspace ‖ 0 ‖ s ‖ endpoint` stand `c`, where it is in the log; `w ‖ sequence`, a delivery that
-//! waits for another try or was given up; and `d ‖ number`, some tries that were written together.
+//! `workspace ‖ 0 ‖ e` holds the endpoints, all in one record: there are at most ten. The state of
+//! deliveries is kept for each endpoint, and its actor alone writes it. Below
+//! `workspace ‖ 0 ‖ s ‖ endpoint` stand `c`, the cursor in the log; `w ‖ sequence`, a delivery that
+//! waits for a retry or was given up; and `d ‖ number`, attempts that were written together.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -15,98 +15,105 @@ use postrider_domain::{EventId, Timestamp, WebhookId, WorkspaceId};
 use postrider_store::view::codec::{decode, encode};
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
-use super::DeliveriesKept;
-use super::delivery::{Batch, DisabledReason, Parcel};
-use super::endpoint::Endpoint;
-use super::ordering::OrderingKey;
+use crate::DeliveriesKept;
+use crate::delivery::{Batch, DisabledReason, Parcel};
+use crate::endpoint::Endpoint;
+use crate::ordering::OrderingKey;
 
-/// Records that one commit deletes at the most.
+/// Most records that one commit deletes.
 const DELETE_MAX: usize = 1_000;
 
-/// Where an endpoint is in the log.
+/// An endpoint's cursor in the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// What is up to here was begun.
+    /// Every event up to this sequence was started.
     pub after: u64,
-    /// What of that had not come to an end, and has no record of its own.
+    /// Deliveries up to there that were in flight and have no record of their own.
     #[serde(default)]
     pub open: Vec<Open>,
-    /// Since when nothing but failures.
+    /// When the first of the failures in a row happened; `None` after a success.
     #[serde(default)]
     pub failing_since: Option<Timestamp>,
-    /// After which sequence, and up to which, the log is delivered again.
+    /// The replay in progress: after which sequence, and up to which, events are delivered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<(u64, u64)>,
 }
 
-/// A delivery that was under way.
+/// A delivery that was in flight when the cursor was written. It is repeated after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
+    /// Sequence of its first event.
     pub first: u64,
+    /// Sequence of its last event.
     pub last: u64,
+    /// Attempts that failed before.
     pub failures: u32,
+    /// The contact that the event is about, if the endpoint is ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<OrderingKey>,
+    /// The events of a batch; `None` of a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
+    /// Whether it is a replay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
 }
 
-/// A delivery that failed, or waits for one that did.
+/// A delivery that failed, or waits behind one that did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// Sequence of its last event.
     pub last: u64,
-    /// How often it failed.
+    /// Attempts that failed.
     pub failures: u32,
-    /// When it is tried again; `None`: it was given up.
+    /// When it is retried; `None` if it was given up.
     pub at: Option<Timestamp>,
-    /// Whom it is about, if order was asked for.
+    /// The contact that the event is about, if the endpoint is ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<OrderingKey>,
-    /// Which events these are, if they are delivered as an array.
+    /// The events of a batch; `None` of a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
+    /// Whether it is a replay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
 }
 
 impl Waiting {
-    /// What waits, from the event of sequence `first` on.
+    /// The delivery that waits, whose first event is `first`.
     pub(super) fn parcel(self, first: u64) -> Parcel {
         let Self { last, lane, batch, again, .. } = self;
         Parcel { first, last, events: None, lane, batch, again }
     }
 }
 
-/// One try of a delivery.
+/// One attempt at a delivery, as its endpoint's owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryAttempt {
-    /// What `webhook-id` said: the event's id, or the batch's; `None` for what was forgotten.
+    /// The `webhook-id` header: the event's id, or the batch's; `None` for forgotten events.
     pub event_id: Option<EventId>,
     /// The events of a batch, a hundred at the most; none for a single event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batch_event_ids: Vec<EventId>,
-    /// Sequences of the first and the last of the events that the log forgot before they were
-    /// delivered. Then this is no try.
+    /// Sequences of the first and the last event that the log no longer had when they were to be
+    /// delivered. The row then stands for no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<(u64, u64)>,
     /// The event's type, `batch` or `forgotten`.
     pub kind: String,
-    /// Which try this was, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// The HTTP status; `None` when there was no answer.
     pub status: Option<u16>,
     /// What went wrong: `timeout`, `connection_failed`, `blocked_address`, …
     pub error: Option<String>,
-    /// How long it took, in milliseconds.
+    /// Time from request to answer, in milliseconds.
     pub latency_ms: u64,
-    /// The beginning of the answer's body.
+    /// The beginning of the answer's body, at most 1,024 bytes of it.
     pub response: Option<String>,
     /// When it ended.
     pub at: Timestamp,
-    /// When the next try comes, if one does.
+    /// When the delivery is retried, if it is.
     pub next_retry_at: Option<Timestamp>,
 }
 
@@ -123,11 +130,12 @@ fn state_key(workspace: &WorkspaceId, id: WebhookId, kind: &[u8], number: &[u8])
     [&states_prefix(workspace), id.as_bytes().as_slice(), kind, number].concat()
 }
 
-/// The key of an endpoint's place in the log.
+/// The key of an endpoint's cursor.
 pub fn cursor_key(workspace: &WorkspaceId, id: WebhookId) -> Vec<u8> {
     state_key(workspace, id, b"c", &[])
 }
 
+/// The key of the waiting delivery whose first event is `first`.
 pub fn waiting_key(workspace: &WorkspaceId, id: WebhookId, first: u64) -> Vec<u8> {
     state_key(workspace, id, b"w", &first.to_be_bytes())
 }
@@ -137,42 +145,45 @@ pub(super) fn tries_key(workspace: &WorkspaceId, id: WebhookId, number: u64) -> 
 }
 
 /// A workspace's endpoints, oldest first.
+///
+/// # Errors
+/// The store fails, or the record is damaged.
 pub fn endpoints(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Endpoint>, StoreError> {
     let value = store.get(Table::Webhooks, &endpoints_key(workspace))?;
     value.map_or(Ok(Vec::new()), |json| decode(&json))
 }
 
-/// What is kept of one endpoint's deliveries.
+/// What is stored of one endpoint's deliveries.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pub(super) cursor: Cursor,
     pub(super) waiting: BTreeMap<u64, Waiting>,
-    pub(super) tries: Tries,
+    pub(super) attempts: AttemptLog,
 }
 
-/// The records of tries that there are.
+/// The stored records of attempts. Each record holds the attempts of one write.
 #[derive(Debug, Default)]
-pub(super) struct Tries {
-    /// Number, tries and moment of the newest of each, oldest first.
+pub(super) struct AttemptLog {
+    /// Number, count of attempts and moment of the newest of each record, oldest first.
     chunks: VecDeque<(u64, usize, Timestamp)>,
     total: usize,
     next: u64,
 }
 
-impl Tries {
-    /// The changes that add these tries and delete those that are too many or too old.
+impl AttemptLog {
+    /// Adds the changes that store these attempts, and delete records that are too many or too old.
     pub(super) fn add(
         &mut self,
         workspace: &WorkspaceId,
         id: WebhookId,
-        tries: &[DeliveryAttempt],
+        attempts: &[DeliveryAttempt],
         kept: DeliveriesKept,
         changes: &mut Vec<Change>,
     ) {
-        let Some(newest) = tries.last().map(|newest| newest.at) else { return };
+        let Some(newest) = attempts.last().map(|newest| newest.at) else { return };
         let key = tries_key(workspace, id, self.next);
-        changes.push(Change::put(Table::Webhooks, key, encode(&tries)));
-        self.note(self.next, tries.len(), newest);
+        changes.push(Change::put(Table::Webhooks, key, encode(&attempts)));
+        self.add_record(self.next, attempts.len(), newest);
         let too_old = |at: Timestamp| at.plus(kept.kept_for) < newest;
         while let Some((number, count, _)) = self
             .chunks
@@ -183,14 +194,14 @@ impl Tries {
         }
     }
 
-    fn note(&mut self, number: u64, count: usize, newest: Timestamp) {
+    fn add_record(&mut self, number: u64, count: usize, newest: Timestamp) {
         self.chunks.push_back((number, count, newest));
         self.total += count;
         self.next = number + 1;
     }
 }
 
-/// Reads what is kept of one endpoint's deliveries.
+/// Reads what is stored of one endpoint's deliveries.
 pub(super) fn load(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -214,16 +225,19 @@ fn take(stored: &mut Stored, key: &[u8], value: &[u8]) -> Result<(), StoreError>
         (b'c', _) => stored.cursor = decode(value)?,
         (b'w', Ok(first)) => drop(stored.waiting.insert(first, decode(value)?)),
         (b'd', Ok(number)) => {
-            let tries: Vec<DeliveryAttempt> = decode(value)?;
-            let newest = tries.last().map_or_else(Timestamp::default, |newest| newest.at);
-            stored.tries.note(number, tries.len(), newest);
+            let attempts: Vec<DeliveryAttempt> = decode(value)?;
+            let newest = attempts.last().map_or_else(Timestamp::default, |newest| newest.at);
+            stored.attempts.add_record(number, attempts.len(), newest);
         }
         _ => return Err(damaged()),
     }
     Ok(())
 }
 
-/// The tries of an endpoint, newest first.
+/// The attempts of an endpoint, newest first.
+///
+/// # Errors
+/// The store fails, or a record is damaged.
 pub fn deliveries(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -236,7 +250,7 @@ pub fn deliveries(
     let prefix = state_key(workspace, id, b"d", &[]);
     store.scan(Table::Webhooks, &prefix, None, Direction::Backward, &mut |_, value| {
         match decode::<Vec<DeliveryAttempt>>(value) {
-            Ok(tries) => all.extend(tries.into_iter().rev()),
+            Ok(attempts) => all.extend(attempts.into_iter().rev()),
             Err(error) => outcome = Err(error),
         }
         let enough = all.len() >= kept.kept_max || outcome.is_err();
@@ -248,7 +262,7 @@ pub fn deliveries(
     Ok(all)
 }
 
-/// The endpoints that something is kept of.
+/// The endpoints of whose deliveries something is stored.
 pub(super) fn stored_ids(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -256,7 +270,7 @@ pub(super) fn stored_ids(
     let prefix = states_prefix(workspace);
     let mut ids: Vec<WebhookId> = Vec::new();
     loop {
-        // On to the first record behind those of the endpoint that was found last.
+        // Skips the rest of the records of the endpoint that was found last.
         let from = ids.last().map(|id| state_key(workspace, *id, &[0xff], &[]));
         let mut found = None;
         let from = from.as_deref();
@@ -271,8 +285,8 @@ pub(super) fn stored_ids(
     }
 }
 
-/// Some of the changes that delete everything that is kept of an endpoint's deliveries; none when
-/// there is nothing left.
+/// Changes that delete what is stored of an endpoint's deliveries, a part of them at a time; none
+/// when nothing is left.
 pub(super) fn deletions(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -287,7 +301,7 @@ pub(super) fn deletions(
     Ok(changes)
 }
 
-/// The `data` of the event that tells of an endpoint that was disabled.
+/// The `data` of the event `webhook.disabled`: the endpoint's id and the reason.
 pub fn disabled_data(id: WebhookId, reason: DisabledReason) -> String {
     let data = serde_json::json!({"webhook_id": id.to_string(), "reason": reason.as_str()});
     data.to_string()

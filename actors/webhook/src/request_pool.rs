@@ -1,5 +1,6 @@
-//! The places for requests that all endpoints share, and what is counted of them.
+//! The pool of requests in flight, which all endpoints share, and its counters.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,36 +9,37 @@ use parking_lot::Mutex;
 
 use postrider_domain::{WebhookId, WorkspaceId};
 
-use super::fair_share::Slots;
-use super::{EndpointMessage, Endpoints};
+use crate::fair_share::FairShare;
 
-/// The places.
-pub(super) struct Pool {
-    slots: Mutex<Slots<WebhookId, WorkspaceId>>,
-    /// The way to an endpoint whose turn it is.
-    endpoints: Arc<Endpoints>,
+/// Hands an endpoint the permit that it waited for; an endpoint that has stopped drops it.
+type Grant = Box<dyn Fn(WebhookId, Permit) + Send + Sync>;
+
+/// The request slots of all endpoints. One is taken by a [`Permit`], and freed when it is dropped.
+pub(super) struct RequestPool {
+    slots: Mutex<FairShare<WebhookId, WorkspaceId>>,
+    grant: Grant,
     delivered: AtomicU64,
     refused: AtomicU64,
     unanswered: AtomicU64,
     latency_us: AtomicU64,
 }
 
-/// What is counted of deliveries, since the start.
+/// Counters of deliveries, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
-    /// Requests under way.
+    /// Requests in flight now.
     pub in_flight: usize,
-    /// Tries that were answered with success.
+    /// Attempts that were answered with success.
     pub delivered: u64,
-    /// Tries that were answered otherwise.
+    /// Attempts that were answered otherwise.
     pub refused: u64,
-    /// Tries that were not answered.
+    /// Attempts that were not answered.
     pub unanswered: u64,
-    /// Microseconds that all of them took.
+    /// Microseconds that all of them took together.
     pub latency_us: u64,
 }
 
-/// How a try ended.
+/// How an attempt is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
     Delivered,
@@ -45,11 +47,16 @@ pub(super) enum Counted {
     Unanswered,
 }
 
-impl Pool {
-    pub(super) fn new(total: usize, endpoints: Arc<Endpoints>) -> Self {
+impl RequestPool {
+    /// A pool of `total` slots. `grant` must not take a lock that is held while a permit is
+    /// dropped: dropping one calls it.
+    pub(super) fn new(
+        total: usize,
+        grant: impl Fn(WebhookId, Permit) + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            slots: Mutex::new(Slots::new(total)),
-            endpoints,
+            slots: Mutex::new(FairShare::new(total)),
+            grant: Box::new(grant),
             delivered: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
@@ -79,8 +86,8 @@ impl Pool {
         }
     }
 
-    /// A place, if one is free and it is this endpoint's turn; otherwise its actor is sent one
-    /// when it is.
+    /// A permit, if a slot is free and it is this endpoint's turn; otherwise one is granted to it
+    /// later.
     pub(super) fn permit(
         self: &Arc<Self>,
         endpoint: WebhookId,
@@ -91,21 +98,22 @@ impl Pool {
         taken.then(|| Permit { pool, endpoint, workspace: workspace.clone() })
     }
 
-    /// The endpoint waits for no place any more.
+    /// Takes the endpoint out of the queue for a slot.
     pub(super) fn leave(&self, endpoint: WebhookId) {
         self.slots.lock().leave(endpoint);
     }
 }
 
-/// The right to have one request under way.
+/// The right to one request in flight. Dropping it frees the slot and grants it to the next
+/// endpoint.
 pub struct Permit {
-    pool: Arc<Pool>,
+    pool: Arc<RequestPool>,
     endpoint: WebhookId,
     workspace: WorkspaceId,
 }
 
-impl std::fmt::Debug for Permit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permit({})", self.endpoint)
     }
 }
@@ -115,9 +123,7 @@ impl Drop for Permit {
         let next = self.pool.slots.lock().give_back(self.endpoint, &self.workspace);
         let Some((endpoint, workspace)) = next else { return };
         let permit = Self { pool: Arc::clone(&self.pool), endpoint, workspace };
-        // If it is gone, dropping the permit passes it on.
-        if let Some(actor) = self.pool.endpoints.live(&endpoint) {
-            drop(actor.cast(EndpointMessage::Permit(permit)));
-        }
+        // An endpoint that has stopped drops the permit, which passes it on.
+        (self.pool.grant)(endpoint, permit);
     }
 }

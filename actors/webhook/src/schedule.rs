@@ -1,4 +1,4 @@
-//! When a delivery that failed is tried again, and for how long at all.
+//! Pure: the retry schedule of a failed delivery, and how long an endpoint may keep failing.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ const SECOND: u64 = 1;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// Seconds between the tries of one delivery.
+/// Seconds between the attempts of one delivery.
 const RETRIES: [u64; 9] = [
     5 * SECOND,
     5 * MINUTE,
@@ -18,21 +18,21 @@ const RETRIES: [u64; 9] = [
     20 * HOUR,
     24 * HOUR,
 ];
-/// An endpoint that has failed for so long, and nothing else, is disabled.
+/// An endpoint of which nothing but failures came for this long is disabled.
 pub(super) const FAILING_MAX: Duration = Duration::from_secs(5 * 24 * HOUR);
-/// How long an endpoint is left alone that asks for it and does not say how long.
+/// The pause of an endpoint that asks for one without a length.
 const PAUSE: Duration = Duration::from_secs(5);
-/// However long it says, it is not left alone for longer.
+/// The longest pause that an endpoint can ask for.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * HOUR);
 
-/// How long a delivery waits after its first failure and `failures` before it, give or take a
-/// fifth by `jitter`, a fraction from 0 to 1; `None`: it is given up.
+/// How long a delivery waits after a failure with `failures` before it. `jitter`, a fraction from 0
+/// to 1, varies that by up to a fifth. `None` if the delivery is given up.
 pub(super) fn delay(failures: u32, jitter: f64) -> Option<Duration> {
     let seconds = RETRIES.get(usize::try_from(failures).ok()?)?;
     Some(Duration::from_secs(*seconds).mul_f64(0.8 + 0.4 * jitter))
 }
 
-/// How long an endpoint is left alone that asks for it.
+/// How long nothing is sent to an endpoint that asks for a pause.
 pub(super) fn pause(retry_after: Option<Duration>) -> Duration {
     retry_after.unwrap_or(PAUSE).min(PAUSE_MAX)
 }

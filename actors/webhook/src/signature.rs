@@ -1,4 +1,6 @@
-//! Signatures of Standard Webhooks 1.0.0: HMAC-SHA256 of `{id}.{timestamp}.{body}`.
+//! Pure: signs deliveries by Standard Webhooks 1.0.0.
+//!
+//! A signature is the HMAC-SHA256 of `{id}.{timestamp}.{body}`.
 
 use std::fmt;
 
@@ -8,9 +10,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// What every secret's text starts with.
+/// The prefix of every secret's text.
 const PREFIX: &str = "whsec_";
-/// Bytes of a secret: as many as every verifier takes.
+/// Bytes of a secret: a length that every verifier accepts.
 pub const SECRET_BYTES: usize = 24;
 
 /// The secret that an endpoint and its owner share. `Debug` hides it.
@@ -23,6 +25,7 @@ impl WebhookSecret {
         Self(bytes.into())
     }
 
+    /// The bytes, to be encrypted for storage.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -33,16 +36,18 @@ impl WebhookSecret {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
 
-    /// Whether one of these signatures, with spaces between them, is that of a body.
+    /// Whether one of `signatures`, which spaces separate, is this secret's signature of a body. The
+    /// comparison takes constant time.
     pub fn has_signed(&self, id: &str, timestamp: u64, body: &[u8], signatures: &str) -> bool {
         let own = self.sign(id, timestamp, body);
         let is_own = |given: &str| own.as_bytes().ct_eq(given.as_bytes()).into();
         signatures.split(' ').any(is_own)
     }
 
-    /// The signature of a body, as one entry of `webhook-signature`.
+    /// The signature of a body, as one entry of `webhook-signature`. `timestamp` is in seconds since
+    /// the epoch.
     pub fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
-        // A key of any length will do for HMAC.
+        // HMAC takes a key of any length, so this cannot fail.
         #[expect(clippy::expect_used)]
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length of key");
         mac.update(format!("{id}.{timestamp}.").as_bytes());

@@ -1,11 +1,11 @@
-//! Where deliveries may go: never into the network that the engine itself is part of.
+//! Guards against SSRF: deliveries never go into the network that the engine is part of.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use url::{Host, Url};
 
-/// Most characters of an endpoint's address.
+/// Most characters of an endpoint's URL.
 pub const URL_CHARS_MAX: usize = 2048;
 
 /// Which addresses are allowed.
@@ -29,7 +29,7 @@ pub enum WebhookUrlError {
     /// It has a user's name or password, which would be kept and logged in clear.
     #[error("must have no user name and no password")]
     Credentials,
-    /// Nothing can be delivered to port 0.
+    /// Its port is 0, to which nothing can be delivered.
     #[error("must not have port 0")]
     Port,
     /// It names an address that is not public.
@@ -38,7 +38,7 @@ pub enum WebhookUrlError {
 }
 
 impl AddressRules {
-    /// Checks a URL as far as it can be without resolving a name.
+    /// Checks a URL without resolving its host name. The client checks the resolved addresses.
     ///
     /// # Errors
     /// [`WebhookUrlError`] says what is wrong with it.
@@ -79,7 +79,7 @@ impl AddressRules {
     }
 }
 
-/// Whether an address is one of the public internet, and leads to no other one by a translator.
+/// Whether an address is public, and so is any address that it is translated to.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -107,17 +107,17 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match address.segments() {
-        // NAT64 leads to the IPv4 address at its end.
+        // NAT64 is translated to the IPv4 address at its end.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
-        // 6to4 leads to the one after its prefix.
+        // 6to4 is translated to the IPv4 address after its prefix.
         [0x2002, high, low, ..] => embedded(high, low),
-        // Teredo leads to its server and, with every bit turned round, to its client.
+        // Teredo contains its server and, with every bit inverted, its client.
         [0x2001, 0, high, low, _, _, client_high, client_low] => {
             embedded(high, low) && embedded(!client_high, !client_low)
         }
         // Protocol assignments, benchmarks and ORCHIDs; documentation, twice.
         [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // Only these are given out; the rest is local, multicast, reserved or IPv4-compatible.
+        // Only these are allocated; the rest is local, multicast, reserved or IPv4-compatible.
         [first, ..] => (0x2000..=0x3fff).contains(&first),
     }
 }

@@ -1,36 +1,37 @@
-//! Those who are notified when a workspace's event log has grown.
+//! The subscribers that are notified when a workspace's event log has grown.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-
 use tokio::sync::watch;
 
-use crate::{EndpointSlot, Webhooks};
+use crate::directory::Webhooks;
+use crate::entry::EndpointSlot;
 
-/// Streams of one workspace's events at a time.
+/// Most open event streams of one workspace.
 const STREAMS_MAX: usize = 100;
 
-/// Those who follow the log of one workspace. Telling nobody costs next to nothing.
+/// The subscribers to the log of one workspace. Notifying none costs two loads.
 #[derive(Default)]
 pub struct LogSubscribers {
-    /// `None` when there are none.
+    /// `None` when the workspace has none.
     endpoints: ArcSwapOption<Vec<Arc<EndpointSlot>>>,
-    /// Streams of events.
+    /// Wakes open event streams.
     streams: watch::Sender<()>,
 }
 
 impl LogSubscribers {
-    /// The endpoints that follow.
+    /// The workspace's endpoints.
     pub fn endpoints(&self) -> Vec<Arc<EndpointSlot>> {
         self.endpoints.load_full().map_or_else(Vec::new, |endpoints| endpoints.to_vec())
     }
 
+    /// Replaces the endpoints. Only [`Webhooks::follow`] may call it.
     pub fn set_endpoints(&self, endpoints: Vec<Arc<EndpointSlot>>) {
         self.endpoints.store((!endpoints.is_empty()).then(|| Arc::new(endpoints)));
     }
 
-    /// Entries that were not there before are durable.
+    /// Notifies every subscriber. The new entries must be durable.
     pub fn log_has_grown(&self, webhooks: &Webhooks) {
         if let Some(endpoints) = &*self.endpoints.load() {
             endpoints.iter().for_each(|endpoint| webhooks.wake(endpoint));
@@ -40,7 +41,7 @@ impl LogSubscribers {
         }
     }
 
-    /// What tells a stream that the log has grown; `None` when there are as many as may be.
+    /// Subscribes an event stream; `None` when there are too many already.
     pub fn stream(&self) -> Option<watch::Receiver<()>> {
         (self.streams.receiver_count() < STREAMS_MAX).then(|| self.streams.subscribe())
     }

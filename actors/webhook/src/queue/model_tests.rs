@@ -66,9 +66,9 @@ fn steps(ones: u32) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(prop_oneof![20 => step, 2 => again, ones => one], 1..150)
 }
 
-/// An endpoint's line, what is durable of it, and what it has done.
+/// An endpoint's queue, what is durable of it, and what it has done.
 struct World {
-    line: DeliveryQueue,
+    queue: DeliveryQueue,
     rules: QueueRules,
     now: Timestamp,
     /// Events of the log.
@@ -90,7 +90,7 @@ impl World {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let rules = QueueRules { enabled: true, ordered, enabled_at: now, per_second: None };
         let mut world = Self {
-            line: DeliveryQueue::default(),
+            queue: DeliveryQueue::default(),
             rules,
             now,
             log: 0,
@@ -121,17 +121,17 @@ impl World {
             };
             (after + 1..=until).map(parcel).collect()
         };
-        if let Some(after) = self.line.wants_more(64) {
-            self.line.feed(after, part(after, self.log, false), self.log);
+        if let Some(after) = self.queue.wants_more(64) {
+            self.queue.feed(after, part(after, self.log, false), self.log);
         }
-        if let Some((after, until)) = self.line.wants_again() {
+        if let Some((after, until)) = self.queue.wants_again() {
             let scanned = until.min(after + 16);
-            self.line.feed_again(after, part(after, scanned, true), scanned);
+            self.queue.feed_again(after, part(after, scanned, true), scanned);
         }
     }
 
     fn begin(&mut self) -> bool {
-        let Some(attempt) = self.line.start(self.now) else { return false };
+        let Some(attempt) = self.queue.start(self.now) else { return false };
         let first = attempt.parcel.first;
         if self.keeps_order {
             let before = (1..first).filter(|before| Self::lane(*before) == Self::lane(first));
@@ -142,14 +142,14 @@ impl World {
     }
 
     fn serial(&self, place: usize) -> Option<u64> {
-        let count = self.line.under_way.len();
-        (count > 0).then(|| *self.line.under_way.keys().nth(place % count).unwrap())
+        let count = self.queue.in_flight.len();
+        (count > 0).then(|| *self.queue.in_flight.keys().nth(place % count).unwrap())
     }
 
     fn succeed(&mut self, place: usize) {
         let Some(serial) = self.serial(place) else { return };
-        let first = self.line.under_way[&serial].parcel.first;
-        self.line.succeeded(serial, Duration::from_millis(20));
+        let first = self.queue.in_flight[&serial].parcel.first;
+        self.queue.succeeded(serial, Duration::from_millis(20));
         self.delivered.insert(first);
         self.ended.insert(first);
         self.owed.remove(&first);
@@ -157,8 +157,8 @@ impl World {
 
     fn fail(&mut self, place: usize, failure: Failure) {
         let Some(serial) = self.serial(place) else { return };
-        let first = self.line.under_way[&serial].parcel.first;
-        let after = self.line.failed(serial, failure, self.now, 0.5);
+        let first = self.queue.in_flight[&serial].parcel.first;
+        let after = self.queue.failed(serial, failure, self.now, 0.5);
         if after.next_at.is_none() {
             self.ended.insert(first);
             self.owed.remove(&first);
@@ -166,8 +166,8 @@ impl World {
     }
 
     fn write(&mut self) {
-        self.cursor = self.line.cursor();
-        for (first, change) in self.line.take_changed() {
+        self.cursor = self.queue.cursor();
+        for (first, change) in self.queue.take_changed() {
             match change {
                 Some(waiting) => drop(self.records.insert(first, waiting)),
                 None => drop(self.records.remove(&first)),
@@ -188,8 +188,8 @@ impl World {
     }
 
     fn restart(&mut self) {
-        self.line = DeliveryQueue::new(&self.cursor, self.records.clone(), self.now);
-        self.line.set_rules(self.rules);
+        self.queue = DeliveryQueue::new(&self.cursor, self.records.clone(), self.now);
+        self.queue.set_rules(self.rules);
         self.ended = self.ended_durably.clone();
         self.owed = self.owed_durably.clone();
     }
@@ -203,23 +203,23 @@ impl World {
             Step::Begin(count) => drop((0..count).take_while(|_| self.begin()).count()),
             Step::Succeed(place) => self.succeed(place),
             Step::Fail(place, failure) => self.fail(place, failure),
-            Step::SucceedAll => (0..self.line.under_way()).for_each(|_| self.succeed(0)),
+            Step::SucceedAll => (0..self.queue.in_flight()).for_each(|_| self.succeed(0)),
             Step::FailAll(failure) => {
-                (0..self.line.under_way()).for_each(|_| self.fail(0, failure));
+                (0..self.queue.in_flight()).for_each(|_| self.fail(0, failure));
             }
             Step::Pass(seconds) => self.now = self.now.plus(Duration::from_secs(seconds)),
             Step::Write => self.write(),
             Step::Restart => self.restart(),
             Step::Replay(after) => {
-                self.owed.extend(after + 1..=self.line.new.place());
-                self.line.replay(after);
+                self.owed.extend(after + 1..=self.queue.new.place());
+                self.queue.replay(after);
             }
             Step::ReplayOne(sequence) if sequence <= self.log => {
                 let lane = self.rules.ordered.then_some(()).and(Self::lane(sequence));
-                self.line.deliver_again(sequence, lane, None, self.now);
+                self.queue.deliver_again(sequence, lane, None, self.now);
             }
             Step::ReplayOne(_) => {}
-            Step::RetryFailed => drop(self.line.retry_failed(self.now)),
+            Step::RetryFailed => drop(self.queue.retry_failed(self.now)),
         }
     }
 
@@ -228,15 +228,15 @@ impl World {
         for _ in 0..10_000 {
             self.read();
             while self.begin() {}
-            if self.line.under_way() > 0 {
+            if self.queue.in_flight() > 0 {
                 self.succeed(0);
-            } else if let Some(next) = self.line.next_at(self.now) {
+            } else if let Some(next) = self.queue.next_at(self.now) {
                 self.now = next;
             } else {
                 break;
             }
         }
-        assert!(self.line.is_idle(), "{:?}", self.line);
+        assert!(self.queue.is_idle(), "{:?}", self.queue);
         assert!(self.owed.is_empty(), "{:?} never came again", self.owed);
         self.write();
         assert_eq!((self.cursor.after, self.cursor.open.len()), (self.log, 0));

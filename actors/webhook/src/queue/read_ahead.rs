@@ -1,28 +1,29 @@
-//! A stretch of the log, which is read ahead and begun in its order.
+//! Pure: a part of the log that is read ahead, and how far its deliveries have started.
 
 use std::collections::VecDeque;
 
 use crate::delivery::Parcel;
 use crate::records::Open;
 
-/// What of a stretch was read and is not begun, and how far that is.
+/// The deliveries that were read ahead and have not started, and how far reading and starting are.
 #[derive(Debug, Default)]
-pub(super) struct Stretch {
-    /// It was read up to here.
+pub(super) struct ReadAhead {
+    /// The last sequence that was read.
     pub(super) scanned: u64,
-    /// Something up to here was begun, and nothing after it.
+    /// The last sequence that was started.
     pub(super) begun: u64,
-    /// Not begun, or begun and not held against it; by sequence.
+    /// Deliveries that have not started, or were put back, by sequence.
     pub(super) fresh: VecDeque<Parcel>,
 }
 
-impl Stretch {
-    /// One that begins after this sequence.
+impl ReadAhead {
+    /// A part that begins after this sequence.
     pub(super) fn after(after: u64) -> Self {
         Self { scanned: after, begun: after, fresh: VecDeque::new() }
     }
 
-    /// Takes what was read after `after`, up to `scanned`, unless it is read from elsewhere by now.
+    /// Adds what was read after `after`, up to `scanned`. Returns `false` if reading is elsewhere by
+    /// now; then nothing is added.
     pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
         let takes = self.scanned == after;
         if takes {
@@ -32,20 +33,20 @@ impl Stretch {
         takes
     }
 
-    /// Takes out the one at this place, which begins.
+    /// Removes the delivery at this index, which starts.
     pub(super) fn begin(&mut self, place: usize) -> Option<Parcel> {
         let parcel = self.fresh.remove(place)?;
         self.begun = self.begun.max(parcel.last);
         Some(parcel)
     }
 
-    /// Takes one back as if it had not been begun, at its place.
+    /// Puts a delivery back in its order, as if it had not started.
     pub(super) fn put_back(&mut self, parcel: Parcel) {
         let place = self.fresh.partition_point(|it| it.first < parcel.first);
         self.fresh.insert(place, parcel);
     }
 
-    /// Has what was not begun read again.
+    /// Forgets what has not started, so that it is read again.
     pub(super) fn unread(&mut self) {
         let passed = self.passed().len();
         if let Some(parcel) = self.fresh.get(passed) {
@@ -54,19 +55,19 @@ impl Stretch {
         }
     }
 
-    /// What is up to here was begun, or is [`passed`](Self::passed); what comes after it was not.
+    /// The last sequence up to which every delivery has started or is [`passed`](Self::passed).
     pub(super) fn place(&self) -> u64 {
         let next = self.fresh.get(self.passed().len());
         next.map_or(self.scanned, |parcel| parcel.first - 1)
     }
 
-    /// What was not begun although something after it was.
+    /// Deliveries that have not started although a later one has.
     pub(super) fn passed(&self) -> impl ExactSizeIterator<Item = &Parcel> {
         let passed = self.fresh.partition_point(|parcel| parcel.first <= self.begun);
         self.fresh.range(..passed)
     }
 
-    /// The same, as it is written.
+    /// The same, as the cursor holds them.
     pub(super) fn passed_open(&self) -> impl Iterator<Item = Open> {
         self.passed().map(Open::from)
     }

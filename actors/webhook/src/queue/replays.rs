@@ -1,14 +1,15 @@
-//! Delivering again.
+//! Pure: how a queue delivers events again.
+
+use postrider_domain::Timestamp;
 
 use crate::delivery::{Batch, Parcel};
 use crate::ordering::OrderingKey;
-use postrider_domain::Timestamp;
 
 use super::{DeliveryQueue, Waiting};
 
 impl DeliveryQueue {
-    /// Delivers everything after `after` again that was begun; what was not comes all the same. A
-    /// replay that is not over becomes one with it.
+    /// Delivers everything after `after` again that has started; the rest is delivered anyway. A
+    /// replay in progress is merged with it.
     pub(crate) fn replay(&mut self, after: u64) {
         let until = self.new.place();
         let mut after = after.min(until);
@@ -25,8 +26,8 @@ impl DeliveryQueue {
         self.forgive();
     }
 
-    /// Where the log is to be read on for what comes again, and up to where, when nothing of it is at
-    /// hand.
+    /// After which sequence and up to which the log is to be read for the replay, when nothing of it
+    /// is read ahead.
     pub(crate) fn wants_again(&self) -> Option<(u64, u64)> {
         let wants = self.rules.enabled
             && self.again.fresh.is_empty()
@@ -34,18 +35,18 @@ impl DeliveryQueue {
         wants.then_some((self.again.scanned, self.again_until))
     }
 
-    /// Takes what was read of it after `after`, up to `scanned`.
+    /// Adds what was read of it after `after`, up to `scanned`.
     pub(crate) fn feed_again(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) {
         self.again.feed(after, parcels, scanned);
     }
 
-    /// Whether everything was begun that comes again.
+    /// Whether every delivery of the replay has started.
     pub(super) fn again_is_over(&self) -> bool {
         self.again.fresh.is_empty() && self.again.scanned >= self.again_until
     }
 
-    /// Leaves out what is at this place of what comes again and goes anyway, as it waits or is
-    /// under way. What failed waits no longer.
+    /// Leaves out the replay at this index if it is delivered anyway, because it waits or is in
+    /// flight. A failed one is retried at once.
     pub(super) fn leave_out(&mut self, place: usize, now: Timestamp) {
         while let Some(first) = self.again.fresh.get(place).map(|parcel| parcel.first)
             && let Some(goes) = self.goes_anyway(first)
@@ -65,16 +66,16 @@ impl DeliveryQueue {
         }
     }
 
-    /// The events of what waits or is under way under this sequence.
+    /// The events of the delivery of this sequence that waits or is in flight.
     fn goes_anyway(&self, first: u64) -> Option<Batch> {
         let waits = self.waiting.get(&first).map(|it| &it.batch);
-        let under_way = self.under_way.values().map(|attempt| &attempt.parcel);
-        let mut other = under_way.chain(self.new.passed()).filter(|parcel| parcel.first == first);
+        let in_flight = self.in_flight.values().map(|attempt| &attempt.parcel);
+        let mut other = in_flight.chain(self.new.passed()).filter(|parcel| parcel.first == first);
         let batch = waits.or_else(|| other.next().map(|parcel| &parcel.batch))?;
         Some(batch.clone().unwrap_or_else(|| Batch::of([first])))
     }
 
-    /// Delivers one event once more, or the batch that begins with it and waits.
+    /// Delivers one event again, or the waiting batch that begins with it.
     pub(crate) fn deliver_again(
         &mut self,
         sequence: u64,
@@ -88,7 +89,7 @@ impl DeliveryQueue {
         self.forgive();
     }
 
-    /// Tries everything that failed again, from the start of its schedule; says how many there are.
+    /// Retries everything that failed, each from the start of its schedule. Returns how many there are.
     pub(crate) fn retry_failed(&mut self, now: Timestamp) -> u64 {
         let failed = self.waiting.iter().filter(|(_, it)| it.failures > 0);
         let failed: Vec<_> = failed.map(|(first, it)| (*first, it.clone())).collect();

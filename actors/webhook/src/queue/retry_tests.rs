@@ -1,24 +1,24 @@
-//! Delivering again: what is new goes first, and nothing waits for it for ever.
+//! Replays: new events go first, and no replay waits for ever.
 
-use super::tests::{REFUSED, at, begin, fail, feed, line, restarted, rules, succeed};
+use super::tests::{REFUSED, at, begin, fail, feed, queue, restarted, rules, succeed};
 use super::*;
 use crate::delivery::Batch;
 
 /// Reads everything that comes again.
-fn feed_again(line: &mut DeliveryQueue) {
-    let Some((after, until)) = line.wants_again() else { return };
+fn feed_again(queue: &mut DeliveryQueue) {
+    let Some((after, until)) = queue.wants_again() else { return };
     let parcel =
         |first| Parcel { first, last: first, events: None, lane: None, batch: None, again: true };
-    line.feed_again(after, (after + 1..=until).map(parcel).collect(), until);
+    queue.feed_again(after, (after + 1..=until).map(parcel).collect(), until);
 }
 
 /// Delivers everything that may go; gives the sequences.
-fn deliver_all(line: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
+fn deliver_all(queue: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
     let mut seen = Vec::new();
-    while let begun = begin(line, now)
+    while let begun = begin(queue, now)
         && !begun.is_empty()
     {
-        begun.iter().for_each(|first| succeed(line, *first));
+        begun.iter().for_each(|first| succeed(queue, *first));
         seen.extend(begun);
     }
     seen
@@ -26,55 +26,55 @@ fn deliver_all(line: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
 
 #[test]
 fn everything_from_there_on_comes_again() {
-    let mut line = line(6);
-    assert_eq!(begin(&mut line, at(0)), [1]);
-    succeed(&mut line, 1);
-    assert_eq!(begin(&mut line, at(0)), [2, 3]);
-    fail(&mut line, 2, REFUSED, at(0));
-    line.replay(1);
-    assert_eq!(line.wants_more(10), Some(6), "what is new is read on where it was");
-    assert_eq!(line.wants_again(), Some((1, 3)));
-    feed_again(&mut line);
-    assert!(!line.is_idle() && line.wants_again().is_none());
+    let mut queue = queue(6);
+    assert_eq!(begin(&mut queue, at(0)), [1]);
+    succeed(&mut queue, 1);
+    assert_eq!(begin(&mut queue, at(0)), [2, 3]);
+    fail(&mut queue, 2, REFUSED, at(0));
+    queue.replay(1);
+    assert_eq!(queue.wants_more(10), Some(6), "what is new is read on where it was");
+    assert_eq!(queue.wants_again(), Some((1, 3)));
+    feed_again(&mut queue);
+    assert!(!queue.is_idle() && queue.wants_again().is_none());
     // The third is under way, and the second, which failed, waits no longer.
-    succeed(&mut line, 3);
-    assert_eq!(deliver_all(&mut line, at(0)), [4, 5, 6, 2, 3]);
-    assert!(line.is_idle() && line.cursor().again.is_none());
+    succeed(&mut queue, 3);
+    assert_eq!(deliver_all(&mut queue, at(0)), [4, 5, 6, 2, 3]);
+    assert!(queue.is_idle() && queue.cursor().again.is_none());
 }
 
 #[test]
 fn what_was_read_meanwhile_does_not_count() {
-    let mut line = line(6);
-    deliver_all(&mut line, at(0));
-    line.replay(4);
-    let before = line.wants_again();
-    line.replay(2);
-    assert_eq!((before, line.wants_again()), (Some((4, 6)), Some((2, 6))));
-    line.feed_again(4, Vec::new(), 6);
-    feed_again(&mut line);
-    assert_eq!(deliver_all(&mut line, at(0)), [3, 4, 5, 6]);
+    let mut queue = queue(6);
+    deliver_all(&mut queue, at(0));
+    queue.replay(4);
+    let before = queue.wants_again();
+    queue.replay(2);
+    assert_eq!((before, queue.wants_again()), (Some((4, 6)), Some((2, 6))));
+    queue.feed_again(4, Vec::new(), 6);
+    feed_again(&mut queue);
+    assert_eq!(deliver_all(&mut queue, at(0)), [3, 4, 5, 6]);
 }
 
 #[test]
 fn what_is_new_goes_first_and_the_others_have_a_share() {
-    let mut line = line(200);
-    deliver_all(&mut line, at(0));
-    line.replay(0);
-    feed_again(&mut line);
-    let alone = begin(&mut line, at(0));
-    assert_eq!(alone.len(), line.limiter.limit() / 4, "a quarter of the room, and no more");
-    feed(&mut line, 1000);
-    let begun = begin(&mut line, at(0));
+    let mut queue = queue(200);
+    deliver_all(&mut queue, at(0));
+    queue.replay(0);
+    feed_again(&mut queue);
+    let alone = begin(&mut queue, at(0));
+    assert_eq!(alone.len(), queue.limiter.limit() / 4, "a quarter of the room, and no more");
+    feed(&mut queue, 1000);
+    let begun = begin(&mut queue, at(0));
     assert!(begun.iter().all(|first| *first > 200), "there is room for what is new: {begun:?}");
-    assert_eq!(begun.len() + alone.len(), line.limiter.limit());
+    assert_eq!(begun.len() + alone.len(), queue.limiter.limit());
     for first in alone.into_iter().chain(begun) {
-        succeed(&mut line, first);
+        succeed(&mut queue, first);
     }
     // While new ones wait all the time, one in ten comes again.
     let seen: Vec<_> = (0..500)
         .map(|_| {
-            let first = line.start(at(0)).unwrap().parcel.first;
-            succeed(&mut line, first);
+            let first = queue.start(at(0)).unwrap().parcel.first;
+            succeed(&mut queue, first);
             first
         })
         .collect();
@@ -85,34 +85,34 @@ fn what_is_new_goes_first_and_the_others_have_a_share() {
 
 #[test]
 fn what_fails_again_holds_back_nothing_new() {
-    let mut line = line(20);
-    deliver_all(&mut line, at(0));
-    line.replay(0);
-    feed_again(&mut line);
-    let begun = begin(&mut line, at(0));
+    let mut queue = queue(20);
+    deliver_all(&mut queue, at(0));
+    queue.replay(0);
+    feed_again(&mut queue);
+    let begun = begin(&mut queue, at(0));
     for first in begun {
-        fail(&mut line, first, REFUSED, at(0));
+        fail(&mut queue, first, REFUSED, at(0));
     }
-    feed(&mut line, 9);
+    feed(&mut queue, 9);
     // It is due again, and so is what is new.
-    assert_eq!(line.start(at(5)).unwrap().parcel.first, 21);
-    succeed(&mut line, 21);
-    let seen = deliver_all(&mut line, at(5));
+    assert_eq!(queue.start(at(5)).unwrap().parcel.first, 21);
+    succeed(&mut queue, 21);
+    let seen = deliver_all(&mut queue, at(5));
     assert_eq!(seen.iter().filter(|first| **first > 20).count(), 8, "{seen:?}");
     assert_eq!(seen[..5], [22, 23, 24, 25, 26]);
-    assert!(line.is_idle());
+    assert!(queue.is_idle());
 }
 
 #[test]
 fn all_that_failed_waits_for_what_is_new() {
-    let mut line = line(4);
+    let mut queue = queue(4);
     for first in 1..=4 {
-        assert_eq!(begin(&mut line, at(0)), [first]);
-        fail(&mut line, first, REFUSED, at(0));
+        assert_eq!(begin(&mut queue, at(0)), [first]);
+        fail(&mut queue, first, REFUSED, at(0));
     }
-    feed(&mut line, 3);
-    assert_eq!(line.retry_failed(at(1)), 4);
-    assert_eq!(deliver_all(&mut line, at(1)), [5, 6, 7, 1, 2, 3, 4]);
+    feed(&mut queue, 3);
+    assert_eq!(queue.retry_failed(at(1)), 4);
+    assert_eq!(deliver_all(&mut queue, at(1)), [5, 6, 7, 1, 2, 3, 4]);
 }
 
 #[test]
@@ -122,31 +122,31 @@ fn however_much_failed_what_is_new_does_not_wait_for_it() {
         |last| Waiting { last, failures: 10, at: None, lane: None, batch: None, again: false };
     let waiting = (1..=count).map(|first| (first, given_up(first))).collect();
     let cursor = Cursor { after: count, ..Cursor::default() };
-    let mut line = DeliveryQueue::new(&cursor, waiting, at(0));
-    line.set_rules(rules());
-    assert_eq!(line.retry_failed(at(0)), count);
-    feed(&mut line, 5);
+    let mut queue = DeliveryQueue::new(&cursor, waiting, at(0));
+    queue.set_rules(rules());
+    assert_eq!(queue.retry_failed(at(0)), count);
+    feed(&mut queue, 5);
     for new in 1..=5 {
-        assert_eq!(line.start(at(0)).unwrap().parcel.first, count + new);
-        succeed(&mut line, count + new);
+        assert_eq!(queue.start(at(0)).unwrap().parcel.first, count + new);
+        succeed(&mut queue, count + new);
     }
-    assert_eq!(begin(&mut line, at(0)), [1], "nothing new waits");
+    assert_eq!(begin(&mut queue, at(0)), [1], "nothing new waits");
 }
 
 #[test]
 fn a_crash_forgets_no_replay() {
-    let mut line = line(40);
-    deliver_all(&mut line, at(0));
-    line.replay(10);
-    feed_again(&mut line);
-    let begun = begin(&mut line, at(0));
-    let cursor = line.cursor();
+    let mut queue = queue(40);
+    deliver_all(&mut queue, at(0));
+    queue.replay(10);
+    feed_again(&mut queue);
+    let begun = begin(&mut queue, at(0));
+    let cursor = queue.cursor();
     assert_eq!(cursor.again, Some((*begun.last().unwrap(), 40)));
     assert_eq!(cursor.open.iter().map(|open| open.first).collect::<Vec<_>>(), begun);
-    let mut line = restarted(&mut line, &mut BTreeMap::new(), at(1));
-    feed(&mut line, 2);
-    feed_again(&mut line);
-    let mut seen = deliver_all(&mut line, at(1));
+    let mut queue = restarted(&mut queue, &mut BTreeMap::new(), at(1));
+    feed(&mut queue, 2);
+    feed_again(&mut queue);
+    let mut seen = deliver_all(&mut queue, at(1));
     assert_eq!(seen[..2], [41, 42]);
     seen.sort_unstable();
     assert_eq!(seen, (11..=42).collect::<Vec<_>>());
@@ -154,25 +154,25 @@ fn a_crash_forgets_no_replay() {
 
 #[test]
 fn in_order_each_contacts_events_come_again_in_order() {
-    let mut line = line(0);
-    line.set_rules(QueueRules { ordered: true, ..rules() });
+    let mut queue = queue(0);
+    queue.set_rules(QueueRules { ordered: true, ..rules() });
     let parcel = |first, again| {
         let lane = Some(crate::ordering::OrderingKey::numbered(first % 2));
         Parcel { first, last: first, events: None, lane, batch: None, again }
     };
-    line.feed(0, (1..=6).map(|first| parcel(first, false)).collect(), 6);
-    deliver_all(&mut line, at(0));
-    line.replay(0);
-    line.feed_again(0, (1..=6).map(|first| parcel(first, true)).collect(), 6);
-    assert_eq!(begin(&mut line, at(0)), [1]);
-    line.feed(6, (7..=8).map(|first| parcel(first, false)).collect(), 8);
+    queue.feed(0, (1..=6).map(|first| parcel(first, false)).collect(), 6);
+    deliver_all(&mut queue, at(0));
+    queue.replay(0);
+    queue.feed_again(0, (1..=6).map(|first| parcel(first, true)).collect(), 6);
+    assert_eq!(begin(&mut queue, at(0)), [1]);
+    queue.feed(6, (7..=8).map(|first| parcel(first, false)).collect(), 8);
     // A new event waits for what is under way of the same contact, and for no other.
-    assert_eq!(begin(&mut line, at(0)), [8]);
-    fail(&mut line, 1, REFUSED, at(0));
-    succeed(&mut line, 8);
-    assert_eq!(deliver_all(&mut line, at(1)), [2, 4, 6]);
-    assert_eq!(deliver_all(&mut line, at(5)), [1, 3, 5, 7]);
-    assert!(line.is_idle());
+    assert_eq!(begin(&mut queue, at(0)), [8]);
+    fail(&mut queue, 1, REFUSED, at(0));
+    succeed(&mut queue, 8);
+    assert_eq!(deliver_all(&mut queue, at(1)), [2, 4, 6]);
+    assert_eq!(deliver_all(&mut queue, at(5)), [1, 3, 5, 7]);
+    assert!(queue.is_idle());
 }
 
 #[test]
@@ -190,65 +190,65 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
         let batch = Some(Batch::of(first..=last));
         Parcel { first, last, events: Some(events), lane: None, batch, again }
     };
-    let mut line = line(0);
-    line.feed(0, vec![batch(1, 16, false), batch(17, 20, false)], 20);
-    begin(&mut line, at(0));
-    succeed(&mut line, 1);
-    line.start(at(0)).unwrap();
-    fail(&mut line, 17, REFUSED, at(0));
-    line.replay(16);
-    line.feed_again(16, vec![batch(17, 20, true)], 20);
-    let again = line.start(at(1)).unwrap();
+    let mut queue = queue(0);
+    queue.feed(0, vec![batch(1, 16, false), batch(17, 20, false)], 20);
+    begin(&mut queue, at(0));
+    succeed(&mut queue, 1);
+    queue.start(at(0)).unwrap();
+    fail(&mut queue, 17, REFUSED, at(0));
+    queue.replay(16);
+    queue.feed_again(16, vec![batch(17, 20, true)], 20);
+    let again = queue.start(at(1)).unwrap();
     assert_eq!(again.parcel.batch, Some(Batch::of(17..=20)), "it was brought forward");
-    assert!(line.start(at(1)).is_none());
-    succeed(&mut line, 17);
+    assert!(queue.start(at(1)).is_none());
+    succeed(&mut queue, 17);
     // Other batches may begin where one waits: what is left of them goes.
-    line.replay(0);
-    line.feed_again(0, vec![batch(1, 20, true)], 20);
-    line.deliver_again(1, None, Some(Batch::of([1])), at(1));
-    let begun: Vec<_> = std::iter::from_fn(|| line.start(at(1))).collect();
+    queue.replay(0);
+    queue.feed_again(0, vec![batch(1, 20, true)], 20);
+    queue.deliver_again(1, None, Some(Batch::of([1])), at(1));
+    let begun: Vec<_> = std::iter::from_fn(|| queue.start(at(1))).collect();
     assert_eq!(begun[0].parcel.batch, Some(Batch::of([1])));
-    succeed(&mut line, 1);
-    let rest = line.start(at(1)).unwrap().parcel;
+    succeed(&mut queue, 1);
+    let rest = queue.start(at(1)).unwrap().parcel;
     assert_eq!((rest.first, rest.batch), (1, Some(Batch::of(1..=20))));
 }
 
 #[test]
 fn the_record_of_what_is_under_way_twice_stays_until_both_ended() {
-    let mut line = line(40);
-    deliver_all(&mut line, at(0));
+    let mut queue = queue(40);
+    deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();
-    let mut begin_again = |line: &mut DeliveryQueue, batch: Option<Batch>| {
-        line.deliver_again(1, None, batch, at(1));
-        drop(restarted(line, &mut records, at(1)));
-        line.start(at(1)).unwrap().serial
+    let mut begin_again = |queue: &mut DeliveryQueue, batch: Option<Batch>| {
+        queue.deliver_again(1, None, batch, at(1));
+        drop(restarted(queue, &mut records, at(1)));
+        queue.start(at(1)).unwrap().serial
     };
-    let one = begin_again(&mut line, None);
-    let other = begin_again(&mut line, None);
-    line.succeeded(one, Duration::from_millis(20));
-    let mut again = restarted(&mut line, &mut records, at(1));
+    let one = begin_again(&mut queue, None);
+    let other = begin_again(&mut queue, None);
+    queue.succeeded(one, Duration::from_millis(20));
+    let mut again = restarted(&mut queue, &mut records, at(1));
     assert_eq!(begin(&mut again, at(1)), [1], "the other may not have arrived");
-    line.succeeded(other, Duration::from_millis(20));
-    restarted(&mut line, &mut records, at(1));
+    queue.succeeded(other, Duration::from_millis(20));
+    restarted(&mut queue, &mut records, at(1));
     assert!(records.is_empty(), "{records:?}");
 }
 
 #[test]
 fn one_event_takes_no_batchs_record_while_that_is_under_way() {
-    let mut line = line(40);
-    deliver_all(&mut line, at(0));
+    let mut queue = queue(40);
+    deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();
-    line.deliver_again(41, None, Some(Batch::of([41])), at(1));
-    let one = line.start(at(1)).unwrap().serial;
+    queue.deliver_again(41, None, Some(Batch::of([41])), at(1));
+    let one = queue.start(at(1)).unwrap().serial;
     let batch = Some(Batch::of(41..=60));
     let all = Parcel { first: 41, last: 60, events: None, lane: None, batch, again: false };
-    line.feed(40, vec![all], 60);
-    assert_eq!(begin(&mut line, at(1)), [41]);
-    line.under_way.keys().max().copied().map(|all| line.failed(all, REFUSED, at(1), 0.5));
-    line.retry_failed(at(1));
-    let all = line.start(at(1)).unwrap();
+    queue.feed(40, vec![all], 60);
+    assert_eq!(begin(&mut queue, at(1)), [41]);
+    queue.in_flight.keys().max().copied().map(|all| queue.failed(all, REFUSED, at(1), 0.5));
+    queue.retry_failed(at(1));
+    let all = queue.start(at(1)).unwrap();
     assert_eq!(all.parcel.last, 60);
-    line.failed(one, REFUSED, at(1), 0.5);
-    let again = restarted(&mut line, &mut records, at(2));
+    queue.failed(one, REFUSED, at(1), 0.5);
+    let again = restarted(&mut queue, &mut records, at(2));
     assert_eq!(again.waiting[&41].last, 60, "all of it comes again");
 }

@@ -1,3 +1,5 @@
+//! How one delivery queue retries, orders by contact, disables and restarts.
+
 use super::*;
 use crate::ordering::OrderingKey;
 
@@ -13,133 +15,133 @@ pub(super) fn rules() -> QueueRules {
     QueueRules { enabled: true, enabled_at: at(0), ..QueueRules::default() }
 }
 
-/// A line that has read `count` events.
-pub(super) fn line(count: u64) -> DeliveryQueue {
-    let mut line = DeliveryQueue::new(&Cursor::default(), BTreeMap::new(), at(0));
-    line.set_rules(rules());
-    feed(&mut line, count);
-    line
+/// A queue that has read `count` events.
+pub(super) fn queue(count: u64) -> DeliveryQueue {
+    let mut queue = DeliveryQueue::new(&Cursor::default(), BTreeMap::new(), at(0));
+    queue.set_rules(rules());
+    feed(&mut queue, count);
+    queue
 }
 
-pub(super) fn feed(line: &mut DeliveryQueue, count: u64) {
-    let after = line.new.scanned;
+pub(super) fn feed(queue: &mut DeliveryQueue, count: u64) {
+    let after = queue.new.scanned;
     let parcel =
         |first| Parcel { first, last: first, events: None, lane: None, batch: None, again: false };
-    line.feed(after, (after + 1..=after + count).map(parcel).collect(), after + count);
+    queue.feed(after, (after + 1..=after + count).map(parcel).collect(), after + count);
 }
 
 /// Begins everything that may begin; gives the sequences.
-pub(super) fn begin(line: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
-    std::iter::from_fn(|| line.start(now)).map(|attempt| attempt.parcel.first).collect()
+pub(super) fn begin(queue: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
+    std::iter::from_fn(|| queue.start(now)).map(|attempt| attempt.parcel.first).collect()
 }
 
 /// Ends what is under way of this sequence.
-fn serial(line: &DeliveryQueue, first: u64) -> u64 {
-    let mut all = line.under_way.values();
+fn serial(queue: &DeliveryQueue, first: u64) -> u64 {
+    let mut all = queue.in_flight.values();
     all.find(|attempt| attempt.parcel.first == first).unwrap().serial
 }
 
-pub(super) fn succeed(line: &mut DeliveryQueue, first: u64) {
-    line.succeeded(serial(line, first), MS);
+pub(super) fn succeed(queue: &mut DeliveryQueue, first: u64) {
+    queue.succeeded(serial(queue, first), MS);
 }
 
 pub(super) fn fail(
-    line: &mut DeliveryQueue,
+    queue: &mut DeliveryQueue,
     first: u64,
     failure: Failure,
     now: Timestamp,
 ) -> Aftermath {
-    line.failed(serial(line, first), failure, now, 0.5)
+    queue.failed(serial(queue, first), failure, now, 0.5)
 }
 
-/// The line as a restart finds it.
+/// The queue as a restart finds it.
 pub(super) fn restarted(
-    line: &mut DeliveryQueue,
+    queue: &mut DeliveryQueue,
     records: &mut BTreeMap<u64, Waiting>,
     now: Timestamp,
 ) -> DeliveryQueue {
-    for (first, change) in line.take_changed() {
+    for (first, change) in queue.take_changed() {
         match change {
             Some(waiting) => drop(records.insert(first, waiting)),
             None => drop(records.remove(&first)),
         }
     }
-    let mut again = DeliveryQueue::new(&line.cursor(), records.clone(), now);
+    let mut again = DeliveryQueue::new(&queue.cursor(), records.clone(), now);
     again.set_rules(rules());
     again
 }
 
 #[test]
 fn it_begins_with_one_and_doubles() {
-    let mut line = line(100);
-    assert_eq!(begin(&mut line, at(0)), [1]);
-    succeed(&mut line, 1);
-    assert_eq!(begin(&mut line, at(0)), [2, 3]);
-    succeed(&mut line, 2);
-    succeed(&mut line, 3);
-    assert_eq!(begin(&mut line, at(0)).len(), 4);
-    assert_eq!(line.cursor().after, 7);
-    assert_eq!(line.cursor().open.len(), 4);
+    let mut queue = queue(100);
+    assert_eq!(begin(&mut queue, at(0)), [1]);
+    succeed(&mut queue, 1);
+    assert_eq!(begin(&mut queue, at(0)), [2, 3]);
+    succeed(&mut queue, 2);
+    succeed(&mut queue, 3);
+    assert_eq!(begin(&mut queue, at(0)).len(), 4);
+    assert_eq!(queue.cursor().after, 7);
+    assert_eq!(queue.cursor().open.len(), 4);
 }
 
 #[test]
 fn what_fails_goes_again_on_schedule_and_is_given_up() {
-    let mut line = line(1);
+    let mut queue = queue(1);
     let mut now = at(0);
     let waits = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400];
     for wait in waits {
-        assert_eq!(begin(&mut line, now), [1]);
-        let after = fail(&mut line, 1, REFUSED, now);
+        assert_eq!(begin(&mut queue, now), [1]);
+        let after = fail(&mut queue, 1, REFUSED, now);
         assert_eq!(
             after,
             Aftermath { next_at: Some(now.plus(Duration::from_secs(wait))), disable: None }
         );
-        assert_eq!(line.next_at(now), after.next_at);
+        assert_eq!(queue.next_at(now), after.next_at);
         now = now.plus(Duration::from_secs(wait));
-        assert_eq!(begin(&mut line, now.minus(Duration::from_millis(1))), [0; 0]);
+        assert_eq!(begin(&mut queue, now.minus(Duration::from_millis(1))), [0; 0]);
     }
-    assert_eq!(begin(&mut line, now), [1]);
-    assert_eq!(fail(&mut line, 1, REFUSED, now), Aftermath { next_at: None, disable: None });
-    assert!(line.is_idle());
-    assert_eq!(line.take_changed()[&1].as_ref().unwrap().at, None, "it is remembered");
-    assert_eq!(line.retry_failed(now), 1);
-    assert_eq!(begin(&mut line, now), [1]);
-    succeed(&mut line, 1);
-    assert_eq!(line.take_changed()[&1], None, "and then forgotten");
+    assert_eq!(begin(&mut queue, now), [1]);
+    assert_eq!(fail(&mut queue, 1, REFUSED, now), Aftermath { next_at: None, disable: None });
+    assert!(queue.is_idle());
+    assert_eq!(queue.take_changed()[&1].as_ref().unwrap().at, None, "it is remembered");
+    assert_eq!(queue.retry_failed(now), 1);
+    assert_eq!(begin(&mut queue, now), [1]);
+    succeed(&mut queue, 1);
+    assert_eq!(queue.take_changed()[&1], None, "and then forgotten");
 }
 
 #[test]
 fn an_endpoint_that_is_down_uses_up_no_tries_of_what_waits() {
-    let mut line = line(50);
+    let mut queue = queue(50);
     for first in 1..=5 {
-        assert_eq!(begin(&mut line, at(0)), [first]);
-        fail(&mut line, first, REFUSED, at(0));
+        assert_eq!(begin(&mut queue, at(0)), [first]);
+        fail(&mut queue, first, REFUSED, at(0));
     }
-    assert_eq!(begin(&mut line, at(0)), [0; 0], "five in a row are enough");
+    assert_eq!(begin(&mut queue, at(0)), [0; 0], "five in a row are enough");
     // The first of them is due; it finds the endpoint down, and so do others at their time.
     let mut now = at(5);
     let mut tried = Vec::new();
     for _ in 0..20 {
-        let begun = begin(&mut line, now);
+        let begun = begin(&mut queue, now);
         assert!(begun.len() <= 1, "one at a time: {begun:?}");
         for first in begun {
             tried.push(first);
-            fail(&mut line, first, REFUSED, now);
+            fail(&mut queue, first, REFUSED, now);
         }
-        now = line.next_at(now).unwrap();
+        now = queue.next_at(now).unwrap();
     }
     assert!(tried.len() >= 19);
-    let spent = |first: u64| line.waiting.get(&first).map(|waiting| waiting.failures);
-    assert!((7..=50).all(|first| spent(first).is_none()), "{:?}", line.waiting);
+    let spent = |first: u64| queue.waiting.get(&first).map(|waiting| waiting.failures);
+    assert!((7..=50).all(|first| spent(first).is_none()), "{:?}", queue.waiting);
     // It is back: everything goes, one, two, four at a time.
     now = now.plus(Duration::from_secs(60));
-    let first = begin(&mut line, now);
+    let first = begin(&mut queue, now);
     assert_eq!(first.len(), 1);
-    succeed(&mut line, first[0]);
+    succeed(&mut queue, first[0]);
     let mut rounds = Vec::new();
     for _ in 0..3 {
-        let begun = begin(&mut line, now);
-        begun.iter().for_each(|first| succeed(&mut line, *first));
+        let begun = begin(&mut queue, now);
+        begun.iter().for_each(|first| succeed(&mut queue, *first));
         rounds.push(begun.len());
     }
     assert!(rounds[0] <= 2 && rounds[2] > rounds[0], "{rounds:?}");
@@ -147,58 +149,58 @@ fn an_endpoint_that_is_down_uses_up_no_tries_of_what_waits() {
 
 #[test]
 fn it_is_left_alone_for_as_long_as_it_asks() {
-    let mut line = line(10);
-    begin(&mut line, at(0));
+    let mut queue = queue(10);
+    begin(&mut queue, at(0));
     let wait = Some(Duration::from_secs(90));
     let busy = Failure { slow_down: true, retry_after: wait, ..REFUSED };
-    assert_eq!(fail(&mut line, 1, busy, at(0)).next_at, Some(at(90)));
-    assert_eq!(begin(&mut line, at(89)), [0; 0]);
-    assert_eq!(line.next_at(at(89)), Some(at(90)));
-    assert_eq!(begin(&mut line, at(90)), [1]);
+    assert_eq!(fail(&mut queue, 1, busy, at(0)).next_at, Some(at(90)));
+    assert_eq!(begin(&mut queue, at(89)), [0; 0]);
+    assert_eq!(queue.next_at(at(89)), Some(at(90)));
+    assert_eq!(begin(&mut queue, at(90)), [1]);
 }
 
 #[test]
 fn nothing_but_failures_for_five_days_disables_and_enabling_forgives() {
     let day = 24 * 3600;
-    let mut line = line(10);
+    let mut queue = queue(10);
     let mut disabled = Vec::new();
     for days in 0..=5 {
         let now = at(days * day);
-        let first = begin(&mut line, now)[0];
-        disabled.push(fail(&mut line, first, REFUSED, now).disable);
-        line.forgive();
-        feed(&mut line, 10);
+        let first = begin(&mut queue, now)[0];
+        disabled.push(fail(&mut queue, first, REFUSED, now).disable);
+        queue.forgive();
+        feed(&mut queue, 10);
     }
     assert_eq!(disabled[..5], [None; 5]);
     assert_eq!(disabled[5], Some(DisabledReason::Failing));
-    line.set_rules(QueueRules { enabled_at: at(6 * day), ..rules() });
-    let first = begin(&mut line, at(6 * day))[0];
-    assert_eq!(fail(&mut line, first, REFUSED, at(6 * day)).disable, None);
-    feed(&mut line, 10);
-    let first = begin(&mut line, at(6 * day))[0];
+    queue.set_rules(QueueRules { enabled_at: at(6 * day), ..rules() });
+    let first = begin(&mut queue, at(6 * day))[0];
+    assert_eq!(fail(&mut queue, first, REFUSED, at(6 * day)).disable, None);
+    feed(&mut queue, 10);
+    let first = begin(&mut queue, at(6 * day))[0];
     let gone = Failure { gone: true, ..REFUSED };
-    assert_eq!(fail(&mut line, first, gone, at(6 * day)).disable, Some(DisabledReason::Gone));
+    assert_eq!(fail(&mut queue, first, gone, at(6 * day)).disable, Some(DisabledReason::Gone));
 }
 
 #[test]
 fn a_restart_repeats_what_was_under_way_and_nothing_else() {
-    let mut line = line(20);
+    let mut queue = queue(20);
     let mut records = BTreeMap::new();
     for first in 1..=3 {
-        begin(&mut line, at(0));
-        succeed(&mut line, first);
+        begin(&mut queue, at(0));
+        succeed(&mut queue, first);
     }
-    begin(&mut line, at(0));
-    fail(&mut line, 4, REFUSED, at(0));
-    let open: Vec<_> = line.under_way.values().map(|attempt| attempt.parcel.first).collect();
-    let before = line.cursor();
+    begin(&mut queue, at(0));
+    fail(&mut queue, 4, REFUSED, at(0));
+    let open: Vec<_> = queue.in_flight.values().map(|attempt| attempt.parcel.first).collect();
+    let before = queue.cursor();
     assert_eq!(before.open.iter().map(|it| it.first).collect::<Vec<_>>(), open);
-    let mut again = restarted(&mut line, &mut records, at(1));
+    let mut again = restarted(&mut queue, &mut records, at(1));
     assert_eq!(again.new.scanned, *open.iter().max().unwrap());
     let mut repeated = Vec::new();
     while let [first, ..] = begin(&mut again, at(1))[..] {
         repeated.push(first);
-        let all: Vec<_> = again.under_way.values().map(|it| it.parcel.first).collect();
+        let all: Vec<_> = again.in_flight.values().map(|it| it.parcel.first).collect();
         repeated.extend(all.iter().filter(|it| **it != first));
         all.into_iter().for_each(|first| succeed(&mut again, first));
     }
@@ -211,147 +213,151 @@ fn a_restart_repeats_what_was_under_way_and_nothing_else() {
 
 #[test]
 fn what_has_no_lane_has_one_under_way_and_waits_for_what_failed() {
-    let mut line = line(0);
-    line.set_rules(QueueRules { ordered: true, ..rules() });
-    feed(&mut line, 5);
-    assert_eq!(begin(&mut line, at(0)), [1]);
-    succeed(&mut line, 1);
-    assert_eq!(begin(&mut line, at(0)), [2]);
-    fail(&mut line, 2, REFUSED, at(0));
-    assert_eq!(begin(&mut line, at(4)), [0; 0]);
-    assert_eq!(begin(&mut line, at(5)), [2]);
-    succeed(&mut line, 2);
-    assert_eq!(begin(&mut line, at(5)), [3]);
+    let mut queue = queue(0);
+    queue.set_rules(QueueRules { ordered: true, ..rules() });
+    feed(&mut queue, 5);
+    assert_eq!(begin(&mut queue, at(0)), [1]);
+    succeed(&mut queue, 1);
+    assert_eq!(begin(&mut queue, at(0)), [2]);
+    fail(&mut queue, 2, REFUSED, at(0));
+    assert_eq!(begin(&mut queue, at(4)), [0; 0]);
+    assert_eq!(begin(&mut queue, at(5)), [2]);
+    succeed(&mut queue, 2);
+    assert_eq!(begin(&mut queue, at(5)), [3]);
 }
 
 /// Reads events of these contacts.
-fn feed_lanes(line: &mut DeliveryQueue, lanes: &[u64]) {
-    let after = line.new.scanned;
+fn feed_lanes(queue: &mut DeliveryQueue, lanes: &[u64]) {
+    let after = queue.new.scanned;
     let parcels = (after + 1..).zip(lanes).map(|(first, lane)| {
         let lane = Some(OrderingKey::numbered(*lane));
         Parcel { first, last: first, events: None, lane, batch: None, again: false }
     });
-    line.feed(after, parcels.collect(), after + lanes.len() as u64);
+    queue.feed(after, parcels.collect(), after + lanes.len() as u64);
 }
 
 #[test]
 fn in_order_only_the_same_contact_waits_for_what_failed() {
-    let mut line = line(0);
-    line.set_rules(QueueRules { ordered: true, ..rules() });
-    feed_lanes(&mut line, &[1, 1, 2, 1, 3, 2]);
-    assert_eq!(begin(&mut line, at(0)), [1]);
-    fail(&mut line, 1, REFUSED, at(0));
+    let mut queue = queue(0);
+    queue.set_rules(QueueRules { ordered: true, ..rules() });
+    feed_lanes(&mut queue, &[1, 1, 2, 1, 3, 2]);
+    assert_eq!(begin(&mut queue, at(0)), [1]);
+    fail(&mut queue, 1, REFUSED, at(0));
     let mut seen = Vec::new();
-    while let begun = begin(&mut line, at(1))
+    while let begun = begin(&mut queue, at(1))
         && !begun.is_empty()
     {
-        begun.iter().for_each(|first| succeed(&mut line, *first));
+        begun.iter().for_each(|first| succeed(&mut queue, *first));
         seen.extend(begun);
     }
     assert_eq!(seen, [3, 5, 6]);
     let mut records = BTreeMap::new();
     // Those that are held back are remembered with the one that failed.
-    let mut line = restarted(&mut line, &mut records, at(2));
-    line.set_rules(QueueRules { ordered: true, ..rules() });
-    assert_eq!((line.new.scanned, records.keys().copied().collect::<Vec<_>>()), (6, vec![1, 2, 4]));
-    assert_eq!(line.next_at(at(2)), Some(at(5)));
+    let mut queue = restarted(&mut queue, &mut records, at(2));
+    queue.set_rules(QueueRules { ordered: true, ..rules() });
+    assert_eq!(
+        (queue.new.scanned, records.keys().copied().collect::<Vec<_>>()),
+        (6, vec![1, 2, 4])
+    );
+    assert_eq!(queue.next_at(at(2)), Some(at(5)));
     for first in [1, 2, 4] {
-        assert_eq!(begin(&mut line, at(5)), [first]);
-        succeed(&mut line, first);
+        assert_eq!(begin(&mut queue, at(5)), [first]);
+        succeed(&mut queue, first);
     }
-    assert!(line.is_idle() && line.waiting.is_empty());
+    assert!(queue.is_idle() && queue.waiting.is_empty());
 }
 
 #[test]
 fn what_is_given_up_holds_nothing_back_any_more() {
-    let mut line = line(0);
-    line.set_rules(QueueRules { ordered: true, ..rules() });
-    feed_lanes(&mut line, &[1, 1]);
+    let mut queue = queue(0);
+    queue.set_rules(QueueRules { ordered: true, ..rules() });
+    feed_lanes(&mut queue, &[1, 1]);
     let mut now = at(0);
     loop {
-        assert_eq!(begin(&mut line, now), [1]);
-        match fail(&mut line, 1, REFUSED, now).next_at {
+        assert_eq!(begin(&mut queue, now), [1]);
+        match fail(&mut queue, 1, REFUSED, now).next_at {
             Some(next) => now = next,
             None => break,
         }
     }
-    assert_eq!(begin(&mut line, now.plus(Duration::from_secs(60))), [2]);
+    assert_eq!(begin(&mut queue, now.plus(Duration::from_secs(60))), [2]);
 }
 
 #[test]
 fn order_that_is_asked_for_later_holds_from_then_on() {
-    let mut line = line(3);
-    assert_eq!(begin(&mut line, at(0)), [1]);
-    fail(&mut line, 1, REFUSED, at(0));
-    line.set_rules(QueueRules { ordered: true, ..rules() });
-    assert_eq!(line.wants_more(10), Some(1), "what was read without lanes is read again");
-    feed_lanes(&mut line, &[7, 8]);
-    assert_eq!(begin(&mut line, at(1)), [0; 0], "nobody knows whom the first is about");
-    assert_eq!(begin(&mut line, at(5)), [1]);
-    succeed(&mut line, 1);
-    assert_eq!(begin(&mut line, at(5)), [2, 3]);
-    line.set_rules(rules());
-    succeed(&mut line, 2);
-    succeed(&mut line, 3);
-    assert!(line.is_idle());
+    let mut queue = queue(3);
+    assert_eq!(begin(&mut queue, at(0)), [1]);
+    fail(&mut queue, 1, REFUSED, at(0));
+    queue.set_rules(QueueRules { ordered: true, ..rules() });
+    assert_eq!(queue.wants_more(10), Some(1), "what was read without lanes is read again");
+    feed_lanes(&mut queue, &[7, 8]);
+    assert_eq!(begin(&mut queue, at(1)), [0; 0], "nobody knows whom the first is about");
+    assert_eq!(begin(&mut queue, at(5)), [1]);
+    succeed(&mut queue, 1);
+    assert_eq!(begin(&mut queue, at(5)), [2, 3]);
+    queue.set_rules(rules());
+    succeed(&mut queue, 2);
+    succeed(&mut queue, 3);
+    assert!(queue.is_idle());
 }
 
 #[test]
 fn those_that_fail_together_are_all_remembered() {
-    let mut line = line(100);
+    let mut queue = queue(100);
     for _ in 0..4 {
-        begin(&mut line, at(0)).into_iter().for_each(|first| succeed(&mut line, first));
+        begin(&mut queue, at(0)).into_iter().for_each(|first| succeed(&mut queue, first));
     }
-    let under_way = begin(&mut line, at(0));
-    assert_eq!(under_way, (16..=31).collect::<Vec<_>>());
-    for first in &under_way {
-        fail(&mut line, *first, REFUSED, at(0));
+    let in_flight = begin(&mut queue, at(0));
+    assert_eq!(in_flight, (16..=31).collect::<Vec<_>>());
+    for first in &in_flight {
+        fail(&mut queue, *first, REFUSED, at(0));
     }
     let mut records = BTreeMap::new();
-    let again = restarted(&mut line, &mut records, at(1));
-    assert_eq!(again.waiting.keys().copied().collect::<Vec<_>>(), under_way);
+    let again = restarted(&mut queue, &mut records, at(1));
+    assert_eq!(again.waiting.keys().copied().collect::<Vec<_>>(), in_flight);
     assert_eq!(again.new.scanned, 31);
-    let place = |line: &DeliveryQueue| line.new.fresh.iter().map(|it| it.first).collect::<Vec<_>>();
-    assert_eq!(place(&line), (21..=100).collect::<Vec<_>>(), "at their places");
+    let place =
+        |queue: &DeliveryQueue| queue.new.fresh.iter().map(|it| it.first).collect::<Vec<_>>();
+    assert_eq!(place(&queue), (21..=100).collect::<Vec<_>>(), "at their places");
 }
 
 #[test]
 fn one_event_of_a_batch_that_waits_brings_all_of_it() {
-    let mut line = line(0);
+    let mut queue = queue(0);
     let batch = Parcel { first: 1, last: 16, events: None, lane: None, batch: None, again: false };
-    line.feed(0, vec![batch], 16);
-    begin(&mut line, at(0));
-    fail(&mut line, 1, REFUSED, at(0));
-    line.deliver_again(1, None, None, at(1));
-    let again = line.start(at(1)).unwrap();
+    queue.feed(0, vec![batch], 16);
+    begin(&mut queue, at(0));
+    fail(&mut queue, 1, REFUSED, at(0));
+    queue.deliver_again(1, None, None, at(1));
+    let again = queue.start(at(1)).unwrap();
     assert_eq!((again.parcel.first, again.parcel.last), (1, 16));
     // While the batch is under way the event is one more delivery, which replaces nothing.
-    line.deliver_again(1, None, None, at(1));
-    line.failed(again.serial, REFUSED, at(1), 0.5);
-    assert_eq!(line.waiting[&1].last, 16);
+    queue.deliver_again(1, None, None, at(1));
+    queue.failed(again.serial, REFUSED, at(1), 0.5);
+    assert_eq!(queue.waiting[&1].last, 16);
 }
 
 /// It may be about the same contacts, and may never have arrived.
 #[test]
 fn in_order_a_batch_that_comes_again_and_fails_holds_back_new_ones_until_its_end() {
-    let mut line = line(0);
-    line.set_rules(QueueRules { ordered: true, ..rules() });
-    feed(&mut line, 2);
+    let mut queue = queue(0);
+    queue.set_rules(QueueRules { ordered: true, ..rules() });
+    feed(&mut queue, 2);
     for first in 1..=2 {
-        assert_eq!(begin(&mut line, at(0)), [first]);
-        succeed(&mut line, first);
+        assert_eq!(begin(&mut queue, at(0)), [first]);
+        succeed(&mut queue, first);
     }
     let batch = Some(crate::delivery::Batch::of([1]));
-    line.deliver_again(1, None, batch, at(0));
+    queue.deliver_again(1, None, batch, at(0));
     let mut now = at(0);
     loop {
-        assert_eq!(begin(&mut line, now), [1]);
-        feed(&mut line, 1);
-        assert_eq!(begin(&mut line, now), [0; 0]);
-        match fail(&mut line, 1, REFUSED, now).next_at {
+        assert_eq!(begin(&mut queue, now), [1]);
+        feed(&mut queue, 1);
+        assert_eq!(begin(&mut queue, now), [0; 0]);
+        match fail(&mut queue, 1, REFUSED, now).next_at {
             Some(next) => now = next,
             None => break,
         }
     }
-    assert_eq!(begin(&mut line, now.plus(Duration::from_secs(60))), [3]);
+    assert_eq!(begin(&mut queue, now.plus(Duration::from_secs(60))), [3]);
 }

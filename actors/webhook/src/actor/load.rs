@@ -1,0 +1,78 @@
+//! The reads of an endpoint's actor: its records at the start, and the log as it grows.
+
+use std::sync::Arc;
+
+use ractor::{ActorProcessingErr, ActorRef};
+
+use postrider_runtime::supervise::Damaged;
+use postrider_store::StoreError;
+
+use super::{EndpointActor, EndpointState, READ_AHEAD};
+use crate::log_reader::{self, Part, ReadPart};
+use crate::message::EndpointMessage;
+use crate::queue::DeliveryQueue;
+use crate::{migrate, records};
+
+impl EndpointActor {
+    /// Reads what is durable of the endpoint's deliveries.
+    pub(super) async fn load(&self) -> Result<EndpointState, ActorProcessingErr> {
+        // What a predecessor has put into the writer's queue must be settled before it is read.
+        self.services.writer.barrier().await?;
+        let (services, slot) = (Arc::clone(&self.services), Arc::clone(&self.slot));
+        let read = move || {
+            let (store, workspace) = (services.store.as_ref(), &slot.workspace);
+            let mut stored = records::load(store, workspace, slot.id)?;
+            migrate::complete(store, workspace, &slot.endpoint.load(), &mut stored)?;
+            Ok(stored)
+        };
+        let stored = tokio::task::spawn_blocking(read).await?.map_err(|error| match error {
+            StoreError::Damaged(what) => ActorProcessingErr::from(Damaged(what)),
+            error => error.into(),
+        })?;
+        let now = self.services.clock.now();
+        let mut queue = DeliveryQueue::new(&stored.cursor, stored.waiting, now);
+        queue.set_rules(self.slot.endpoint.load().queue_rules());
+        Ok(EndpointState::new(queue, stored.attempts, stored.cursor))
+    }
+
+    /// Starts a read of the log, if the queue has capacity for more. New events and replays take
+    /// turns.
+    pub(super) fn read_on(&self, myself: &ActorRef<EndpointMessage>, state: &mut EndpointState) {
+        if state.reading {
+            return;
+        }
+        let new = state.queue.wants_more(READ_AHEAD).filter(|_| state.grown);
+        let new = new.map(|after| Part { after, until: u64::MAX, again: false });
+        let again = state.queue.wants_again();
+        let again = again.map(|(after, until)| Part { after, until, again: true });
+        let part = if state.read_again { new.or(again) } else { again.or(new) };
+        let Some(part) = part else { return };
+        if !part.again {
+            state.grown = false;
+        }
+        (state.reading, state.read_again) = (true, part.again);
+        let (services, slot) = (Arc::clone(&self.services), Arc::clone(&self.slot));
+        let myself = myself.clone();
+        let endpoint = slot.endpoint.load_full();
+        drop(tokio::task::spawn_blocking(move || {
+            let store = services.store.as_ref();
+            let read = log_reader::read(store, &slot.workspace, &endpoint, part);
+            // An actor that has stopped reads again when it runs again.
+            drop(myself.cast(EndpointMessage::LogRead(read)));
+        }));
+    }
+
+    /// Adds what was read to the queue.
+    pub(super) fn queue_read(&self, read: ReadPart, state: &mut EndpointState) {
+        let ReadPart { part, parcels, scanned, more, forgotten } = read;
+        if part.again {
+            state.queue.feed_again(part.after, parcels, scanned);
+            return;
+        }
+        state.grown |= more;
+        let is_taken = state.queue.feed(part.after, parcels, scanned);
+        if let Some(forgotten) = forgotten.filter(|_| is_taken) {
+            self.record_forgotten(forgotten, 0, state);
+        }
+    }
+}

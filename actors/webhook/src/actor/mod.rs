@@ -1,0 +1,313 @@
+//! An endpoint's actor: it reads the log, makes attempts, and writes what became of them.
+
+mod load;
+mod persist;
+mod replay;
+mod state;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use postrider_domain::Timestamp;
+use postrider_runtime::random;
+use postrider_runtime::supervise::Placement;
+
+use crate::attempt::{self, Finished, Outcome};
+use crate::delivery::{Aftermath, Attempt, DisabledReason};
+use crate::entry::EndpointSlot;
+use crate::message::EndpointMessage;
+use crate::request_pool::Permit;
+use crate::services::Services;
+use persist::row;
+pub(crate) use state::EndpointState;
+
+/// Deliveries that are read ahead.
+const READ_AHEAD: usize = 128;
+/// Attempts that may have ended without being written. With those in flight, they are what a crash
+/// may repeat.
+const UNWRITTEN_MAX: usize = 256;
+/// An actor that has had nothing to do for this long passivates itself.
+const LINGER: Duration = Duration::from_secs(30);
+/// How often an actor checks whether a store that failed works again.
+const STORAGE_WAIT: Duration = Duration::from_secs(1);
+
+/// The actor's immutable half.
+pub(crate) struct EndpointActor {
+    pub(crate) services: Arc<Services>,
+    pub(crate) slot: Arc<EndpointSlot>,
+}
+
+impl Actor for EndpointActor {
+    type Msg = EndpointMessage;
+    /// `None` until it is loaded.
+    type State = Option<Box<EndpointState>>;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        // What can fail happens after the supervisor is linked.
+        Ok(None)
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        self.slot.woken.store(false, Ordering::Release);
+        let loaded = state.insert(Box::new(self.load().await?));
+        self.proceed(&myself, loaded);
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(state) = state.as_mut() else { return Ok(()) };
+        if !matches!(message, EndpointMessage::Idle(_)) {
+            state.busy += 1;
+        }
+        match message {
+            EndpointMessage::Wake => {
+                self.slot.woken.store(false, Ordering::Release);
+                state.grown = true;
+            }
+            EndpointMessage::Changed => {
+                state.queue.set_rules(self.slot.endpoint.load().queue_rules());
+                state.grown = true;
+            }
+            EndpointMessage::Permit(permit) => self.begin(&myself, permit, state),
+            EndpointMessage::LogRead(part) => {
+                state.reading = false;
+                self.queue_read(part?, state);
+            }
+            EndpointMessage::Done(finished) => self.finished(&myself, *finished, state),
+            EndpointMessage::Flushed(result) => {
+                result?;
+                self.flushed(&myself, state);
+            }
+            EndpointMessage::Timer(generation) => {
+                state.timer.woken(generation);
+            }
+            EndpointMessage::Idle(busy) => self.idle(&myself, busy, state),
+            EndpointMessage::Replay(what, reply) => {
+                match replay::queue(self, what, &mut state.queue).await {
+                    Ok(count) => {
+                        state.replies.push((reply, count));
+                        (state.dirty, state.grown) = (true, true);
+                    }
+                    // The caller may have stopped waiting.
+                    Err(error) => drop(reply.send(Err(error))),
+                }
+            }
+            EndpointMessage::Retire => {
+                state.retired = true;
+                state.tasks.abort_all();
+            }
+            EndpointMessage::Drain(done) => state.drained = Some(done),
+        }
+        self.proceed(&myself, state);
+        Ok(())
+    }
+}
+
+impl EndpointActor {
+    /// Does everything that is possible now.
+    fn proceed(&self, myself: &ActorRef<EndpointMessage>, state: &mut EndpointState) {
+        if state.retired {
+            if !state.writing {
+                self.services.pool.leave(self.slot.id);
+                self.services.forget(self.slot.workspace.clone(), self.slot.id);
+                self.slot.publish(Placement::Idle);
+                myself.stop(None);
+            }
+            return;
+        }
+        self.read_on(myself, state);
+        let now = self.services.clock.now();
+        while self.may_begin(state) && state.queue.may_start(now) {
+            match self.services.pool.permit(self.slot.id, &self.slot.workspace) {
+                Some(permit) => self.begin(myself, permit, state),
+                // A permit is sent when it is this endpoint's turn.
+                None => break,
+            }
+        }
+        let due_since = state.queue.due_since().map_or(u64::MAX, Timestamp::as_millis);
+        self.slot.due_since_ms.store(due_since, Ordering::Relaxed);
+        self.write(myself, state);
+        self.wait_for_next(myself, now, state);
+        if let Some(done) = state.drained.take() {
+            if state.queue.in_flight() > 0 || state.writing {
+                state.drained = Some(done);
+            } else {
+                // The caller may have stopped waiting.
+                done.send(()).ok();
+                myself.stop(None);
+            }
+        } else if !state.idling && self.has_nothing_to_do(state) {
+            state.idling = true;
+            let busy = state.busy;
+            drop(myself.send_after(LINGER, move || EndpointMessage::Idle(busy)));
+        }
+    }
+
+    fn may_begin(&self, state: &EndpointState) -> bool {
+        let unwritten = state.new_attempts.len() + state.attempts_in_write;
+        unwritten < UNWRITTEN_MAX
+            && !self.services.is_draining()
+            && self.services.writer.is_healthy()
+    }
+
+    fn has_nothing_to_do(&self, state: &EndpointState) -> bool {
+        let reads_on = state.grown && state.queue.wants_more(READ_AHEAD).is_some();
+        let busy = reads_on || state.reading || state.writing || state.dirty;
+        !busy && state.queue.is_idle()
+    }
+
+    fn idle(&self, myself: &ActorRef<EndpointMessage>, busy: u64, state: &mut EndpointState) {
+        state.idling = false;
+        if state.busy != busy || !self.has_nothing_to_do(state) {
+            return;
+        }
+        if state.queue.cursor() != state.written {
+            // The place of events that it skipped was not worth a write until now.
+            state.dirty = true;
+        } else if self.slot.rest_if(|endpoint| !endpoint.woken.load(Ordering::Acquire)) {
+            // The log has not grown since the actor looked.
+            myself.stop(None);
+        }
+    }
+
+    /// What was being written is durable: answers the replays and posts the batches that waited.
+    fn flushed(&self, myself: &ActorRef<EndpointMessage>, state: &mut EndpointState) {
+        state.writing = false;
+        state.attempts_in_write = 0;
+        for (reply, count) in state.replies_in_write.drain(..) {
+            // The caller may have stopped waiting.
+            drop(reply.send(Ok(count)));
+        }
+        for (attempt, permit) in std::mem::take(&mut state.unposted_in_write) {
+            self.post(myself, attempt, permit, state);
+        }
+    }
+
+    /// Starts the next attempt.
+    fn begin(&self, myself: &ActorRef<EndpointMessage>, permit: Permit, state: &mut EndpointState) {
+        if state.retired || !self.may_begin(state) {
+            return;
+        }
+        let Some(attempt) = state.queue.start(self.services.clock.now()) else { return };
+        if !attempt.stored && attempt.parcel.batch.is_some() {
+            state.unposted.push((attempt, permit));
+            state.dirty = true;
+        } else {
+            self.post(myself, attempt, permit, state);
+        }
+    }
+
+    fn post(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        attempt: Attempt,
+        permit: Permit,
+        state: &mut EndpointState,
+    ) {
+        let making = attempt::make(
+            Arc::clone(&self.services),
+            self.slot.workspace.clone(),
+            self.slot.endpoint.load_full(),
+            attempt,
+            permit,
+        );
+        let myself = myself.clone();
+        state.tasks.spawn(async move {
+            let finished = making.await;
+            // An actor that has stopped repeats the attempt when it runs again.
+            drop(myself.cast(EndpointMessage::Done(Box::new(finished))));
+        });
+    }
+
+    fn finished(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        finished: Finished,
+        state: &mut EndpointState,
+    ) {
+        while state.tasks.try_join_next().is_some() {}
+        let Finished { attempt, outcome, forgotten } = finished;
+        let now = self.services.clock.now();
+        state.dirty = true;
+        if let Some(forgotten) = forgotten {
+            state.queue.cut_off(attempt.serial, forgotten.1);
+            self.record_forgotten(forgotten, attempt.failures, state);
+        }
+        match outcome {
+            Outcome::Vanished => state.queue.vanished(attempt.serial),
+            Outcome::NotTried => state.queue.postponed(attempt.serial, now),
+            Outcome::Tried(tried) => match tried.failure {
+                None => {
+                    state.queue.succeeded(attempt.serial, tried.latency);
+                    state.new_attempts.push(row(&attempt, tried, now, None));
+                }
+                Some(failure) => {
+                    let jitter = random::fraction();
+                    let Aftermath { next_at, disable } =
+                        state.queue.failed(attempt.serial, failure, now, jitter);
+                    state.new_attempts.push(row(&attempt, tried, now, next_at));
+                    if let Some(reason) = disable {
+                        self.disable(myself, reason, state);
+                    }
+                }
+            },
+        }
+    }
+
+    /// Has the workspace disable the endpoint, which emits an event.
+    fn disable(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        reason: DisabledReason,
+        state: &mut EndpointState,
+    ) {
+        state.queue.suspend();
+        let Some(control) = self.services.control() else { return };
+        let (control, slot) = (Arc::clone(control), Arc::clone(&self.slot));
+        let myself = myself.clone();
+        let enabled_at = state.queue.enabled_at();
+        drop(tokio::spawn(async move {
+            let disabled = control.disable(&slot.workspace, slot.id, reason, enabled_at).await;
+            if let Err(error) = disabled {
+                tracing::warn!(webhook = %slot.id, %error, "not disabled; its next failure tries again");
+                drop(myself.cast(EndpointMessage::Changed));
+            }
+        }));
+    }
+
+    /// Sets the timer to the moment of the next delivery. `now` must be the moment at which no
+    /// further delivery could start: if the clock were read again, a delivery that has become due
+    /// in between would get no timer.
+    fn wait_for_next(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        now: Timestamp,
+        state: &mut EndpointState,
+    ) {
+        let healthy = self.services.writer.is_healthy();
+        let next = state.queue.next_at(now).or_else(|| (!healthy).then(|| now.plus(STORAGE_WAIT)));
+        let Some(next) = next else { return };
+        let myself = myself.clone();
+        state.timer.wake_at(&self.services.clock, next, move |generation| {
+            // The actor may have stopped; its successor sets a timer of its own.
+            drop(myself.cast(EndpointMessage::Timer(generation)));
+        });
+    }
+}

@@ -1,0 +1,253 @@
+//! The directory of all endpoints: which exist, where their actors are, and how one is started.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
+use tokio::sync::oneshot;
+
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::directory::Directory;
+use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
+use postrider_store::{StoreError, Table, View, Writer};
+
+use crate::WebhookOptions;
+use crate::actor::EndpointActor;
+#[cfg(any(test, feature = "testing"))]
+use crate::client::Post;
+use crate::entry::{EndpointEntry, EndpointSlot};
+use crate::message::EndpointMessage;
+use crate::ports::EndpointControl;
+use crate::records;
+use crate::replay::{Replay, ReplayError};
+use crate::request_pool::{Figures, Permit, RequestPool};
+use crate::services::Services;
+use crate::subscribers::LogSubscribers;
+
+type Endpoints = Directory<WebhookId, EndpointMessage, EndpointEntry>;
+
+/// All endpoints of all workspaces, and what they share.
+pub struct Webhooks {
+    /// How webhooks are delivered.
+    pub options: WebhookOptions,
+    /// The keys that encrypt the endpoints' secrets at rest.
+    pub master_keys: MasterKeys,
+    services: Arc<Services>,
+    directory: Arc<Endpoints>,
+    /// Locked while the directory follows what is stored.
+    following: Mutex<()>,
+}
+
+impl Webhooks {
+    /// An empty directory. [`wire`](Self::wire) must be called before anything is delivered.
+    pub fn new(
+        options: WebhookOptions,
+        store: Arc<dyn View>,
+        writer: Writer,
+        clock: Clock,
+        master_keys: MasterKeys,
+    ) -> Self {
+        let directory = Arc::new(Endpoints::default());
+        let endpoints = Arc::clone(&directory);
+        let grant = move |id: WebhookId, permit: Permit| {
+            // Dropping the permit passes it on, but must not happen under the slot's lock: so the
+            // actor is looked up first.
+            if let Some(actor) = endpoints.live(&id) {
+                drop(actor.cast(EndpointMessage::Permit(permit)));
+            }
+        };
+        let pool = Arc::new(RequestPool::new(options.requests_max, grant));
+        let keys = master_keys.clone();
+        let services = Services::new(options.clone(), store, writer, clock, keys, pool);
+        Self {
+            options,
+            master_keys,
+            services: Arc::new(services),
+            directory,
+            following: Mutex::default(),
+        }
+    }
+
+    /// Connects the supervisor and what changes endpoints; only the first call counts.
+    pub fn wire(
+        &self,
+        supervisor: ActorRef<SupervisorMessage<WebhookId>>,
+        control: Arc<dyn EndpointControl>,
+    ) {
+        self.directory.set_supervisor(supervisor);
+        self.services.set_control(control);
+    }
+
+    /// Updates the directory to what is stored of a workspace's endpoints, and wakes those that are
+    /// new or changed.
+    ///
+    /// # Errors
+    /// The endpoints cannot be read; then nothing changes.
+    pub fn follow(
+        &self,
+        workspace: &WorkspaceId,
+        subscribers: &LogSubscribers,
+    ) -> Result<(), StoreError> {
+        let _one_at_a_time = self.following.lock();
+        let endpoints = records::endpoints(self.services.store.as_ref(), workspace)?;
+        let before = subscribers.endpoints();
+        let mut now = Vec::with_capacity(endpoints.len());
+        for endpoint in endpoints {
+            let id = endpoint.id;
+            let new = || EndpointEntry::new(workspace.clone(), endpoint.clone());
+            let slot = self.directory.slot_or_insert_with(id, new);
+            slot.endpoint.store(Arc::new(endpoint));
+            now.push(slot);
+        }
+        for deleted in before.iter().filter(|slot| now.iter().all(|kept| kept.id != slot.id)) {
+            self.directory.remove(&deleted.id);
+            match deleted.live() {
+                Some(actor) => drop(actor.cast(EndpointMessage::Retire)),
+                None => self.services.forget(deleted.workspace.clone(), deleted.id),
+            }
+        }
+        subscribers.set_endpoints(now.clone());
+        for slot in &now {
+            match slot.live() {
+                // One that has stopped meanwhile reads the settings when it starts again.
+                Some(actor) => drop(actor.cast(EndpointMessage::Changed)),
+                None => self.wake(slot),
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows all workspaces at the start of the engine, and deletes what a crash left of deleted
+    /// endpoints.
+    ///
+    /// # Errors
+    /// What is stored cannot be read.
+    pub fn follow_all<'a>(
+        &self,
+        workspaces: impl IntoIterator<Item = (&'a WorkspaceId, &'a LogSubscribers)>,
+    ) -> Result<(), StoreError> {
+        let store = self.services.store.as_ref();
+        for (workspace, subscribers) in workspaces {
+            if store.get(Table::Webhooks, &records::endpoints_key(workspace))?.is_none() {
+                continue;
+            }
+            self.follow(workspace, subscribers)?;
+            for id in records::stored_ids(store, workspace)? {
+                if !self.directory.contains(&id) {
+                    self.services.forget(workspace.clone(), id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an endpoint read its workspace's log; starts its actor if it is idle.
+    pub fn wake(&self, slot: &EndpointSlot) {
+        let enabled = slot.endpoint.load().settings.enabled;
+        if !enabled || self.services.is_draining() || slot.woken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // An actor that has died is restarted, and reads the log then.
+        if let Err(unwoken) = slot.cast(EndpointMessage::Wake)
+            && matches!(unwoken.placement, Placement::Idle)
+        {
+            self.directory.start(slot.id);
+        }
+    }
+
+    /// Has an endpoint deliver something again. Returns the number of deliveries once that is
+    /// durable.
+    ///
+    /// # Errors
+    /// [`ReplayError`]: nothing is delivered again.
+    pub async fn replay(&self, id: WebhookId, what: Replay) -> Result<u64, ReplayError> {
+        let slot = self.directory.slot(&id).ok_or(ReplayError::NotFound)?;
+        if !slot.is_live() {
+            self.directory.start_and_wait(id).await;
+        }
+        let (reply, answer) = oneshot::channel();
+        // If no actor receives it, the reply is dropped, and that is the answer.
+        drop(slot.cast(EndpointMessage::Replay(what, reply)));
+        answer.await.unwrap_or_else(|_| Err(ReplayError::restarting()))
+    }
+
+    /// Starts no further attempt, and resolves when nothing is in flight and everything is written.
+    pub async fn drain(&self) {
+        self.services.start_draining();
+        let mut draining = Vec::new();
+        for actor in self.directory.all_live() {
+            let (done, drained) = oneshot::channel();
+            if actor.cast(EndpointMessage::Drain(done)).is_ok() {
+                draining.push(drained);
+            }
+        }
+        for drained in draining {
+            // Dropped unanswered: the actor has stopped, and its attempts with it.
+            drop(drained.await);
+        }
+    }
+
+    /// Counters of all deliveries since the start.
+    pub fn figures(&self) -> Figures {
+        self.services.pool.figures()
+    }
+
+    /// How long the oldest due delivery of all endpoints has been due; zero when none is. A delivery
+    /// that the endpoint's own rate or its failures delay counts too.
+    pub fn oldest_due(&self) -> Duration {
+        let mut since_ms = u64::MAX;
+        self.directory.for_each(|_, slot| {
+            since_ms = since_ms.min(slot.due_since_ms.load(Ordering::Relaxed));
+        });
+        self.services.clock.now().since(Timestamp::from_millis(since_ms))
+    }
+
+    /// Has `receiver` take the deliveries in place of the HTTP client. It must be called before the
+    /// first delivery.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn post_by(&self, receiver: impl Post + 'static) {
+        self.services.set_client(receiver);
+    }
+}
+
+/// The endpoints as a supervisor's children.
+pub struct WebhookSpec(pub Arc<Webhooks>);
+
+impl ChildSpec for WebhookSpec {
+    type Key = WebhookId;
+    type Message = EndpointMessage;
+
+    const NAME: &'static str = "webhook";
+
+    async fn spawn(
+        &self,
+        id: &WebhookId,
+        supervisor: ActorCell,
+    ) -> Result<ActorRef<EndpointMessage>, SpawnErr> {
+        let Some(slot) = self.0.directory.slot(id) else {
+            return Err(SpawnErr::StartupFailed(format!("there is no webhook {id}").into()));
+        };
+        let actor = EndpointActor { services: Arc::clone(&self.0.services), slot };
+        let (actor, _) = Actor::spawn_linked(None, actor, (), supervisor).await?;
+        Ok(actor)
+    }
+
+    fn is_wanted(&self, id: &WebhookId) -> bool {
+        self.0.directory.contains(id)
+    }
+
+    fn is_live(&self, id: &WebhookId) -> bool {
+        self.0.directory.is_live(id)
+    }
+
+    fn publish(&self, id: &WebhookId, placement: Placement<EndpointMessage>) {
+        self.0.directory.publish(id, placement);
+    }
+
+    /// Nothing to do: an endpoint reads what is due whenever it starts.
+    fn restarted(&self, _id: &WebhookId) {}
+}

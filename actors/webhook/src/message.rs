@@ -1,0 +1,50 @@
+//! What an endpoint's actor receives: wake-ups, results of its own work, and requests.
+
+use tokio::sync::oneshot;
+
+use postrider_store::StoreError;
+use postrider_store::writer::CommitError;
+
+use crate::attempt::Finished;
+use crate::log_reader::ReadPart;
+use crate::replay::{Replay, ReplayError};
+use crate::request_pool::Permit;
+
+/// A message to an endpoint's actor. After each one the actor does everything that has become
+/// possible: it reads the log on, starts attempts, writes what changed and sets its timer.
+#[derive(Debug)]
+pub enum EndpointMessage {
+    /// The workspace's log has grown. The actor must clear the entry's `woken` flag before it reads
+    /// the log, so that the next growth wakes it again. No reply.
+    Wake,
+    /// The stored settings have changed. The actor must load them from its entry and apply them to
+    /// its queue. No reply.
+    Changed,
+    /// A request slot is free and it is this endpoint's turn. The actor must start one attempt with
+    /// the permit, or drop it, which passes the slot on. No reply.
+    Permit(Permit),
+    /// The answer to the actor's own read of the log. On an error the actor must fail, so that its
+    /// supervisor restarts it.
+    LogRead(Result<ReadPart, StoreError>),
+    /// An attempt has ended. The actor must record the result and schedule a retry or give the
+    /// delivery up.
+    Done(Box<Finished>),
+    /// The answer to the actor's own write. Once it is durable, the actor must answer the replays
+    /// and post the batches that waited for it; on an error it must fail.
+    Flushed(Result<(), CommitError>),
+    /// The wait of this generation is over. The actor must ignore the wake-up if a newer wait has
+    /// replaced it.
+    Timer(u64),
+    /// The idle period is over. The actor must passivate itself if its count of messages still is
+    /// this one and nothing is left to do.
+    Idle(u64),
+    /// The actor must queue these events for delivery again. It replies with the number of
+    /// deliveries when that is durable, or at once with the reason why nothing was queued.
+    Replay(Replay, oneshot::Sender<Result<u64, ReplayError>>),
+    /// The endpoint was deleted. The actor must abort its attempts, have its records deleted and
+    /// stop. No reply.
+    Retire,
+    /// The engine stops. The actor must start nothing more, and replies when nothing is in flight
+    /// and everything is written; then it stops.
+    Drain(oneshot::Sender<()>),
+}

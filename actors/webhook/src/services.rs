@@ -1,0 +1,106 @@
+//! What the actors of all endpoints share: the store, the request pool and the HTTP client.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use postrider_domain::keys::MasterKeys;
+use postrider_domain::{WebhookId, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_store::{View, Writer};
+
+use crate::WebhookOptions;
+use crate::client::{Client, Post};
+use crate::ports::EndpointControl;
+use crate::records;
+use crate::request_pool::RequestPool;
+
+/// The shared services. Endpoints differ only in their entries.
+pub(crate) struct Services {
+    pub(crate) options: WebhookOptions,
+    pub(crate) store: Arc<dyn View>,
+    pub(crate) writer: Writer,
+    pub(crate) clock: Clock,
+    pub(crate) master_keys: MasterKeys,
+    pub(crate) pool: Arc<RequestPool>,
+    /// `None` inside when no client could be made.
+    client: OnceLock<Option<Box<dyn Post>>>,
+    /// No new attempt is started.
+    draining: AtomicBool,
+    /// What changes endpoints; set once, when the engine is wired.
+    control: OnceLock<Arc<dyn EndpointControl>>,
+}
+
+impl Services {
+    pub(crate) fn new(
+        options: WebhookOptions,
+        store: Arc<dyn View>,
+        writer: Writer,
+        clock: Clock,
+        master_keys: MasterKeys,
+        pool: Arc<RequestPool>,
+    ) -> Self {
+        Self {
+            options,
+            store,
+            writer,
+            clock,
+            master_keys,
+            pool,
+            client: OnceLock::new(),
+            draining: AtomicBool::new(false),
+            control: OnceLock::new(),
+        }
+    }
+
+    /// Connects what changes endpoints; only the first call counts.
+    pub(crate) fn set_control(&self, control: Arc<dyn EndpointControl>) {
+        drop(self.control.set(control));
+    }
+
+    pub(crate) fn control(&self) -> Option<&Arc<dyn EndpointControl>> {
+        self.control.get()
+    }
+
+    /// Stops new attempts for the rest of the process.
+    pub(crate) fn start_draining(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// The HTTP client, made on first use; `None` when it cannot be made.
+    pub(crate) fn client(&self) -> Option<&dyn Post> {
+        let make = || {
+            let made = Client::new(self.options.addresses.clone(), self.options.timeout);
+            let made = made.inspect_err(|error| {
+                tracing::error!(%error, "no webhook can be delivered");
+            });
+            made.ok().map(|client| Box::new(client) as Box<dyn Post>)
+        };
+        self.client.get_or_init(make).as_deref()
+    }
+
+    /// Replaces the client by `receiver`. It must be called before the first delivery.
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn set_client(&self, receiver: impl Post + 'static) {
+        assert!(self.client.set(Some(Box::new(receiver))).is_ok(), "something was posted");
+    }
+
+    /// Deletes what is stored of a deleted endpoint's deliveries, in parts. What is left after a
+    /// failure is deleted at the next start.
+    pub(crate) fn forget(self: &Arc<Self>, workspace: WorkspaceId, id: WebhookId) {
+        let services = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            loop {
+                let (store, of) = (Arc::clone(&services.store), workspace.clone());
+                let scan = move || records::deletions(store.as_ref(), &of, id);
+                let Ok(Ok(changes)) = tokio::task::spawn_blocking(scan).await else { return };
+                if changes.is_empty() || services.writer.commit(changes).await.is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+}
