@@ -1,7 +1,7 @@
 //! The one place that reads the time.
 //!
 //! Engine time is the system's time plus an offset that only grows: the sandbox moves it forward so
-//! that expiries and windows can be tried at once. It never goes back, whatever the system's clock
+//! that expiries and windows can be tested at once. It never goes back, even if the system's clock
 //! does.
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use tokio::sync::watch;
 
 use postrider_domain::Timestamp;
 
-/// Longest nap of a sleeper before it looks at the clock again: bounds how late it notices that
-/// the system's clock was set forward.
+/// Longest time between two looks at the clock while sleeping. It bounds how late a sleeper notices
+/// that the system's clock was set forward.
 const NAP_MAX: Duration = Duration::from_secs(1);
 
 /// Engine time. Cheap to clone; clones share the offset.
@@ -27,8 +27,9 @@ struct Inner {
     source: Source,
     /// Milliseconds added to the source.
     offset_ms: AtomicU64,
-    /// The latest moment that was told; no earlier one is told after it.
-    told_ms: AtomicU64,
+    /// The latest moment that was returned, in milliseconds since the epoch. No earlier one is
+    /// returned after it.
+    latest_ms: AtomicU64,
     /// Wakes sleepers when the offset has grown.
     moved: watch::Sender<()>,
 }
@@ -46,7 +47,7 @@ impl Clock {
         Self::with(Source::System)
     }
 
-    /// A clock that stands still at `start` until it is advanced: for tests.
+    /// A clock that stays at `start` until it is advanced, for tests.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         Self::with(Source::Manual(AtomicU64::new(start.as_millis())))
@@ -56,7 +57,7 @@ impl Clock {
         let inner = Inner {
             source,
             offset_ms: AtomicU64::new(0),
-            told_ms: AtomicU64::new(0),
+            latest_ms: AtomicU64::new(0),
             moved: watch::Sender::new(()),
         };
         Self { inner: Arc::new(inner) }
@@ -70,13 +71,13 @@ impl Clock {
             Source::Manual(ms) => ms.load(Ordering::Relaxed),
         };
         let now_ms = source_ms.saturating_add(self.inner.offset_ms.load(Ordering::Acquire));
-        // Most calls find the same millisecond: look before taking the cache line.
-        let told_ms = self.inner.told_ms.load(Ordering::Relaxed);
-        let now_ms = match now_ms.cmp(&told_ms) {
+        // Most calls find the same millisecond: reading first spares a write to a shared line.
+        let latest_ms = self.inner.latest_ms.load(Ordering::Relaxed);
+        let now_ms = match now_ms.cmp(&latest_ms) {
             std::cmp::Ordering::Greater => {
-                self.inner.told_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms)
+                self.inner.latest_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms)
             }
-            _ => told_ms,
+            _ => latest_ms,
         };
         Timestamp::from_millis(now_ms)
     }
@@ -87,13 +88,13 @@ impl Clock {
         Duration::from_millis(self.inner.offset_ms.load(Ordering::Acquire))
     }
 
-    /// Now, as others have it: without what the sandbox has moved engine time forward.
+    /// Now, in the time of other systems: engine time without the offset of the sandbox.
     #[must_use]
     pub fn real(&self) -> Timestamp {
         self.now().minus(self.offset())
     }
 
-    /// Moves engine time forward by `step` and wakes whoever sleeps on it.
+    /// Moves engine time forward by `step` and wakes those that sleep on it.
     pub fn advance(&self, step: Duration) {
         let step_ms = u64::try_from(step.as_millis()).unwrap_or(u64::MAX);
         self.inner.offset_ms.fetch_add(step_ms, Ordering::AcqRel);
@@ -116,7 +117,8 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock's own time, as the system's goes on while nothing here runs.
+    /// Moves the source of a manual clock, as the system's time continues while no engine runs. It
+    /// wakes nobody.
     #[cfg(any(test, feature = "testing"))]
     pub fn pass(&self, step: Duration) {
         if let Source::Manual(ms) = &self.inner.source {
@@ -124,7 +126,7 @@ impl Clock {
         }
     }
 
-    /// Resolves each time engine time has been moved forward.
+    /// A receiver that changes each time engine time has been moved forward.
     #[must_use]
     pub fn moves(&self) -> watch::Receiver<()> {
         self.inner.moved.subscribe()
@@ -134,11 +136,11 @@ impl Clock {
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
 fn system_ms() -> u64 {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    // Before 1970 is a clock that was never set: engine time then starts at the epoch.
+    // A clock before 1970 was never set: engine time then starts at the epoch.
     since_epoch.map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Measures how long something took, for metrics and backoff; unmoved by the sandbox.
+/// Measures how long something took, for metrics and backoff. The sandbox does not affect it.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(std::time::Instant);
 

@@ -1,7 +1,7 @@
-//! A directory of the actors of one kind: who exists, and where each of them is.
+//! A directory of the actors of one kind: which exist, and where each of them is.
 //!
-//! An entry lasts, while its actor comes and goes: it is started on demand, passivated when it has
-//! nothing to do, and restarted by the supervisor when it dies.
+//! An entry lasts while its actor starts and stops: the actor is started on demand, passivates
+//! itself when it has nothing to do, and is restarted by the supervisor when it fails.
 
 use std::fmt;
 use std::hash::Hash;
@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 use crate::supervise::{Placement, SupervisorMessage};
 
-/// The actors of one kind, by `K`, and the way to their supervisor. `M` is what they are told, `X`
-/// what the kind keeps of each.
+/// The actors of one kind, by key `K`, and the address of their supervisor. `M` is their message,
+/// `X` what the kind keeps of each.
 pub struct Directory<K, M, X> {
     slots: DashMap<K, Arc<Slot<M, X>>>,
     supervisor: OnceLock<ActorRef<SupervisorMessage<K>>>,
@@ -28,13 +28,13 @@ pub struct Slot<M, X> {
     kept: X,
 }
 
-/// A message that came to no actor.
+/// A message that no actor received.
 #[derive(Debug)]
 pub struct Undelivered<M> {
     /// The message.
     pub message: M,
-    /// Where the actor was: idle, so that starting it helps; live, when it has died and the
-    /// supervisor does not know it yet; down or parked.
+    /// Where the actor was. If idle, the caller may have it started. If live, it has failed and the
+    /// supervisor has not noticed yet. Otherwise it is down or parked.
     pub placement: Placement<M>,
 }
 
@@ -68,7 +68,7 @@ where
         Arc::clone(&self.slots.entry(key).or_insert_with(|| Arc::new(Slot::new(new()))))
     }
 
-    /// Takes the entry of `key` out. Its actor goes on until it is told to stop.
+    /// Removes the entry of `key`. Its actor continues until it receives a message to stop.
     pub fn remove(&self, key: &K) -> Option<Arc<Slot<M, X>>> {
         self.slots.remove(key).map(|(_, slot)| slot)
     }
@@ -109,11 +109,11 @@ where
         self.slot(key).is_some_and(|slot| slot.cast(message).is_ok())
     }
 
-    /// Puts a message into the mailbox of every actor that runs; it is made for each.
+    /// Puts a message into the mailbox of every actor that runs. `message` is called for each.
     pub fn cast_all_live(&self, message: impl Fn() -> M) {
         for slot in self.slots() {
             if slot.is_live() {
-                // One that has died or rests meanwhile has nothing to be told.
+                // An actor that has failed or passivated itself meanwhile needs no message.
                 drop(slot.cast(message()));
             }
         }
@@ -124,7 +124,7 @@ where
         self.ask_to_start(key, None);
     }
 
-    /// The same, and returns when the supervisor has seen to it. The actor may not run even then: it
+    /// The same, and returns when the supervisor has replied. The actor may not run even then: it
     /// is down or parked, or the engine is stopping.
     pub async fn start_and_wait(&self, key: K) {
         let (done, seen) = oneshot::channel();
@@ -135,7 +135,7 @@ where
 
     fn ask_to_start(&self, key: K, done: Option<oneshot::Sender<()>>) {
         if let Some(supervisor) = self.supervisor.get() {
-            // The supervisor is gone when the engine is.
+            // The supervisor has stopped if the engine has.
             drop(supervisor.cast(SupervisorMessage::Start(key, done)));
         }
     }
@@ -149,7 +149,7 @@ where
 }
 
 impl<M, X> Slot<M, X> {
-    /// An idle one.
+    /// A slot whose actor is idle.
     pub const fn new(kept: X) -> Self {
         Self { placement: RwLock::new(Placement::Idle), kept }
     }
@@ -182,9 +182,9 @@ impl<M, X> Slot<M, X> {
         *self.placement.write() = placement;
     }
 
-    /// Publishes where the actor is, after `before` was called under the write lock. What
-    /// [`cast_or`](Self::cast_or) kept for the actor can be handed to it there, and nothing is kept
-    /// that it misses.
+    /// Publishes where the actor is, after calling `before` under the write lock. `before` can hand
+    /// the actor the messages that [`cast_or`](Self::cast_or) has kept for it; none is kept later
+    /// that the actor would miss.
     pub fn publish_with(&self, placement: Placement<M>, before: impl FnOnce(&Placement<M>, &X)) {
         let mut place = self.placement.write();
         before(&placement, &self.kept);
@@ -194,10 +194,10 @@ impl<M, X> Slot<M, X> {
     /// Passivates the actor if `may_rest`, and returns whether it did. The actor must stop then.
     ///
     /// `may_rest` judges under the write lock, and [`cast`](Self::cast) holds the read lock: that is
-    /// what makes passivation safe. Whoever has work for the actor says so in `X` (takes a permit,
-    /// counts a wake-up) before it casts. So either `may_rest` sees that and the actor stays, or the
-    /// caller finds the actor idle and has it started anew; no message is left in a mailbox that
-    /// nobody reads. `may_rest` must not use the slot's placement: it is locked.
+    /// what makes passivation safe. A caller that has work for the actor must record that in `X`
+    /// (take a permit, count a wake-up) before it casts. So either `may_rest` sees it and the actor
+    /// stays, or the caller finds the actor idle and has it started again; no message is left in a
+    /// mailbox that no actor reads. `may_rest` must not use the slot's placement: it is locked.
     pub fn rest_if(&self, may_rest: impl FnOnce(&X) -> bool) -> bool {
         let mut placement = self.placement.write();
         let rests = may_rest(&self.kept);
@@ -212,13 +212,13 @@ impl<M: Message, X> Slot<M, X> {
     /// Puts a message into the actor's mailbox.
     ///
     /// # Errors
-    /// [`Undelivered`]: no actor has it.
+    /// [`Undelivered`]: no actor has received it.
     pub fn cast(&self, message: M) -> Result<(), Undelivered<M>> {
         self.cast_or(message, |undelivered, _| undelivered).map_or(Ok(()), Err)
     }
 
     /// Puts a message into the actor's mailbox, or calls `otherwise` with it under the read lock, so
-    /// that where the actor is does not change meanwhile. Gives what `otherwise` gave; `None` when
+    /// that the placement does not change meanwhile. Returns what `otherwise` returned; `None` if
     /// the message is in the mailbox.
     ///
     /// `otherwise` must not use the slot's placement: it is locked.
@@ -231,8 +231,8 @@ impl<M: Message, X> Slot<M, X> {
         let message = match &*placement {
             Placement::Live(actor) => match actor.cast(message) {
                 Err(MessagingErr::SendErr(message)) => message,
-                // No other error gives the message back. It is lost as if the actor had died with
-                // it in its mailbox.
+                // No other error returns the message. It is lost as if the actor had failed with it
+                // in its mailbox.
                 Ok(()) | Err(_) => return None,
             },
             Placement::Idle | Placement::Down { .. } | Placement::Parked(_) => message,

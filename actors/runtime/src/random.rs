@@ -1,5 +1,6 @@
-//! The one place that draws random numbers: a cryptographically secure generator of the thread,
-//! seeded by the operating system.
+//! The one place that draws random numbers, from a cryptographically secure generator.
+//!
+//! Each thread has its own, which the operating system seeds.
 
 use rand::Rng;
 

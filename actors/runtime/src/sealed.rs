@@ -1,5 +1,7 @@
-//! Secrets that must be read again, as they are stored: encrypted (XChaCha20-Poly1305) under a key
-//! that is derived from a master key for this use only, with the master key's version beside them.
+//! Stored secrets that must be read again: they are encrypted at rest.
+//!
+//! The cipher is XChaCha20-Poly1305 with a random nonce. Its key is derived from a master key for
+//! this use only; the master key's version is stored beside the secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -16,31 +18,31 @@ const NONCE_BYTES: usize = 24;
 /// An encrypted secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed {
-    /// The version of the master key that opens it.
+    /// The version of the master key that decrypts it.
     key_version: u8,
-    /// The nonce and what was encrypted, in Base64.
+    /// The nonce and the ciphertext, in Base64 without padding.
     text: String,
 }
 
-/// Why a secret cannot be read.
+/// Why a secret cannot be decrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The master key that it was encrypted under was dropped.
+    /// The master key of this version is not given.
     #[error("it was encrypted under version {0} of the master key, which is not given")]
     NoKey(u8),
-    /// It is not what was written, or belongs elsewhere.
+    /// It is not what was written, or was sealed for another place.
     #[error("it is damaged, or the master key is another one")]
     Damaged,
 }
 
 impl Sealed {
     /// Encrypts `secret` under the current master key. It opens only with the same `place`, so that
-    /// one cannot be put in another's.
+    /// a stored secret cannot be moved to another record.
     pub fn seal(keys: &MasterKeys, place: &[u8], secret: &[u8]) -> Self {
         let nonce: [u8; NONCE_BYTES] = random::bytes();
         let (key_version, key) = keys.current_for(PURPOSE);
         let payload = Payload { msg: secret, aad: place };
-        // It fails for texts of 256 GiB and more.
+        // Encryption fails only for texts of 256 GiB and more.
         #[expect(clippy::expect_used)]
         let encrypted = XChaCha20Poly1305::new(&key.into())
             .encrypt(&XNonce::from(nonce), payload)
@@ -55,7 +57,10 @@ impl Sealed {
         secret.map(|secret| Self::seal(keys, place, &secret))
     }
 
-    /// Decrypts it.
+    /// Decrypts it for the `place` that it was sealed for.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the key is missing, or it cannot be authenticated.
     pub fn open(&self, keys: &MasterKeys, place: &[u8]) -> Result<Vec<u8>, OpenError> {
         let version = self.key_version;
         let key = keys.of_version_for(version, PURPOSE).ok_or(OpenError::NoKey(version))?;

@@ -1,4 +1,4 @@
-//! A text that logs never show.
+//! Pure: a text that logs never show.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text.
+    /// The text. The caller must not log it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -1,7 +1,7 @@
 //! A token bucket that many threads take from without a lock, and whose state can be saved.
 //!
-//! It is `governor`'s GCRA on engine time. What has one owner uses
-//! [`flow::TokenBucket`](crate::flow::TokenBucket), which needs no atomics and no clock.
+//! It is `governor`'s GCRA on engine time. A bucket with one owner is
+//! [`flow::TokenBucket`](crate::flow::TokenBucket), which needs neither atomics nor a clock.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use postrider_domain::Timestamp;
 
 use crate::clock::Clock;
 
-/// Where a token bucket stands.
+/// The level of a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BucketState {
-    /// Requests that a full bucket allows at once.
+    /// Tokens of a full bucket: the requests that it allows at once.
     pub limit: u32,
-    /// Requests that it allows now.
+    /// Tokens that are left now.
     pub remaining: u32,
     /// When it is full again, if nothing more is taken.
     pub full_at: Timestamp,
@@ -33,8 +33,8 @@ pub struct BucketState {
 /// A bucket of `limit` tokens that fills in `window`, full at first.
 ///
 /// GCRA, the generic cell rate algorithm, keeps one number, the theoretical arrival time: the
-/// moment at which the bucket is full again if nothing more is taken. That number is all there is
-/// to save.
+/// moment at which the bucket is full again if nothing more is taken. Only that number has to be
+/// saved.
 #[derive(Debug)]
 pub struct SharedBucket {
     limiter: RateLimiter<NotKeyed, SharedState, EngineClock, NoOpMiddleware<Nanos>>,
@@ -47,7 +47,7 @@ pub struct SharedBucket {
     token_ns: u64,
 }
 
-/// The limiter's one number, nanoseconds from its start; 0 when nothing was taken yet.
+/// The limiter's one number, in nanoseconds from its start; 0 if nothing was taken yet.
 #[derive(Debug, Clone, Default)]
 struct SharedState(Arc<AtomicU64>);
 
@@ -71,7 +71,7 @@ impl StateStore for SharedState {
     }
 }
 
-/// Engine time, as `governor` reads it.
+/// Engine time as a clock of `governor`.
 #[derive(Debug, Clone)]
 struct EngineClock(Clock);
 
@@ -83,7 +83,7 @@ impl GovernorClock for EngineClock {
     }
 }
 
-/// Nanoseconds since the epoch: enough until the year 2554.
+/// A moment in nanoseconds since the epoch; a `u64` holds them until the year 2554.
 #[must_use]
 pub const fn nanos(at: Timestamp) -> u64 {
     at.as_millis().saturating_mul(1_000_000)
@@ -108,7 +108,7 @@ impl SharedBucket {
         let token_ns = u64::try_from(token.as_nanos()).unwrap_or(u64::MAX);
         let bucket = Self { limiter, state, start_ns, limit, window, token_ns };
         if let Some(full_at_ns) = full_at_ns {
-            // A smaller bucket than the one that was saved is at most empty.
+            // The limit may be smaller than when it was saved: the bucket is at most empty.
             let left_ns = full_at_ns.saturating_sub(start_ns).min(bucket.window_ns());
             bucket.state.0.store(left_ns, Ordering::Release);
         }
@@ -131,7 +131,8 @@ impl SharedBucket {
         u32::try_from(self.window.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// The moment at which the bucket is full, in nanoseconds since the epoch; past when it is.
+    /// The moment at which the bucket is full, in nanoseconds since the epoch; in the past if it is
+    /// full.
     #[must_use]
     pub fn full_at_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.state.0.load(Ordering::Acquire))
@@ -140,23 +141,23 @@ impl SharedBucket {
     /// Takes one token.
     ///
     /// # Errors
-    /// How long until there is one.
+    /// The bucket is empty; the time until a token is available.
     pub fn take(&self, clock: &Clock) -> Result<(), Duration> {
         self.limiter
             .check()
             .map_err(|not_until| not_until.wait_time_from(Nanos::from(nanos(clock.now()))))
     }
 
-    /// How long until there is a token; `None` when there is one.
+    /// The time until a token is available; `None` if one is.
     #[must_use]
     pub fn wait(&self, now: Timestamp) -> Option<Duration> {
         let missing_ns = self.full_at_ns().saturating_sub(nanos(now));
-        let room_ns = self.window_ns().saturating_sub(self.token_ns);
-        let wait_ns = missing_ns.saturating_sub(room_ns);
+        let spare_ns = self.window_ns().saturating_sub(self.token_ns);
+        let wait_ns = missing_ns.saturating_sub(spare_ns);
         (wait_ns > 0).then(|| Duration::from_nanos(wait_ns))
     }
 
-    /// Where the bucket stands.
+    /// The level of the bucket at `now`.
     #[must_use]
     pub fn state(&self, now: Timestamp) -> BucketState {
         let missing_ns = self.full_at_ns().saturating_sub(nanos(now));

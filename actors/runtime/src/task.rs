@@ -1,11 +1,11 @@
-//! Work that must not stop halfway when its caller goes away.
+//! Work that must not stop halfway when its caller is cancelled.
 
 use postrider_domain::{Unavailable, UnavailableReason};
 
 /// A boxed future, for methods of traits that are used as objects.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Carries `work` out even if its caller is dropped in the middle.
+/// Runs `work` to its end, even if its caller is dropped in the middle.
 ///
 /// # Errors
 /// Those of `work`; [`UnavailableReason::Restarting`] when it panicked or the runtime shuts down.

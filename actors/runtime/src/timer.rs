@@ -1,7 +1,7 @@
-//! A timer that wakes its actor at the earliest moment that was asked for.
+//! A timer that wakes its actor at the earliest moment that was requested.
 //!
-//! Each wait has a generation, which comes back with the wake-up: one that was on its way when an
-//! earlier moment took its place is then told from the one that counts.
+//! Each wait has a generation, which the wake-up carries. It distinguishes a wake-up that was in
+//! the mailbox when an earlier moment replaced its wait from the one that counts.
 
 use postrider_domain::Timestamp;
 use tokio::task::AbortHandle;
@@ -11,19 +11,19 @@ use crate::clock::Clock;
 /// Waits for one moment of engine time. Dropping it ends the wait.
 #[derive(Debug, Default)]
 pub struct Timer {
-    /// Of the running wait.
+    /// The generation of the last wait.
     generation: u64,
-    /// What it waits for; `None` when nothing runs.
+    /// The moment of the running wait; `None` when none runs.
     until: Option<Timestamp>,
     task: Option<AbortHandle>,
 }
 
 impl Timer {
-    /// Has `wake` called with the generation of this wait once engine time reaches `at`. A timer
-    /// that waits for that moment or an earlier one goes on waiting for it; a later one is replaced.
+    /// Calls `wake` with the generation of this wait once engine time reaches `at`. A wait for that
+    /// moment or an earlier one continues instead; a wait for a later one is replaced.
     ///
     /// It must be called in a tokio runtime. `wake` should only put a message into a mailbox: the
-    /// actor may be gone by then.
+    /// actor may have stopped by then.
     pub fn wake_at(
         &mut self,
         clock: &Clock,
@@ -44,8 +44,8 @@ impl Timer {
         self.task = Some(task.abort_handle());
     }
 
-    /// The wake-up of a generation has arrived. Returns whether it ended the running wait; a wake-up
-    /// of an older one changes nothing.
+    /// Records that the wake-up of a generation has arrived. Returns whether it ended the running
+    /// wait; a wake-up of an older one changes nothing.
     pub fn woken(&mut self, generation: u64) -> bool {
         let is_current = generation == self.generation && self.until.is_some();
         if is_current {
@@ -54,7 +54,7 @@ impl Timer {
         is_current
     }
 
-    /// What it waits for; `None` when no wait runs.
+    /// The moment of the running wait; `None` when no wait runs.
     #[must_use]
     pub const fn until(&self) -> Option<Timestamp> {
         self.until
@@ -146,7 +146,7 @@ mod tests {
         let mut rig = Rig::new();
         rig.wake_at(20);
         let old = rig.woken_after(20).await;
-        // The actor has not read it yet when something is due that was due before.
+        // The actor has not read it yet when an earlier moment is requested.
         rig.wake_at(15);
         assert!(!rig.timer.woken(old));
         assert_eq!(rig.timer.until(), Some(at(15)));
@@ -160,7 +160,7 @@ mod tests {
         timer.wake_at(&clock, at(10), move |generation| sender.send(generation).unwrap());
         drop(timer);
         // Tokio's own time, which passes at once when nothing else is to do.
-        let told = tokio::time::timeout(Duration::from_secs(60), mailbox.recv()).await;
-        assert_eq!(told, Ok(None), "the task is gone, and its sender with it");
+        let received = tokio::time::timeout(Duration::from_secs(60), mailbox.recv()).await;
+        assert_eq!(received, Ok(None), "the task is gone, and its sender with it");
     }
 }

@@ -1,3 +1,5 @@
+//! How a directory delivers messages while its actors start, stop and fail.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ struct Kept {
     waiting: Mutex<Vec<u32>>,
 }
 
-/// Passes on what it is told.
+/// Forwards what it receives.
 struct Echo<M>(UnboundedSender<M>);
 
 impl<M: Message> Actor for Echo<M> {
@@ -104,7 +106,7 @@ async fn what_no_actor_has_comes_back_with_where_it_was() {
     let retry_after = Duration::from_secs(5);
     slot.publish(Placement::Down { retry_after });
     let down = slot.cast(4).unwrap_err().placement;
-    assert!(matches!(down, Placement::Down { retry_after: told } if told == retry_after));
+    assert!(matches!(down, Placement::Down { retry_after: published } if published == retry_after));
     slot.publish(Placement::Parked("damaged".into()));
     let parked = slot.cast(5).unwrap_err();
     assert!(parked.message == 5);
@@ -172,8 +174,8 @@ async fn what_waits_for_an_actor_is_handed_to_it_as_it_is_published() {
     }
 }
 
-/// Wakes an actor from one thread while it lets itself go in another: whichever comes first, the
-/// message is in a mailbox that is read, or its sender knows that the actor is to be started.
+/// Wakes an actor from one thread while it passivates itself in another: whichever comes first, the
+/// message is in a mailbox that is read, or its sender knows that it must start the actor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_message_is_lost_between_a_wake_up_and_a_rest() {
     let (slot, actor, mut heard) = live_slot().await;

@@ -1,4 +1,4 @@
-//! Pure: a circuit breaker that stops calls to what keeps failing, then tries it with one.
+//! Pure: a circuit breaker: it stops calls to what keeps failing, then lets one trial through.
 //!
 //! It is closed while calls succeed. Failures in a row open it; an account that cannot send opens
 //! it at once. After a delay one call, the trial, decides: a good answer closes it, a bad one opens
@@ -10,7 +10,7 @@ use postrider_domain::Timestamp;
 
 use super::Backoff;
 
-/// When a breaker opens, and for how long.
+/// When a circuit breaker opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerPolicy {
     /// Failures in a row that open it.
@@ -38,7 +38,7 @@ impl Default for BreakerPolicy {
 pub enum Trip {
     /// Calls failed in a row.
     Failing,
-    /// The account cannot send. Only a trial tells that it can again.
+    /// The account cannot send. Only a trial shows that it can again.
     Stopped,
 }
 
@@ -51,14 +51,14 @@ pub enum Passage {
     Trial,
     /// No call before this moment.
     NotBefore(Timestamp),
-    /// No call until the trial that is under way is answered.
+    /// No call until the trial in flight is answered.
     AfterTrial,
 }
 
 /// Counts failures in a row, and opens.
 ///
 /// Most methods take `trial`: whether the call was the one announced by
-/// [`begin_trial`](Self::begin_trial). A caller that makes no other call while a trial is under way
+/// [`begin_trial`](Self::begin_trial). A caller that makes no other call while a trial is in flight
 /// can pass [`is_trying`](Self::is_trying).
 #[derive(Debug, Default)]
 pub struct CircuitBreaker {
@@ -68,7 +68,7 @@ pub struct CircuitBreaker {
     /// Openings in a row.
     openings: u32,
     open_until: Option<Timestamp>,
-    /// A trial is under way.
+    /// A trial is in flight.
     trying: bool,
     /// It is open because the account cannot send.
     stopped: bool,
@@ -81,7 +81,7 @@ impl CircuitBreaker {
         Self { policy, failures: 0, openings: 0, open_until: None, trying: false, stopped: false }
     }
 
-    /// What may be called now.
+    /// Which calls may start now.
     #[must_use]
     pub fn passage(&self, now: Timestamp) -> Passage {
         match self.open_until {
@@ -97,7 +97,8 @@ impl CircuitBreaker {
         self.trying = true;
     }
 
-    /// Whether a call may go now. One that is let through while the breaker is open is the trial.
+    /// Whether a call may start now. A call that is let through while the breaker is open is the
+    /// trial.
     pub fn admit(&mut self, now: Timestamp) -> bool {
         match self.passage(now) {
             Passage::Open => true,
@@ -126,13 +127,13 @@ impl CircuitBreaker {
         }
     }
 
-    /// Whether a trial is under way.
+    /// Whether a trial is in flight.
     #[must_use]
     pub const fn is_trying(&self) -> bool {
         self.trying
     }
 
-    /// Lets a trial through at once, because what stood in the way may be gone. If that fails too,
+    /// Lets a trial through at once, because the obstacle may have been removed. If it fails
     /// the breaker opens for as long as the first time. A closed one stays closed.
     pub fn try_at_once(&mut self, now: Timestamp) {
         if self.open_until.is_some() {
@@ -144,7 +145,7 @@ impl CircuitBreaker {
     /// A call was answered, whatever the answer said: the breaker closes. Returns whether it had
     /// been open because the account could not send.
     ///
-    /// A call that was under way when the account was stopped closes nothing.
+    /// A call that was in flight when the account was stopped closes nothing.
     pub const fn answered(&mut self, trial: bool) -> bool {
         if self.stopped && !trial {
             return false;
@@ -294,7 +295,7 @@ mod tests {
         assert!(!breaker.answered(false));
     }
 
-    /// Fails as a caller does that makes no other call while a trial is under way.
+    /// Fails as a caller does that makes no other call while a trial is in flight.
     fn fail_alone(breaker: &mut CircuitBreaker, now: Timestamp) {
         breaker.failed(now, breaker.is_trying());
     }

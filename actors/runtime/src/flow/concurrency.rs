@@ -1,9 +1,9 @@
-//! Pure: how many calls may be under way at once, learned from how they are answered.
+//! Pure: adaptive limits on calls in flight, learned from how the calls are answered.
 //!
 //! There are two algorithms, because each was measured with what it calls. A messaging number calls
-//! a provider that takes many calls at once and tells by its latency how full it is:
-//! [`GradientLimit`]. A webhook endpoint is a customer's server, which may take one call at a time
-//! or be down: [`AimdLimit`].
+//! a provider that takes many calls at once and whose latency shows its load: [`GradientLimit`]. A
+//! webhook endpoint is a customer's server, which may take one call at a time or be down:
+//! [`AimdLimit`].
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct GradientLimit {
     limit: f64,
-    /// Nothing has slowed it down yet: it grows with each answer.
+    /// Slow start: nothing has shrunk the limit yet, and it grows with each answer.
     opening: bool,
-    /// What an answer takes, in milliseconds: lately, and usually.
+    /// Latency in milliseconds: the recent average, and what is usual.
     average_ms: f64,
     usual_ms: f64,
     /// Answers that were measured.
     measured: f64,
-    /// Answers since the limit last fell. Those of calls that were under way then say nothing new.
+    /// Answers since the limit last fell. Calls that were in flight then carry no new information.
     answers: f64,
 }
 
@@ -40,37 +40,37 @@ impl Default for GradientLimit {
 }
 
 impl GradientLimit {
-    /// Where it begins; slowness lets it fall no lower than this.
+    /// The first limit; slowness shrinks it no further than this.
     const START: f64 = 16.0;
     const MAX: f64 = 1000.0;
-    /// The part of it that a throttle leaves, and the part that slowness leaves.
+    /// The factor by which a throttle shrinks the limit, and that of slowness.
     const THROTTLED: f64 = 0.5;
     const SLOW: f64 = 0.7;
-    /// Answers are slow when they take twice as long as usual, and this much longer.
+    /// Answers are slow when they take more than twice as long as usual plus this.
     const SLACK_MS: f64 = 50.0;
-    /// What one answer counts in the average. So little, because single answers of one channel
-    /// differ much, busy or not.
+    /// The weight of one answer in the average. It is small because the latencies of one channel
+    /// vary widely, whatever its load.
     const WEIGHT: f64 = 0.01;
-    /// How fast what is usual follows the average, down and up: what has long been slow is usual.
+    /// How fast what is usual follows the average, down and up. Lasting slowness becomes usual.
     const USUAL_DOWN: f64 = 0.01;
     const USUAL_UP: f64 = 0.001;
 
-    /// Most calls under way at once: 1 to 1000.
+    /// Most calls in flight at once: 1 to 1000.
     #[must_use]
     pub const fn limit(&self) -> usize {
-        // From 1 to 1000, so nothing is cut off but the fraction.
+        // It is from 1 to 1000, so that only the fraction is cut off.
         self.limit as usize
     }
 
-    /// An answer took this long, while so many calls were under way, itself included.
-    pub fn answered(&mut self, took: Duration, under_way: usize) {
+    /// Records the latency of an answer, and how many calls were in flight, this one included.
+    pub fn answered(&mut self, took: Duration, in_flight: usize) {
         self.measure(took.as_secs_f64() * 1000.0);
         self.answers += 1.0;
-        // Few calls are not what makes the other side slow.
+        // At a low limit our calls are not what makes the other side slow.
         if self.limit > Self::START && self.average_ms > 2.0 * self.usual_ms + Self::SLACK_MS {
             self.shrink(Self::SLOW, Self::START);
-        } else if under_way * 2 >= self.limit() {
-            // More is of no use while less is needed.
+        } else if in_flight * 2 >= self.limit() {
+            // The limit grows only while at least half of it is used.
             let step = if self.opening { 1.0 } else { 1.0 / self.limit };
             self.limit = (self.limit + step).min(Self::MAX);
         }
@@ -78,7 +78,7 @@ impl GradientLimit {
 
     fn measure(&mut self, took_ms: f64) {
         self.measured += 1.0;
-        // The first ones count the same: no single one is taken for what is usual.
+        // The first answers have equal weight, so that no single one defines what is usual.
         let weight = Self::WEIGHT.max(1.0 / self.measured);
         self.average_ms += (took_ms - self.average_ms) * weight;
         if weight > Self::WEIGHT {
@@ -90,7 +90,7 @@ impl GradientLimit {
         }
     }
 
-    /// The other side asked for less, or did not answer.
+    /// Records a throttle: the other side asked for fewer calls, or did not answer.
     pub fn throttled(&mut self) {
         self.answers += 1.0;
         self.shrink(Self::THROTTLED, 1.0);
@@ -112,9 +112,9 @@ impl GradientLimit {
 #[derive(Debug)]
 pub struct AimdLimit {
     limit: f64,
-    /// Up to here it doubles.
+    /// The limit doubles up to here.
     threshold: f64,
-    /// What an answer usually takes.
+    /// The usual latency.
     usual: Option<Duration>,
 }
 
@@ -128,19 +128,19 @@ impl AimdLimit {
     const MAX: f64 = 64.0;
     /// An answer that takes this long is as bad as a failure.
     const SLOW: Duration = Duration::from_secs(5);
-    /// So is one that takes many times the usual, from here on.
+    /// So is one that takes this long and several times the usual.
     const SLUGGISH: Duration = Duration::from_millis(500);
-    /// How many times the usual.
+    /// How many times the usual that is.
     const SLUGGISH_TIMES: u32 = 4;
 
-    /// Most calls under way at once: 1 to 64.
+    /// Most calls in flight at once: 1 to 64.
     #[must_use]
     pub const fn limit(&self) -> usize {
-        // From 1 to 64, so nothing is cut off but the fraction.
+        // It is from 1 to 64, so that only the fraction is cut off.
         self.limit as usize
     }
 
-    /// A call succeeded, and its answer took this long.
+    /// Records a call that succeeded, and its latency.
     pub fn succeeded(&mut self, latency: Duration) {
         let usual = self.usual.unwrap_or(latency);
         let sluggish =
@@ -154,13 +154,13 @@ impl AimdLimit {
         }
     }
 
-    /// A call was refused.
+    /// Records a call that was refused.
     pub const fn failed(&mut self) {
         self.limit = (self.limit / 2.0).max(1.0);
         self.threshold = self.limit;
     }
 
-    /// A call was not answered in time.
+    /// Records a call that was not answered in time.
     pub const fn timed_out(&mut self) {
         self.failed();
         self.limit = 1.0;
@@ -172,10 +172,10 @@ mod tests {
     use super::*;
     const QUICK: Duration = Duration::from_millis(100);
 
-    /// Answers as many calls as may be under way.
+    /// Answers as many calls as may be in flight.
     fn round(limiter: &mut GradientLimit, took: Duration) {
-        let under_way = limiter.limit();
-        (0..under_way).for_each(|_| limiter.answered(took, under_way));
+        let in_flight = limiter.limit();
+        (0..in_flight).for_each(|_| limiter.answered(took, in_flight));
     }
 
     #[test]
@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_when_little_is_under_way() {
+    fn it_does_not_grow_when_little_is_in_flight() {
         let mut limiter = GradientLimit::default();
         (0..1000).for_each(|_| limiter.answered(QUICK, 3));
         assert_eq!(limiter.limit(), 16);
     }
 
     #[test]
-    fn a_throttle_halves_it_once_for_all_that_were_under_way() {
+    fn a_throttle_halves_it_once_for_all_that_were_in_flight() {
         let mut limiter = GradientLimit::default();
         (0..3).for_each(|_| round(&mut limiter, QUICK));
         assert_eq!(limiter.limit(), 128);

@@ -1,8 +1,8 @@
-//! Pure: a token bucket with one owner, kept by GCRA. It delays; it drops nothing.
+//! Pure: a token bucket with one owner, kept by GCRA. It delays calls and refuses none.
 //!
 //! GCRA, the generic cell rate algorithm, keeps one number: the moment at which the bucket is full
-//! again if nothing more is taken. A call that has time can leave a reserve in the bucket, so that
-//! one that has none need not wait for the next token. The rate of both together is the same.
+//! again if nothing more is taken. A deferrable call can leave a reserve in the bucket, so that an
+//! urgent one need not wait for the next token. The rate of both together is the same.
 
 use std::time::Duration;
 
@@ -22,21 +22,21 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// No limit: every call may go at once.
+    /// No limit: every call may start at once.
     pub const UNLIMITED: Self = Self { token_ns: 0, capacity_ns: 0 };
 
-    /// So many tokens in a second, and one second's worth at once; 0 is no limit.
+    /// This many tokens in a second, with a burst of one second's worth; 0 is no limit.
     #[must_use]
     pub fn bursty(tokens_per_second: u32) -> Self {
         let token_ns = SECOND_NS.checked_div(u64::from(tokens_per_second));
         token_ns.map_or(Self::UNLIMITED, |token_ns| Self {
-            // No token takes no time: that would be no limit.
+            // A token that takes no time would be no limit.
             token_ns: token_ns.max(1),
             capacity_ns: SECOND_NS,
         })
     }
 
-    /// So many tokens in a second, evenly apart, with up to a tenth of a second's worth at once; 0
+    /// This many tokens in a second, evenly spaced, with a burst of a tenth of a second's worth; 0
     /// is no limit. The time of one token is rounded up to a microsecond.
     #[must_use]
     pub const fn smooth(tokens_per_second: u32) -> Self {
@@ -70,19 +70,19 @@ impl TokenBucket {
         Self { rate, full_at_ns: 0 }
     }
 
-    /// Takes a new rate. What was taken before stays taken.
+    /// Applies a new rate. Tokens that were taken before stay taken.
     pub const fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
     }
 
-    /// When the next token is there: `now` or before it if one may be taken at once.
+    /// When the next token is available; not after the present moment if one may be taken at once.
     #[must_use]
     pub fn ready_at(&self) -> Timestamp {
         self.ready_at_leaving(Duration::ZERO)
     }
 
-    /// When a token is there that leaves a reserve: so much as fills in the time `reserve`, but no
-    /// more than leaves room for one token.
+    /// When a token is available that leaves a reserve: as much as fills in the time `reserve`, but
+    /// at most so much that one token fits beside it.
     #[must_use]
     pub fn ready_at_leaving(&self, reserve: Duration) -> Timestamp {
         if self.rate.is_unlimited() {
@@ -95,7 +95,7 @@ impl TokenBucket {
         Timestamp::from_millis(full_ns.saturating_sub(capacity_ns).div_ceil(MILLISECOND_NS))
     }
 
-    /// How many tokens may be taken at once, no reserve being left.
+    /// How many tokens may be taken at once, without a reserve.
     #[must_use]
     pub fn tokens(&self, now: Timestamp) -> usize {
         let taken_ns = self.full_at_ns.saturating_sub(nanos(now));
@@ -104,7 +104,7 @@ impl TokenBucket {
         tokens.and_then(|tokens| usize::try_from(tokens).ok()).unwrap_or(usize::MAX)
     }
 
-    /// Takes a token. Nothing is refused: the caller asks [`ready_at`](Self::ready_at) first.
+    /// Takes a token. It never refuses: the caller must check [`ready_at`](Self::ready_at) first.
     pub fn take(&mut self, now: Timestamp) {
         if !self.rate.is_unlimited() {
             self.full_at_ns = self.full_at_ns.max(nanos(now)).saturating_add(self.rate.token_ns);

@@ -1,4 +1,4 @@
-//! Supervision: who restarts whom, when, and when not.
+//! Supervision: a supervisor starts actors on demand and restarts those that fail.
 
 mod restart;
 mod supervisor;
@@ -14,16 +14,16 @@ pub use supervisor::{ChildSpec, Supervisor, SupervisorMessage};
 /// Where a supervised child is.
 #[derive(Debug)]
 pub enum Placement<M> {
-    /// Nowhere, and rightly: it is started when it is needed.
+    /// It does not run; it is started when it is needed.
     Idle,
-    /// In this actor.
+    /// It runs as this actor.
     Live(ActorRef<M>),
-    /// It died and is started again after a while.
+    /// It failed and is restarted after a delay.
     Down {
-        /// How long that is, at the most.
+        /// The longest time until then.
         retry_after: Duration,
     },
-    /// It cannot be started; the text tells an operator why.
+    /// It cannot be started until an operator acts; the text says why.
     Parked(Arc<str>),
 }
 
@@ -38,7 +38,7 @@ impl<M> Clone for Placement<M> {
     }
 }
 
-/// A child's death that a restart cannot mend: what it is rebuilt from is not readable.
+/// A failure that a restart cannot mend: what the child is rebuilt from is not readable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("damaged: {0}")]
 pub struct Damaged(pub String);

@@ -1,4 +1,4 @@
-//! When a child that died is started again.
+//! Pure: when a child that failed is restarted.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use postrider_domain::Timestamp;
 
 use crate::flow::{Backoff, jittered};
 
-/// How long a child that died waits. A store that works again is noticed within the longest delay.
+/// The delays before restarts. Recovery of a store is noticed within the longest one.
 const RESTART: Backoff = Backoff { min: Duration::from_millis(100), max: Duration::from_secs(5) };
-/// The part by which that is more or less, so that not all come back at once.
+/// Jitter of the delays, so that not all children restart at once.
 const RESTART_SPREAD: f64 = 0.25;
-/// A child that lived this long counts as healthy: its next death is a first one.
+/// A child that ran this long counts as healthy: its next failure is a first one.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// The deaths of one child.
+/// The failures of one child in a row, and its next delay.
 #[derive(Debug, Default)]
 pub struct RestartPolicy {
-    deaths_in_a_row: u32,
+    failures_in_a_row: u32,
     started_at: Option<Timestamp>,
 }
 
 impl RestartPolicy {
-    /// Notes a start.
+    /// Records a start.
     pub const fn started(&mut self, now: Timestamp) {
         self.started_at = Some(now);
     }
 
-    /// Notes a death and says how long to wait before the next start: exponential, with up to a
-    /// quarter more or less by `jitter`, a fraction from 0 to 1.
+    /// Records a failure and returns the delay before the restart: exponential, varied by up to a
+    /// quarter by `jitter`, a fraction from 0 to 1.
     pub fn died(&mut self, now: Timestamp, jitter: f64) -> Duration {
         if self.started_at.take().is_some_and(|started| now.since(started) >= HEALTHY_AFTER) {
-            self.deaths_in_a_row = 0;
+            self.failures_in_a_row = 0;
         }
-        let delay = RESTART.delay(self.deaths_in_a_row);
-        self.deaths_in_a_row = self.deaths_in_a_row.saturating_add(1);
+        let delay = RESTART.delay(self.failures_in_a_row);
+        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         jittered(delay, RESTART_SPREAD, jitter)
     }
 }

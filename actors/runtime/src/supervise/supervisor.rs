@@ -1,7 +1,7 @@
-//! A supervisor of many actors of one kind, its children.
+//! A supervisor of many actors of one kind: it starts, restarts and parks them.
 //!
-//! It starts them on demand, restarts those that fail after a backoff, and parks those that a restart
-//! cannot mend.
+//! Children are started on demand. One that fails is restarted after a backoff, and one that a
+//! restart cannot mend is parked.
 
 use std::fmt;
 use std::future::Future;
@@ -19,20 +19,20 @@ use crate::random;
 
 use super::{Damaged, Placement, RestartPolicy};
 
-/// The reason that ractor gives for an actor that was killed, alone of those that do not fail.
+/// The reason that ractor gives for an actor that was killed. Other stops with a reason are clean.
 const KILLED: &str = "killed";
 
 /// One kind of children: how one is started, whether it is wanted, and where its placement is kept.
 pub trait ChildSpec: Send + Sync + 'static {
-    /// Tells one child from another.
+    /// Identifies a child.
     type Key: Clone + Eq + Hash + Send + Sync + fmt::Display + 'static;
-    /// What a child is told.
+    /// The messages of a child.
     type Message: Message;
 
-    /// What a child is called in the log.
+    /// The name of the kind in the log.
     const NAME: &'static str;
 
-    /// Starts the child, linked to `supervisor`.
+    /// Starts the child. It must be linked to `supervisor`, or its failures go unnoticed.
     fn spawn(
         &self,
         key: &Self::Key,
@@ -42,27 +42,29 @@ pub trait ChildSpec: Send + Sync + 'static {
     /// Whether the child should run; one that should not is not restarted.
     fn is_wanted(&self, key: &Self::Key) -> bool;
 
-    /// Whether the child was last published as live. One that has passivated itself was not.
+    /// Whether the child was last published as live. A child that has passivated itself was not.
     fn is_live(&self, key: &Self::Key) -> bool;
 
-    /// Publishes the child's placement.
+    /// Publishes the child's placement. The supervisor replies to a start request only after this.
     fn publish(&self, key: &Self::Key, placement: Placement<Self::Message>);
 
-    /// The child runs again after it had died.
+    /// Called when the child was restarted after a failure.
     fn restarted(&self, key: &Self::Key);
 }
 
-/// What the supervisor is told.
+/// A message to a supervisor.
 #[derive(Debug)]
 pub enum SupervisorMessage<K> {
-    /// Start this child unless it runs, or is down for a while or for good. Answered, by a value
-    /// or by being dropped, when it has been seen to.
+    /// The supervisor must start this child unless it runs, is down or is parked. It replies when
+    /// the placement is published, whether the child runs or not; a dropped reply means that the
+    /// supervisor has stopped.
     Start(K, Option<oneshot::Sender<()>>),
-    /// The delay after a death is over.
+    /// The delay after a failure is over: the supervisor must restart the child if it is still
+    /// wanted. No reply.
     Restart(K),
 }
 
-/// The supervisor.
+/// The supervisor's immutable half.
 pub struct Supervisor<S: ChildSpec> {
     /// How its children are started.
     pub spec: Arc<S>,
@@ -70,11 +72,11 @@ pub struct Supervisor<S: ChildSpec> {
     pub clock: Clock,
 }
 
-/// The supervisor's memory.
+/// The supervisor's mutable half.
 pub struct Children<S: ChildSpec> {
-    /// The running ones, by actor.
+    /// The children that run, by actor.
     running: HashMap<ActorId, S::Key>,
-    /// What is known of each that runs, or is down or parked.
+    /// The children that run, are down or are parked.
     known: HashMap<S::Key, Child>,
 }
 
@@ -121,7 +123,7 @@ impl<S: ChildSpec> Actor for Supervisor<S> {
                     self.start(&myself, key, children).await;
                 }
                 if let Some(done) = done {
-                    // Nobody is told if the asker has gone away.
+                    // The caller may have stopped waiting.
                     done.send(()).ok();
                 }
             }
@@ -150,17 +152,17 @@ impl<S: ChildSpec> Actor for Supervisor<S> {
         match event {
             SupervisionEvent::ActorFailed(actor, error) => {
                 if let Some(key) = children.running.remove(&actor.get_id()) {
-                    self.died(&myself, key, &error, children);
+                    self.failed(&myself, key, &error, children);
                 }
             }
             SupervisionEvent::ActorTerminated(actor, _, Some(reason)) if reason == KILLED => {
                 if let Some(key) = children.running.remove(&actor.get_id()) {
-                    self.died(&myself, key, &KILLED.into(), children);
+                    self.failed(&myself, key, &KILLED.into(), children);
                 }
             }
             SupervisionEvent::ActorTerminated(actor, _, _) => {
-                // A clean stop: it published where it is before it stopped, and a successor may
-                // run already.
+                // A clean stop: the child published its placement before it stopped, and a
+                // successor may run already.
                 if let Some(key) = children.running.remove(&actor.get_id())
                     && children.known.get(&key).is_some_and(|c| c.actor == Some(actor.get_id()))
                 {
@@ -189,12 +191,12 @@ impl<S: ChildSpec> Supervisor<S> {
                 child.policy.started(self.clock.now());
                 self.spec.publish(&key, Placement::Live(actor));
             }
-            Err(error) => self.died(myself, key, &ActorProcessingErr::from(error), children),
+            Err(error) => self.failed(myself, key, &ActorProcessingErr::from(error), children),
         }
     }
 
-    /// Parks a child, or has it started again after a while.
-    fn died(
+    /// Parks a child that failed, or schedules its restart.
+    fn failed(
         &self,
         myself: &ActorRef<SupervisorMessage<S::Key>>,
         key: S::Key,
@@ -215,13 +217,13 @@ impl<S: ChildSpec> Supervisor<S> {
         let supervisor = myself.clone();
         drop(tokio::spawn(async move {
             tokio::time::sleep(delay).await;
-            // The supervisor is gone when the engine is.
+            // The supervisor has stopped if the engine has.
             drop(supervisor.cast(SupervisorMessage::Restart(key)));
         }));
     }
 }
 
-/// The damage that a child died of, if it is that.
+/// The damage that made a child fail, if that is the cause.
 fn damage(error: &ActorProcessingErr) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
     while let Some(error) = cause {
