@@ -193,8 +193,8 @@ impl<M, X> Slot<M, X> {
 
     /// Passivates the actor if `may_rest`, and returns whether it did. The actor must stop then.
     ///
-    /// `may_rest` judges under the write lock, and [`cast`](Self::cast) holds the read lock: that is
-    /// what makes passivation safe. A caller that has work for the actor must record that in `X`
+    /// `may_rest` judges under the write lock, and [`cast`](Self::cast) holds the read lock: that
+    /// is what makes passivation safe. A caller that has work for the actor must record that in `X`
     /// (take a permit, count a wake-up) before it casts. So either `may_rest` sees it and the actor
     /// stays, or the caller finds the actor idle and has it started again; no message is left in a
     /// mailbox that no actor reads. `may_rest` must not use the slot's placement: it is locked.
@@ -217,9 +217,9 @@ impl<M: Message, X> Slot<M, X> {
         self.cast_or(message, |undelivered, _| undelivered).map_or(Ok(()), Err)
     }
 
-    /// Puts a message into the actor's mailbox, or calls `otherwise` with it under the read lock, so
-    /// that the placement does not change meanwhile. Returns what `otherwise` returned; `None` if
-    /// the message is in the mailbox.
+    /// Puts a message into the actor's mailbox, or calls `otherwise` with it under the read lock,
+    /// so that the placement does not change meanwhile. Returns what `otherwise` returned; `None`
+    /// if the message is in the mailbox.
     ///
     /// `otherwise` must not use the slot's placement: it is locked.
     pub fn cast_or<R>(

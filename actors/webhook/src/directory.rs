@@ -151,7 +151,7 @@ impl Webhooks {
         if !enabled || self.services.is_draining() || slot.woken.swap(true, Ordering::AcqRel) {
             return;
         }
-        // An actor that has died is restarted, and reads the log then.
+        // An actor that has failed is restarted, and reads the log then.
         if let Err(unwoken) = slot.cast(EndpointMessage::Wake)
             && matches!(unwoken.placement, Placement::Idle)
         {
@@ -196,8 +196,8 @@ impl Webhooks {
         self.services.pool.figures()
     }
 
-    /// How long the oldest due delivery of all endpoints has been due; zero when none is. A delivery
-    /// that the endpoint's own rate or its failures delay counts too.
+    /// How long the oldest due delivery of all endpoints has been due; zero when none is. A
+    /// delivery that the endpoint's own rate or its failures delay counts too.
     pub fn oldest_due(&self) -> Duration {
         let mut since_ms = u64::MAX;
         self.directory.for_each(|_, slot| {

@@ -9,8 +9,8 @@ use crate::delivery::Batch;
 use crate::endpoint::Endpoint;
 use crate::records::Stored;
 
-/// Adds the events to each such batch: all from the first to the last that the endpoint takes, which
-/// is how those versions read them.
+/// Adds the events to each such batch: all from the first to the last that the endpoint takes,
+/// which is how those versions read them.
 pub(super) fn complete(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -31,9 +31,9 @@ impl OrderingKey {
     }
 }
 
-/// The deliveries that wait, and the lanes that are busy. There is a lane for each ordering key, and
-/// one for deliveries without a key: batches, and what was read before the endpoint was ordered. The
-/// queue delivers nothing else beside the latter.
+/// The deliveries that wait, and the lanes that are busy. There is a lane for each ordering key,
+/// and one for deliveries without a key: batches, and what was read before the endpoint was
+/// ordered. The queue delivers nothing else beside the latter.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     in_order: bool,

@@ -72,8 +72,8 @@ pub(super) struct DeliveryQueue {
 }
 
 impl DeliveryQueue {
-    /// Restores the queue from its records. A delivery that was in flight may have arrived or not: it
-    /// is repeated with the same id.
+    /// Restores the queue from its records. A delivery that was in flight may have arrived or not:
+    /// it is repeated with the same id.
     pub(super) fn new(cursor: &Cursor, waiting: BTreeMap<u64, Waiting>, now: Timestamp) -> Self {
         let mut queue = Self {
             new: ReadAhead::after(cursor.after),
@@ -139,8 +139,8 @@ impl DeliveryQueue {
         (self.rules.enabled && self.new.fresh.len() < capacity).then_some(self.new.scanned)
     }
 
-    /// Adds what was read after `after`, up to `scanned`. Returns `false` if the queue meanwhile reads
-    /// from elsewhere; then nothing is added.
+    /// Adds what was read after `after`, up to `scanned`. Returns `false` if the queue meanwhile
+    /// reads from elsewhere; then nothing is added.
     pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
         self.new.feed(after, parcels, scanned)
     }
@@ -226,7 +226,8 @@ impl DeliveryQueue {
         self.breaker.abandoned();
     }
 
-    /// Schedules a retry of a delivery that failed, or gives it up. `jitter` is a fraction from 0 to 1.
+    /// Schedules a retry of a delivery that failed, or gives it up. `jitter` is a fraction from 0
+    /// to 1.
     pub(super) fn failed(
         &mut self,
         serial: u64,
@@ -242,8 +243,8 @@ impl DeliveryQueue {
             self.wait_again(&attempt, attempt.failures, Some(now));
             return Aftermath { next_at: Some(now), disable: None };
         }
-        // A trial shows only that the endpoint is still down: it does not count as an attempt of the
-        // delivery that it was made with.
+        // A trial shows only that the endpoint is still down: it does not count as an attempt of
+        // the delivery that it was made with.
         let was_trial = self.breaker.open_until().is_some() && attempt.failures == 0;
         if failure.timed_out {
             self.limiter.timed_out()
@@ -370,8 +371,8 @@ impl DeliveryQueue {
         self.forget(first);
     }
 
-    /// Deletes the record of a delivery that has ended, unless it waits again or another attempt uses
-    /// the record.
+    /// Deletes the record of a delivery that has ended, unless it waits again or another attempt
+    /// uses the record.
     fn forget(&mut self, first: u64) {
         if !self.waiting.contains_key(&first) && self.recorded(first).next().is_none() {
             self.changed.insert(first, None);

@@ -36,16 +36,16 @@ impl WebhookSecret {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
 
-    /// Whether one of `signatures`, which spaces separate, is this secret's signature of a body. The
-    /// comparison takes constant time.
+    /// Whether one of `signatures`, which spaces separate, is this secret's signature of a body.
+    /// The comparison takes constant time.
     pub fn has_signed(&self, id: &str, timestamp: u64, body: &[u8], signatures: &str) -> bool {
         let own = self.sign(id, timestamp, body);
         let is_own = |given: &str| own.as_bytes().ct_eq(given.as_bytes()).into();
         signatures.split(' ').any(is_own)
     }
 
-    /// The signature of a body, as one entry of `webhook-signature`. `timestamp` is in seconds since
-    /// the epoch.
+    /// The signature of a body, as one entry of `webhook-signature`. `timestamp` is in seconds
+    /// since the epoch.
     pub fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         // HMAC takes a key of any length, so this cannot fail.
         #[expect(clippy::expect_used)]

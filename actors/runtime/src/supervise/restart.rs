@@ -28,7 +28,7 @@ impl RestartPolicy {
 
     /// Records a failure and returns the delay before the restart: exponential, varied by up to a
     /// quarter by `jitter`, a fraction from 0 to 1.
-    pub fn died(&mut self, now: Timestamp, jitter: f64) -> Duration {
+    pub fn failed(&mut self, now: Timestamp, jitter: f64) -> Duration {
         if self.started_at.take().is_some_and(|started| now.since(started) >= HEALTHY_AFTER) {
             self.failures_in_a_row = 0;
         }
@@ -49,18 +49,18 @@ mod tests {
         let mut delays = Vec::new();
         for _ in 0..12 {
             policy.started(now);
-            delays.push(policy.died(now.plus(Duration::from_secs(59)), 0.5).as_millis());
+            delays.push(policy.failed(now.plus(Duration::from_secs(59)), 0.5).as_millis());
         }
         assert_eq!(delays[..4], [100, 200, 400, 800]);
         assert_eq!(delays[11], 5_000);
         policy.started(now);
-        assert_eq!(policy.died(now.plus(Duration::from_secs(60)), 0.5), RESTART.min);
+        assert_eq!(policy.failed(now.plus(Duration::from_secs(60)), 0.5), RESTART.min);
     }
 
     #[test]
     fn jitter_stays_within_a_quarter() {
         for (jitter, millis) in [(0.0, 75), (0.5, 100), (1.0, 125)] {
-            let delay = RestartPolicy::default().died(Timestamp::default(), jitter);
+            let delay = RestartPolicy::default().failed(Timestamp::default(), jitter);
             assert_eq!(delay.as_millis(), millis);
         }
     }

@@ -210,7 +210,7 @@ impl<S: ChildSpec> Supervisor<S> {
             self.spec.publish(&key, Placement::Parked(reason.into()));
             return;
         }
-        let delay = child.policy.died(self.clock.now(), random::fraction());
+        let delay = child.policy.failed(self.clock.now(), random::fraction());
         tracing::warn!(kind = S::NAME, child = %key, %error, ?delay, "died; it is restarted");
         child.state = ChildState::Down;
         self.spec.publish(&key, Placement::Down { retry_after: delay });

@@ -1,4 +1,5 @@
-//! Whatever happens to an endpoint: nothing is lost, and in order each contact's events keep theirs.
+//! Whatever happens to an endpoint: nothing is lost, and in order each contact's events keep
+//! theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -22,8 +22,8 @@ impl ReadAhead {
         Self { scanned: after, begun: after, fresh: VecDeque::new() }
     }
 
-    /// Adds what was read after `after`, up to `scanned`. Returns `false` if reading is elsewhere by
-    /// now; then nothing is added.
+    /// Adds what was read after `after`, up to `scanned`. Returns `false` if reading is elsewhere
+    /// by now; then nothing is added.
     pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
         let takes = self.scanned == after;
         if takes {

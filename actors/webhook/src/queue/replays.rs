@@ -26,8 +26,8 @@ impl DeliveryQueue {
         self.forgive();
     }
 
-    /// After which sequence and up to which the log is to be read for the replay, when nothing of it
-    /// is read ahead.
+    /// After which sequence and up to which the log is to be read for the replay, when nothing of
+    /// it is read ahead.
     pub(crate) fn wants_again(&self) -> Option<(u64, u64)> {
         let wants = self.rules.enabled
             && self.again.fresh.is_empty()
@@ -89,7 +89,8 @@ impl DeliveryQueue {
         self.forgive();
     }
 
-    /// Retries everything that failed, each from the start of its schedule. Returns how many there are.
+    /// Retries everything that failed, each from the start of its schedule. Returns how many there
+    /// are.
     pub(crate) fn retry_failed(&mut self, now: Timestamp) -> u64 {
         let failed = self.waiting.iter().filter(|(_, it)| it.failures > 0);
         let failed: Vec<_> = failed.map(|(first, it)| (*first, it.clone())).collect();
