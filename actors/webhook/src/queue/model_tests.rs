@@ -1,5 +1,4 @@
-//! Whatever happens to an endpoint: nothing is lost, and in order each contact's events keep
-//! theirs.
+//! Model tests: no event is lost, and each contact's events keep their order if that is asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,34 +8,34 @@ use proptest::prelude::*;
 use super::*;
 use crate::ordering::OrderingKey;
 
-/// Contacts that the events are about.
+/// Number of contacts that the events are about.
 const CONTACTS: u64 = 4;
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// The log has grown by so many events, and is read.
+    /// The log grows by this many events, and is read.
     Read(u64),
-    /// So many tries begin.
+    /// This many attempts start.
     Begin(usize),
-    /// One of those under way arrives.
+    /// One attempt in flight succeeds.
     Succeed(usize),
-    /// One of those under way fails.
+    /// One attempt in flight fails.
     Fail(usize, Failure),
-    /// All of those under way arrive.
+    /// All attempts in flight succeed.
     SucceedAll,
-    /// All of those under way fail, one after the other.
+    /// All attempts in flight fail, one after the other.
     FailAll(Failure),
-    /// So many seconds pass.
+    /// This many seconds pass.
     Pass(u64),
-    /// What there is to write is written.
+    /// Changed records are written.
     Write,
-    /// The actor ends, and another reads what was written.
+    /// The actor stops, and another reads what was written.
     Restart,
-    /// Someone asks for everything after this sequence.
+    /// A replay of everything after this sequence is requested.
     Replay(u64),
-    /// Someone asks for one event.
+    /// A replay of one event is requested.
     ReplayOne(u64),
-    /// Someone asks for what failed.
+    /// A replay of what failed is requested.
     RetryFailed,
 }
 
@@ -76,11 +75,11 @@ struct World {
     log: u64,
     records: BTreeMap<u64, Waiting>,
     cursor: Cursor,
-    /// What has arrived or was given up; and what of it a restart knows.
+    /// Events that were delivered or given up; and those of them that are durable.
     ended: BTreeSet<u64>,
     ended_durably: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
-    /// What was asked for again and has not come to an end since; and what of it a restart knows.
+    /// Replays that have not ended; and those of them that are durable.
     owed: BTreeSet<u64>,
     owed_durably: BTreeSet<u64>,
     keeps_order: bool,
@@ -108,7 +107,7 @@ impl World {
         world
     }
 
-    /// Whom an event is about.
+    /// The contact that an event is about.
     fn lane(sequence: u64) -> Option<OrderingKey> {
         Some(OrderingKey::numbered(sequence * 7919 % CONTACTS))
     }
@@ -179,7 +178,7 @@ impl World {
         self.nothing_is_lost();
     }
 
-    /// Everything that was read is delivered, or given up, or comes again after a restart.
+    /// Every event that was read is delivered, given up, or repeated after a restart.
     fn nothing_is_lost(&self) {
         for sequence in 1..=self.cursor.after {
             let is_open = self.cursor.open.iter().any(|open| open.first == sequence);
@@ -224,7 +223,7 @@ impl World {
         }
     }
 
-    /// The endpoint is well for long enough: everything arrives, but for what was given up.
+    /// The endpoint works for long enough: everything is delivered except what was given up.
     fn finish(&mut self) {
         for _ in 0..10_000 {
             self.read();

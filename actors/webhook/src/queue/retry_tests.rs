@@ -4,7 +4,7 @@ use super::tests::{REFUSED, at, begin, fail, feed, queue, restarted, rules, succ
 use super::*;
 use crate::delivery::Batch;
 
-/// Reads everything that comes again.
+/// Reads all of the replay in progress.
 fn feed_again(queue: &mut DeliveryQueue) {
     let Some((after, until)) = queue.wants_again() else { return };
     let parcel =
@@ -12,7 +12,7 @@ fn feed_again(queue: &mut DeliveryQueue) {
     queue.feed_again(after, (after + 1..=until).map(parcel).collect(), until);
 }
 
-/// Delivers everything that may go; gives the sequences.
+/// Delivers everything that may start; returns the sequences.
 fn deliver_all(queue: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
     let mut seen = Vec::new();
     while let begun = begin(queue, now)
@@ -36,7 +36,7 @@ fn everything_from_there_on_comes_again() {
     assert_eq!(queue.wants_again(), Some((1, 3)));
     feed_again(&mut queue);
     assert!(!queue.is_idle() && queue.wants_again().is_none());
-    // The third is under way, and the second, which failed, waits no longer.
+    // The third is in flight, and the second, which failed, is retried at once.
     succeed(&mut queue, 3);
     assert_eq!(deliver_all(&mut queue, at(0)), [4, 5, 6, 2, 3]);
     assert!(queue.is_idle() && queue.cursor().again.is_none());
@@ -70,7 +70,7 @@ fn what_is_new_goes_first_and_the_others_have_a_share() {
     for first in alone.into_iter().chain(begun) {
         succeed(&mut queue, first);
     }
-    // While new ones wait all the time, one in ten comes again.
+    // Under constant load every tenth delivery is a replay.
     let seen: Vec<_> = (0..500)
         .map(|_| {
             let first = queue.start(at(0)).unwrap().parcel.first;
@@ -94,7 +94,7 @@ fn what_fails_again_holds_back_nothing_new() {
         fail(&mut queue, first, REFUSED, at(0));
     }
     feed(&mut queue, 9);
-    // It is due again, and so is what is new.
+    // The replay is due again, and so are new events.
     assert_eq!(queue.start(at(5)).unwrap().parcel.first, 21);
     succeed(&mut queue, 21);
     let seen = deliver_all(&mut queue, at(5));
@@ -166,7 +166,7 @@ fn in_order_each_contacts_events_come_again_in_order() {
     queue.feed_again(0, (1..=6).map(|first| parcel(first, true)).collect(), 6);
     assert_eq!(begin(&mut queue, at(0)), [1]);
     queue.feed(6, (7..=8).map(|first| parcel(first, false)).collect(), 8);
-    // A new event waits for what is under way of the same contact, and for no other.
+    // A new event waits for what is in flight of the same contact, and for no other.
     assert_eq!(begin(&mut queue, at(0)), [8]);
     fail(&mut queue, 1, REFUSED, at(0));
     succeed(&mut queue, 8);
@@ -202,7 +202,7 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
     assert_eq!(again.parcel.batch, Some(Batch::of(17..=20)), "it was brought forward");
     assert!(queue.start(at(1)).is_none());
     succeed(&mut queue, 17);
-    // Other batches may begin where one waits: what is left of them goes.
+    // The replay's batches may overlap one that waits: the rest of them is delivered.
     queue.replay(0);
     queue.feed_again(0, vec![batch(1, 20, true)], 20);
     queue.deliver_again(1, None, Some(Batch::of([1])), at(1));
@@ -214,7 +214,7 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
 }
 
 #[test]
-fn the_record_of_what_is_under_way_twice_stays_until_both_ended() {
+fn the_record_of_what_is_in_flight_twice_stays_until_both_ended() {
     let mut queue = queue(40);
     deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();
@@ -234,7 +234,7 @@ fn the_record_of_what_is_under_way_twice_stays_until_both_ended() {
 }
 
 #[test]
-fn one_event_takes_no_batchs_record_while_that_is_under_way() {
+fn one_event_takes_no_batchs_record_while_that_is_in_flight() {
     let mut queue = queue(40);
     deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();

@@ -30,12 +30,12 @@ pub(super) fn feed(queue: &mut DeliveryQueue, count: u64) {
     queue.feed(after, (after + 1..=after + count).map(parcel).collect(), after + count);
 }
 
-/// Begins everything that may begin; gives the sequences.
+/// Starts everything that may start; returns the sequences.
 pub(super) fn begin(queue: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
     std::iter::from_fn(|| queue.start(now)).map(|attempt| attempt.parcel.first).collect()
 }
 
-/// Ends what is under way of this sequence.
+/// The serial of the attempt in flight of this sequence.
 fn serial(queue: &DeliveryQueue, first: u64) -> u64 {
     let mut all = queue.in_flight.values();
     all.find(|attempt| attempt.parcel.first == first).unwrap().serial
@@ -118,7 +118,7 @@ fn an_endpoint_that_is_down_uses_up_no_tries_of_what_waits() {
         fail(&mut queue, first, REFUSED, at(0));
     }
     assert_eq!(begin(&mut queue, at(0)), [0; 0], "five in a row are enough");
-    // The first of them is due; it finds the endpoint down, and so do others at their time.
+    // The first retry is due; it finds the endpoint down, and so do others at their time.
     let mut now = at(5);
     let mut tried = Vec::new();
     for _ in 0..20 {
@@ -133,7 +133,7 @@ fn an_endpoint_that_is_down_uses_up_no_tries_of_what_waits() {
     assert!(tried.len() >= 19);
     let spent = |first: u64| queue.waiting.get(&first).map(|waiting| waiting.failures);
     assert!((7..=50).all(|first| spent(first).is_none()), "{:?}", queue.waiting);
-    // It is back: everything goes, one, two, four at a time.
+    // The endpoint works again: deliveries start one, two, four at a time.
     now = now.plus(Duration::from_secs(60));
     let first = begin(&mut queue, now);
     assert_eq!(first.len(), 1);
@@ -183,7 +183,7 @@ fn nothing_but_failures_for_five_days_disables_and_enabling_forgives() {
 }
 
 #[test]
-fn a_restart_repeats_what_was_under_way_and_nothing_else() {
+fn a_restart_repeats_what_was_in_flight_and_nothing_else() {
     let mut queue = queue(20);
     let mut records = BTreeMap::new();
     for first in 1..=3 {
@@ -212,7 +212,7 @@ fn a_restart_repeats_what_was_under_way_and_nothing_else() {
 }
 
 #[test]
-fn what_has_no_lane_has_one_under_way_and_waits_for_what_failed() {
+fn what_has_no_lane_has_one_in_flight_and_waits_for_what_failed() {
     let mut queue = queue(0);
     queue.set_rules(QueueRules { ordered: true, ..rules() });
     feed(&mut queue, 5);
@@ -252,7 +252,7 @@ fn in_order_only_the_same_contact_waits_for_what_failed() {
     }
     assert_eq!(seen, [3, 5, 6]);
     let mut records = BTreeMap::new();
-    // Those that are held back are remembered with the one that failed.
+    // Those that were set aside are stored with the one that failed.
     let mut queue = restarted(&mut queue, &mut records, at(2));
     queue.set_rules(QueueRules { ordered: true, ..rules() });
     assert_eq!(
@@ -331,7 +331,7 @@ fn one_event_of_a_batch_that_waits_brings_all_of_it() {
     queue.deliver_again(1, None, None, at(1));
     let again = queue.start(at(1)).unwrap();
     assert_eq!((again.parcel.first, again.parcel.last), (1, 16));
-    // While the batch is under way the event is one more delivery, which replaces nothing.
+    // While the batch is in flight the event is one more delivery, which replaces nothing.
     queue.deliver_again(1, None, None, at(1));
     queue.failed(again.serial, REFUSED, at(1), 0.5);
     assert_eq!(queue.waiting[&1].last, 16);
