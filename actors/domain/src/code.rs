@@ -1,9 +1,9 @@
-//! One-time codes: how long they are and live, and how they are derived.
+//! Pure: one-time codes, their length, expiry and derivation.
 //!
 //! A code is never stored. It is the HMAC-SHA256 (RFC 2104) of the request's id and phone under a
-//! key of the workspace, reduced to decimal digits, so it can be worked out again for a resend or
-//! after a crash, and a stolen data directory reveals none. The reduction takes 128 bits modulo at
-//! most 10⁸, so no digit is likelier than another by more than 2⁻¹⁰⁰.
+//! key of the workspace, reduced to decimal digits. So it can be derived again for a resend or
+//! after a crash, and a stolen data directory reveals no code. The reduction takes 128 bits modulo
+//! at most 10⁸, so no digit is likelier than another by more than 2⁻¹⁰⁰.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq;
 
 use super::{Phone, RequestId, WorkspaceId};
 
-/// Wrong codes that a request survives is one fewer: the fifth ends it.
+/// Wrong codes allowed per request. The fifth ends the request.
 pub const ATTEMPTS_MAX: u8 = 5;
 
 /// A number outside the bounds of [`Expiry`] or [`CodeLength`].
@@ -27,7 +27,7 @@ pub struct OutOfBounds {
     pub max: u16,
 }
 
-/// Seconds that a code stays valid: 60 to 900, 300 unless told.
+/// How long a code is valid, in seconds: 60 to 900, by default 300.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expiry(u16);
 
@@ -60,7 +60,7 @@ impl Default for Expiry {
     }
 }
 
-/// Digits of a code: 4 to 8, 6 unless told.
+/// Digits of a code: 4 to 8, by default 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeLength(u8);
 
@@ -93,12 +93,13 @@ impl Default for CodeLength {
     }
 }
 
-/// A one-time code. Neither `Debug` nor `Display` shows it; [`OtpCode::reveal`] does.
+/// A one-time code. Only [`OtpCode::reveal`] shows it: `Debug` does not, and there is no `Display`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct OtpCode {
     value: u32,
     length: CodeLength,
 }
+const _: () = assert!(10_u64.pow(CodeLength::MAX as u32) - 1 <= u32::MAX as u64);
 
 impl OtpCode {
     /// The digits, for the message to the phone and for nothing else.
@@ -107,7 +108,8 @@ impl OtpCode {
         format!("{:0width$}", self.value, width = self.length.0.into())
     }
 
-    /// Whether `submitted` is this code, in time that does not depend on where they differ.
+    /// Whether `submitted` is this code. The comparison takes constant time, so that its duration
+    /// does not reveal where they differ.
     #[must_use]
     pub fn matches(self, submitted: &str) -> bool {
         let mut digits = [0_u8; CodeLength::MAX as usize];
@@ -130,7 +132,7 @@ impl fmt::Debug for OtpCode {
 /// The key that a workspace's codes are derived with, of one version of the master key.
 #[derive(Clone)]
 pub struct CodeKey {
-    /// Already keyed, so that a derivation hashes the message only.
+    /// It has absorbed the key, so that a derivation hashes the message only.
     keyed: Hmac<Sha256>,
 }
 
@@ -152,7 +154,7 @@ impl CodeKey {
         mac.update(&phone.as_u64().to_be_bytes());
         let digest: [u8; 32] = mac.finalize().into_bytes().into();
         let wide = digest[..16].iter().fold(0_u128, |wide, byte| wide << 8 | u128::from(*byte));
-        // Below 10^8, so it fits.
+        // It is below 10^MAX, which the assertion below `OtpCode` compares with the type.
         let value = (wide % 10_u128.pow(length.0.into())) as u32;
         OtpCode { value, length }
     }

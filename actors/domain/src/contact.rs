@@ -1,4 +1,4 @@
-//! The fields of a contact, each with its rule. A value of one of these types keeps its rule.
+//! Pure: the fields of a contact, each validated when it is made.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,38 +20,38 @@ pub const CUSTOM_FIELDS_BYTES_MAX: usize = 16 * 1024;
 /// Deepest nesting of the custom fields; the object itself is the first level.
 pub const CUSTOM_FIELDS_DEPTH_MAX: usize = 8;
 
-/// Why a value is not what a contact's field must be.
+/// Why a value is not valid in a field of a contact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContactError {
     /// A name that is empty, blank or too long.
     #[error("must have 1 to 200 characters that are not all spaces")]
     Name,
-    /// Not an address.
+    /// Not an e-mail address.
     #[error("must be an e-mail address, such as ana@example.com")]
     Email,
     /// Too many tags, or one that is empty, blank or too long.
     #[error("must be at most 50 texts of 1 to 64 characters")]
     Tags,
-    /// The custom fields are no object.
+    /// The custom fields are not a JSON object.
     #[error("must be a JSON object")]
     FieldsShape,
-    /// The custom fields take too much room.
+    /// The custom fields have too many bytes.
     #[error("must take at most 16384 bytes as JSON")]
     FieldsSize,
     /// The custom fields are nested too deep.
     #[error("must be nested at most 8 levels deep")]
     FieldsDepth,
-    /// A whole number among the custom fields would not stay what it is.
+    /// An integer among the custom fields does not fit 64 bits, so it would lose precision.
     #[error("must have no whole number of more than 64 bits: give it as text")]
     FieldsNumber,
 }
 
-/// What a contact is called: 1 to 200 characters.
+/// The name of a contact: 1 to 200 characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContactName(Box<str>);
 
 impl ContactName {
-    /// This name.
+    /// Validates a name.
     ///
     /// # Errors
     /// [`ContactError::Name`]
@@ -60,13 +60,13 @@ impl ContactName {
         if good { Ok(Self(text.into())) } else { Err(ContactError::Name) }
     }
 
-    /// What somebody is called of whom only the phone is known.
+    /// The name of a contact of whom only the phone is known.
     #[must_use]
     pub fn of_phone(phone: Phone) -> Self {
         Self(phone.to_string().into())
     }
 
-    /// What somebody is called of whom only the address is known.
+    /// The name of a contact of whom only the e-mail address is known.
     #[must_use]
     pub fn of_email(email: &Email) -> Self {
         Self(email.as_str().chars().take(NAME_CHARS_MAX).collect::<String>().into())
@@ -79,12 +79,12 @@ impl ContactName {
     }
 }
 
-/// An e-mail address in the plain sense: something, one `@`, and a domain with a dot.
+/// An e-mail address in its plain form: a local part, one `@`, and a domain with a dot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Email(Box<str>);
 
 impl Email {
-    /// This address.
+    /// Validates an address.
     ///
     /// # Errors
     /// [`ContactError::Email`]
@@ -120,12 +120,12 @@ fn is_email(text: &str) -> bool {
         && domain.split('.').all(label)
 }
 
-/// At most 50 tags, each once, in the order in which they were given.
+/// At most 50 distinct tags, in the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tags(Vec<Box<str>>);
 
 impl Tags {
-    /// These tags; one that is given again is left out.
+    /// Validates tags and drops duplicates.
     ///
     /// # Errors
     /// [`ContactError::Tags`]
@@ -154,19 +154,19 @@ impl Tags {
     }
 }
 
-/// A JSON object of at most 16 KiB and 8 levels, as text without spaces.
+/// A JSON object of at most 16 KiB and 8 levels, serialized without spaces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomFields(Box<str>);
 
 impl Default for CustomFields {
-    /// None.
+    /// An empty object.
     fn default() -> Self {
         Self("{}".into())
     }
 }
 
 impl CustomFields {
-    /// These fields.
+    /// Validates fields.
     ///
     /// # Errors
     /// [`ContactError::FieldsShape`], [`ContactError::FieldsSize`], [`ContactError::FieldsDepth`]
@@ -184,12 +184,12 @@ impl CustomFields {
         Ok(Self(text.into()))
     }
 
-    /// The fields of this JSON text.
+    /// Parses and validates JSON text.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and [`ContactError::FieldsNumber`]
     pub fn parse(json: &str) -> Result<Self, ContactError> {
-        // What is nested too deep to be read at all is an error that has no kind of its own.
+        // serde_json has no error category for JSON that is nested too deep to be parsed.
         let fields: Value = serde_json::from_str(json).map_err(|error| {
             let is_deep = error.to_string().starts_with("recursion limit");
             if is_deep { ContactError::FieldsDepth } else { ContactError::FieldsShape }
@@ -206,12 +206,12 @@ impl CustomFields {
     /// The fields, a JSON object.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        // It was written from a value.
+        // It was serialized from a value, so it always parses.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }
 
-/// Whether a whole number in JSON text has more than 64 bits, so that it would be read as another.
+/// Whether an integer in JSON text has more than 64 bits, so that parsing would change it.
 fn has_long_number(json: &str) -> bool {
     let bytes = json.as_bytes();
     let (mut at, mut in_text) = (0, false);
@@ -237,7 +237,7 @@ fn has_long_number(json: &str) -> bool {
     false
 }
 
-/// Levels of objects and arrays; a value that is neither has none.
+/// The nesting depth of objects and arrays. Other values have depth 0.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_from_other_texts() {
+    fn addresses_are_distinguished_from_other_texts() {
         for good in [
             "ana@example.com",
             "a.b+c_d-e'f@sub.example.co",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_few_short_and_told_once() {
+    fn tags_are_few_short_and_listed_once() {
         let tags = Tags::new(["vip", "a b", "vip", "VIP"].iter()).unwrap();
         assert_eq!(tags.iter().collect::<Vec<_>>(), ["vip", "a b", "VIP"]);
         let many: Vec<_> = (0..50).map(|number| format!("t{number}")).collect();

@@ -1,4 +1,4 @@
-//! A day of engine time, in UTC.
+//! Pure: a day of engine time, counted in UTC.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 use super::time::Timestamp;
 
 const DAY_SECONDS: u64 = 24 * 3600;
-/// Characters of a date: its year has four digits.
+/// Characters of a date, whose year has four digits.
 const DATE_CHARS: usize = 10;
 
-/// Days since the Unix epoch. Its text is the date, such as `2026-01-31`.
+/// Days since the Unix epoch. It is displayed and parsed as a date, such as `2026-01-31`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Day(u32);
 
-/// The text is not a date, or one before 1970.
+/// The text is not a date, or the date is before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be a date, such as 2026-01-31")]
 pub struct DayError;
 
 impl Day {
-    /// The last day that has a text.
+    /// The last day that can be displayed.
     pub const MAX: Self = Self(2_932_895);
 
-    /// The day of a moment.
+    /// The day that contains a moment.
     #[must_use]
     pub fn of(at: Timestamp) -> Self {
         Self(
@@ -41,13 +41,13 @@ impl Day {
         self.0
     }
 
-    /// The day of this number, counted from the Unix epoch.
+    /// The day that is this many days after the Unix epoch.
     #[must_use]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }
 
-    /// The day so many days earlier, not before the epoch.
+    /// The day that is `days` earlier. Saturates at the epoch.
     #[must_use]
     pub const fn minus(self, days: u32) -> Self {
         Self(self.0.saturating_sub(days))

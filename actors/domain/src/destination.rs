@@ -1,4 +1,4 @@
-//! Where phones are: country calling codes (ITU-T E.164), and which of them may be written to.
+//! Pure: country calling codes (ITU-T E.164), and which destinations a workspace may send to.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Phone;
 
-/// Most digits of a prefix.
+/// Most digits of a prefix. A prefix must fit its integer type.
 const PREFIX_DIGITS_MAX: usize = 7;
+const _: () = assert!(10_u64.pow(PREFIX_DIGITS_MAX as u32) - 1 <= u32::MAX as u64);
 /// Most prefixes of a list.
 pub const PREFIXES_MAX: usize = 1000;
 
-/// The calling codes of two digits; beside them there are 1, 7 and codes of three.
+/// The calling codes of two digits. All others are 1, 7 or have three digits.
 const TWO_DIGITS: [u8; 44] = [
     20, 27, 30, 31, 32, 33, 34, 36, 39, 40, 41, 43, 44, 45, 46, 47, 48, 49, 51, 52, 53, 54, 55, 56,
     57, 58, 60, 61, 62, 63, 64, 65, 66, 81, 82, 84, 86, 90, 91, 92, 93, 94, 95, 98,
@@ -25,7 +26,7 @@ pub fn calling_code(phone: Phone) -> u16 {
     while first_three > 999 {
         first_three /= 10;
     }
-    // Three digits fit.
+    // It is at most 999, which fits.
     let first_three = u16::try_from(first_three).unwrap_or(999);
     let (first, first_two) = (first_three / 100, first_three / 10);
     let is_two_digits = || TWO_DIGITS.iter().any(|code| u16::from(*code) == first_two);
@@ -36,7 +37,8 @@ pub fn calling_code(phone: Phone) -> u16 {
     }
 }
 
-/// The first digits of phones: a country calling code, or a part of a country such as 1876.
+/// The first digits of phone numbers: a country calling code, or a region of a country such as
+/// 1876.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix(u32);
 
@@ -46,7 +48,7 @@ pub struct Prefix(u32);
 pub struct PrefixError;
 
 impl Prefix {
-    /// Whether the phone begins with it.
+    /// Whether the phone number begins with this prefix.
     #[must_use]
     pub fn matches(self, phone: Phone) -> bool {
         let prefix = u64::from(self.0);
@@ -88,17 +90,17 @@ impl<'de> Deserialize<'de> for Prefix {
     }
 }
 
-/// Where one-time passwords of a workspace may go.
+/// The destinations to which a workspace may send one-time passwords.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Destinations {
-    /// Only here; empty: everywhere.
+    /// The allowed prefixes. An empty list allows every destination.
     pub allow: Vec<Prefix>,
-    /// Not here, whatever is allowed.
+    /// The denied prefixes, which override the allowed ones.
     pub deny: Vec<Prefix>,
 }
 
 impl Destinations {
-    /// Whether one may go to the phone.
+    /// Whether the workspace may send a one-time password to the phone.
     #[must_use]
     pub fn permit(&self, phone: Phone) -> bool {
         let any = |prefixes: &[Prefix]| prefixes.iter().any(|prefix| prefix.matches(phone));

@@ -1,8 +1,9 @@
-//! The two kinds of events.
+//! Pure: journal events rebuild state, and public events notify users.
 //!
-//! A journal [`Event`] is what rebuilds the state that a workspace keeps in memory; it is read by
-//! nobody else and trimmed once a snapshot covers it. A [`PublicEvent`] is what a user is told, in
-//! the workspace's event log. Both are appended by the commit that makes them true.
+//! A journal [`Event`] rebuilds the state that a workspace keeps in memory. Nothing else reads it,
+//! and it is trimmed once a snapshot covers it. A [`PublicEvent`] is an entry of the workspace's
+//! event log, which users read and receive by webhook. Both are appended by the commit that makes
+//! them true.
 
 mod journal;
 
@@ -16,27 +17,27 @@ pub use journal::{Event, Repeat};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OtpStatus {
-    /// It can.
+    /// It can be verified.
     Active,
-    /// The code was submitted.
+    /// The right code was submitted.
     Verified,
-    /// Its time has passed.
+    /// It expired before the right code was submitted.
     Expired,
     /// Five wrong codes were submitted.
     Invalidated,
 }
 
-/// What became of the message that carries a code.
+/// The delivery status of the message that carries a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// Durable, not yet taken by the channel.
+    /// The message is durable. The channel has not accepted it yet.
     Queued,
-    /// The channel took it.
+    /// The channel accepted it.
     Sent,
-    /// The channel refused it, or it could not be handed over in its time.
+    /// The channel refused it, or did not accept it while the code was valid.
     Failed,
-    /// It was handed over and no answer came.
+    /// It was sent to the channel, and no answer came.
     Unknown,
     /// It is on the recipient's device.
     Delivered,
@@ -44,49 +45,49 @@ pub enum Delivery {
     Read,
 }
 
-/// The bytes are not events of this version.
+/// The bytes cannot be decoded as events of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an event of this version")]
 pub struct EventDecodeError;
 
-/// What a user is told. The `type` and `data` of an entry of the event log; a code is in none.
+/// The `type` and `data` of an entry of the event log. It never holds a code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PublicEvent {
     /// `otp.sent`: a one-time password was accepted for sending.
     OtpSent {
         /// The request.
         request_id: RequestId,
-        /// Where it goes.
+        /// The recipient.
         phone: Phone,
-        /// When the code stops being valid.
+        /// When the code expires.
         expires_at: Timestamp,
-        /// Whether this is the same code once more.
+        /// Whether the same code was sent again.
         resend: bool,
     },
     /// `otp.verified`: the code was submitted in time.
     OtpVerified {
         /// The request.
         request_id: RequestId,
-        /// Whose it is.
+        /// The recipient.
         phone: Phone,
     },
     /// `otp.expired`: nobody submitted the code in time.
     OtpExpired {
         /// The request.
         request_id: RequestId,
-        /// Whose it was.
+        /// The recipient.
         phone: Phone,
     },
     /// `otp.failed`: the request ended, or its message was not delivered.
     OtpFailed {
         /// The request.
         request_id: RequestId,
-        /// Whose it was.
+        /// The recipient.
         phone: Phone,
-        /// Why.
+        /// Why it failed.
         reason: OtpFailure,
     },
-    /// Anything that is rarer than one-time passwords.
+    /// Every event type that is rarer than those of one-time passwords.
     Other {
         /// What happened.
         kind: EventKind,
@@ -97,7 +98,7 @@ pub enum PublicEvent {
 
 macro_rules! event_kinds {
     ($($variant:ident = $name:literal, $what:literal;)*) => {
-        /// What happened, of all that is rarer than one-time passwords.
+        /// The type of a public event that is stored as [`PublicEvent::Other`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         pub enum EventKind {
             $(#[doc = concat!("`", $name, "`: ", $what, ".")] $variant,)*
@@ -112,7 +113,7 @@ macro_rules! event_kinds {
         }
 
         impl PublicEvent {
-            /// Every type of event that exists, with what it tells.
+            /// Every event type, with its meaning.
             pub const KINDS: &'static [(&'static str, &'static str)] = &[
                 ("otp.sent", "a one-time password was accepted for sending"),
                 ("otp.verified", "the code was submitted in time"),
@@ -159,12 +160,12 @@ event_kinds! {
 pub enum OtpFailure {
     /// Five wrong codes were submitted.
     MaxAttempts,
-    /// The channel refused the message; its own error code, where it gave one.
+    /// The channel refused the message.
     Channel {
-        /// The channel's error code.
+        /// The channel's own error code, if it gave one.
         error_code: Option<u32>,
     },
-    /// The channel did not take the message while the code was valid.
+    /// The channel did not accept the message while the code was valid.
     NotSentInTime,
 }
 
@@ -193,7 +194,7 @@ impl PublicEvent {
         }
     }
 
-    /// About how many bytes [`data`](Self::data) has as JSON.
+    /// The approximate length of [`data`](Self::data) as JSON, in bytes.
     #[must_use]
     pub fn data_len(&self) -> usize {
         match self {
@@ -202,7 +203,7 @@ impl PublicEvent {
         }
     }
 
-    /// The event's `data`: the ids of what it is about and the public fields of the thing.
+    /// The event's `data`, a JSON object: the ids of its subject and the subject's public fields.
     #[must_use]
     pub fn data(&self) -> serde_json::Value {
         use serde_json::json;
@@ -216,7 +217,7 @@ impl PublicEvent {
             Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
                 json!({ "request_id": request_id.to_string(), "phone": phone.to_string() })
             }
-            // It was written as JSON; what cannot be read is shown as nothing.
+            // It was written as JSON. Data that cannot be decoded becomes null.
             Self::Other { data, .. } => serde_json::from_str(data).unwrap_or_default(),
             Self::OtpFailed { request_id, phone, reason } => {
                 let mut data = json!({
@@ -233,7 +234,8 @@ impl PublicEvent {
     }
 }
 
-/// An entry of a workspace's event log, without its sequence: that is its place in the log.
+/// An entry of a workspace's event log. Its sequence is its position in the log and is not stored
+/// in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
     /// When it happened.
@@ -248,7 +250,7 @@ impl LogEntry {
         encode(self, out);
     }
 
-    /// Reads entries that were encoded one after the other.
+    /// Decodes concatenated entries. The iterator ends after the first error.
     pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Result<Self, EventDecodeError>> {
         decode_all(bytes)
     }
@@ -259,11 +261,11 @@ impl LogEntry {
         u64::try_from(u128::from_be_bytes(*id.as_bytes()) & FORTY_BITS).unwrap_or_default()
     }
 
-    /// The id of the entry at `sequence` of a workspace's log. It is worked out, not stored: the
-    /// moment, 40 bits of the workspace's name and 40 bits of the sequence.
+    /// The id of the entry at `sequence` of a workspace's log. It is derived, not stored: from the
+    /// moment, 40 bits of a hash of the workspace's id, and 40 bits of the sequence.
     #[must_use]
     pub fn id(&self, workspace: &WorkspaceId, sequence: u64) -> EventId {
-        // FNV-1a: stable across versions, and it guards nothing.
+        // FNV-1a, because ids must be stable across versions. The hash need not resist attacks.
         let name = workspace.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
@@ -274,7 +276,7 @@ impl LogEntry {
 
 const FORTY_BITS: u128 = (1 << 40) - 1;
 
-/// Appends the postcard form of a value, as it is kept on disk.
+/// Appends the postcard encoding of a value, which is its format on disk.
 pub fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     // Postcard fails only when its output is full or a length is not known; a growing vector and
     // these fixed shapes are neither.
@@ -302,7 +304,7 @@ fn decode_all<'a, T: Deserialize<'a> + 'a>(
     })
 }
 
-/// Lets postcard append to a buffer that is reused.
+/// A postcard output that appends to a reused buffer.
 struct Append<'a>(&'a mut Vec<u8>);
 
 impl postcard::ser_flavors::Flavor for Append<'_> {

@@ -1,16 +1,16 @@
-//! Texts in one case and one form.
+//! Pure: case folding and Unicode normalization, so that equal texts compare equal.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// A combining dot above: what İ has above its `i` in lower case.
+/// The combining dot above, which remains when `İ` is put in lower case.
 const DOT: char = '\u{307}';
 
-/// A text in one case and one form, in any script: two that differ in case only are the same, and so
-/// are two that are the same characters put together otherwise, or wider (Unicode's NFKC). Upper case
-/// comes first, since that makes one of `ß` and `SS`, of `ς` and `σ`, of `ı` and `i`.
+/// Folds a text of any script. Texts that differ only in case, composition or width become equal
+/// (Unicode's NFKC). The text is put in upper case first, because that unifies `ß` with `SS`, `ς`
+/// with `σ` and `ı` with `i`.
 #[must_use]
 pub fn fold(text: &str) -> String {
-    // Nobody types the dot of İ.
+    // People do not type the dot of `İ`, so the folded text does not keep it.
     let lower = |char: char| char.to_lowercase().filter(move |lower| *lower != DOT || char == DOT);
     text.nfkc().flat_map(char::to_uppercase).flat_map(lower).nfkc().collect()
 }

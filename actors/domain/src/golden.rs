@@ -1,8 +1,10 @@
-//! What the tests of durable formats share: a sheet of everything that is written, by name.
+//! Pure: golden bytes of durable formats, collected by name on a sheet that a test compares.
 //!
-//! Each test compares its sheet with the bytes that are written out in it, and each value is read
-//! back from those bytes. What is on a sheet is in the data directories of users: where a test says
-//! that it changed, the change is a mistake, or needs a way to read what was there before.
+//! Each test compares its sheet with the expected bytes in its source, and each value must decode
+//! from those bytes. Users' data directories hold these bytes. When such a test fails, the change
+//! is a mistake, or it needs code that reads the old format.
+
+#![expect(clippy::unwrap_used, reason = "only tests use it, and a panic fails the test")]
 
 use std::fmt::Write as _;
 
@@ -12,35 +14,35 @@ use serde::de::DeserializeOwned;
 
 use crate::Timestamp;
 
-/// The moment that the values of all sheets stand at.
+/// The timestamp of the values on all sheets.
 pub const AT: Timestamp = Timestamp::from_millis(1_700_000_000_123);
-/// What makes their identifiers unique.
+/// The unique part of their identifiers.
 pub const UNIQUE: u128 = 0x0102_0304_0506_0708_090a;
 /// Bytes of one line of hexadecimal digits.
 const LINE_BYTES: usize = 40;
 
-/// What is written, by name.
+/// Encoded values, by name.
 #[derive(Default)]
 pub struct Sheet(String);
 
 impl Sheet {
     fn row(&mut self, name: &str, written: &str) {
         let space = if written.starts_with('\n') { "" } else { " " };
-        // Writing to a text never fails.
-        writeln!(self.0, "{name}:{space}{written}").unwrap();
+        // Writing to a string never fails.
+        writeln!(self.0, "{name}:{space}{written}").ok();
     }
 
-    /// Bytes that are mostly numbers.
+    /// Adds binary bytes, in hexadecimal.
     pub fn bytes(&mut self, name: &str, bytes: &[u8]) {
         self.row(name, &hex(bytes));
     }
 
-    /// Bytes that are mostly text, such as keys; what is no text is escaped.
+    /// Adds bytes that are mostly text, such as keys. Other bytes are escaped.
     pub fn text(&mut self, name: &str, bytes: &[u8]) {
         self.row(name, &bytes.escape_ascii().to_string());
     }
 
-    /// A record in JSON. It must read back as a value that is written the same.
+    /// Adds a record in JSON. It must decode to a value that encodes to the same JSON.
     pub fn json<T: Serialize + DeserializeOwned>(&mut self, name: &str, value: &T) {
         let json = serde_json::to_string(value).unwrap();
         let read: T = serde_json::from_str(&json).unwrap();
@@ -48,7 +50,8 @@ impl Sheet {
         self.row(name, &json);
     }
 
-    /// A record in postcard's format. It must read back as a value that is written the same.
+    /// Adds a record in postcard's format. It must decode to a value that encodes to the same
+    /// bytes.
     pub fn postcard<T: Serialize + DeserializeOwned>(&mut self, name: &str, value: &T) {
         let bytes = postcard::to_stdvec(value).unwrap();
         let (read, rest) = postcard::take_from_bytes::<T>(&bytes).unwrap();
@@ -57,20 +60,20 @@ impl Sheet {
         self.bytes(name, &bytes);
     }
 
-    /// Compares all of it with what is written out.
+    /// Compares the sheet with the expected text.
     pub fn is(&self, expected: Expect) {
         expected.assert_eq(&self.0);
     }
 }
 
-/// The bytes as hexadecimal digits, in lines if they are many.
+/// The bytes in hexadecimal, on several lines if there are many.
 fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let lines: Vec<_> = bytes.chunks(LINE_BYTES).map(line).collect();
     if lines.len() > 1 { format!("\n    {}", lines.join("\n    ")) } else { lines.concat() }
 }
 
-/// The bytes of hexadecimal digits, whatever spaces are between them.
+/// Decodes hexadecimal digits. Everything between them is ignored.
 pub fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()

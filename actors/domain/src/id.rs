@@ -1,7 +1,7 @@
-//! Identifiers: a prefix that names the kind, then a ULID in lower case (`otp_01j9…`).
+//! Pure: identifiers are a prefix that names the kind, then a ULID in lower case (`otp_01j9…`).
 //!
-//! A ULID is 48 bits of milliseconds and 80 bits that make it unique, so identifiers sort by time
-//! and carry the moment they were made.
+//! A ULID has 48 bits of milliseconds and 80 bits that make it unique, so identifiers sort by time
+//! and carry the moment at which they were made.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +31,8 @@ fn ulid_from_text(text: &str) -> Option<[u8; 16]> {
     }
     let ulid = ulid::Ulid::from_string(text).ok()?;
     let mut buffer = [0_u8; ULID_CHARS];
-    // Crockford's alphabet reads `i`, `l` and `o` as digits: only the canonical spelling is ours.
+    // Crockford's alphabet reads `i`, `l` and `o` as digits: only the canonical spelling is
+    // accepted.
     (lower_case(ulid, &mut buffer) == text).then(|| ulid.to_bytes())
 }
 
@@ -128,9 +129,9 @@ macro_rules! identifiers {
 }
 
 identifiers! {
-    /// One request for a one-time password: what the interface calls `request_id`.
+    /// A request for a one-time password. The HTTP interface calls it `request_id`.
     RequestId = "otp_";
-    /// An API key's public name; the key itself is never stored.
+    /// The public name of an API key. The key itself is never stored.
     KeyId = "key_";
     /// A messaging number connected to a workspace.
     NumberId = "num_";
@@ -142,7 +143,7 @@ identifiers! {
     ConversationId = "cnv_";
     /// A saved filter of contacts.
     SegmentId = "seg_";
-    /// What the channel calls a message that it took.
+    /// A message. The channel reports on it under this id.
     MessageId = "msg_";
     /// An endpoint that events are delivered to.
     WebhookId = "whk_";

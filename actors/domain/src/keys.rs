@@ -1,4 +1,4 @@
-//! Master keys, and the keys for codes that are derived from them.
+//! Pure: master keys, and the keys for codes that are derived from them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,8 +10,8 @@ use sha2::Sha256;
 use crate::code::CodeLength;
 use crate::{CodeKey, OtpCode, Phone, RequestId, WorkspaceId};
 
-/// The engine's master keys by version. The highest version makes new codes; the others still
-/// verify codes that were made with them, and can be dropped two hours after a rotation.
+/// The engine's master keys by version. New codes use the highest version. The others still verify
+/// codes that were made with them, and can be dropped two hours after a rotation.
 #[derive(Clone)]
 pub struct MasterKeys {
     keys: BTreeMap<u8, [u8; 32]>,
@@ -19,13 +19,13 @@ pub struct MasterKeys {
 }
 
 impl MasterKeys {
-    /// One key, as version 1.
+    /// A single key, as version 1.
     #[must_use]
     pub fn single(key: [u8; 32]) -> Self {
         Self { keys: BTreeMap::from([(1, key)]), current: 1 }
     }
 
-    /// These keys by version; `None` when there are none.
+    /// Keys with their versions. `None` if there are none.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = (u8, [u8; 32])>) -> Option<Self> {
         let keys: BTreeMap<_, _> = keys.into_iter().collect();
@@ -41,14 +41,14 @@ impl MasterKeys {
         CodeKeys { keys: self.keys.iter().map(derive).collect(), current: self.current }
     }
 
-    /// Whether there are earlier ones than the current.
+    /// Whether there are versions before the current one.
     pub fn has_earlier(&self) -> bool {
         self.keys.len() > 1
     }
 
     /// The current version, and the key that is derived from it for one purpose.
     pub fn current_for(&self, purpose: &[u8]) -> (u8, [u8; 32]) {
-        // There is one of the current version always.
+        // `current` is always one of the versions, so the default is never used.
         let master = self.keys.get(&self.current).copied().unwrap_or_default();
         (self.current, derive(&master, purpose))
     }

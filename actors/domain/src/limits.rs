@@ -1,4 +1,4 @@
-//! The limits of a workspace and its keys. Zero turns a limit off.
+//! Pure: the rate limits of a workspace and its keys. Zero disables a limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,8 @@ macro_rules! limits {
             }
         }
 
-        /// Limits of one workspace or key that differ from the ones around it; `None` leaves one
-        /// as it is.
+        /// Limits of one workspace or key that override the general ones. `None` keeps a limit as
+        /// it is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct LimitsOverride {
@@ -29,7 +29,7 @@ macro_rules! limits {
             /// The limits' names, as settings spell them.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// These limits with `over` laid on top.
+            /// These limits, overridden by `over`.
             #[must_use]
             pub fn with(self, over: LimitsOverride) -> Self {
                 Self { $($name: over.$name.unwrap_or(self.$name),)* }
@@ -37,7 +37,7 @@ macro_rules! limits {
         }
 
         impl LimitsOverride {
-            /// These overrides with `later` laid on top.
+            /// These overrides, overridden by `later`.
             #[must_use]
             pub fn with(self, later: Self) -> Self {
                 Self { $($name: later.$name.or(self.$name),)* }
@@ -57,9 +57,9 @@ limits! {
     otp_per_phone_hour = 0;
     /// One-time passwords of the workspace in any hour.
     otp_per_workspace_hour = 1000;
-    /// Requests that make contacts in a minute, in the workspace; a token bucket, full at first.
+    /// Requests that create contacts in a minute, in the workspace; a token bucket, full at first.
     contacts_per_minute = 500;
-    /// Requests without a good key, for each client address in a minute; a token bucket.
+    /// Requests without a valid key in a minute, for each client address; a token bucket.
     unauthenticated_per_minute = 60;
 }
 

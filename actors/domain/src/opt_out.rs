@@ -1,37 +1,38 @@
-//! The words with which a customer opts out of messages, and in again.
+//! Pure: the words with which a customer opts out of messages, and in again.
 
 use unicode_normalization::char::is_combining_mark;
 
 use super::fold::fold;
 
-/// Words of one kind may be in several languages; a message is one when it is nothing else.
+/// Opt-out and opt-in words, in any number of languages. A message counts only if it consists of
+/// one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptOutWords {
-    /// In one case.
+    /// Folded words that opt out.
     out: Vec<String>,
-    /// In one case.
+    /// Folded words that opt in again.
     back: Vec<String>,
 }
 
-/// What a customer wants.
+/// What a customer asks for with such a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptOut {
-    /// No more messages.
+    /// To receive no more messages.
     Out,
-    /// Messages again.
+    /// To receive messages again.
     Back,
 }
 
 impl OptOutWords {
-    /// These words; case does not matter.
+    /// Takes the words that opt out and those that opt in again. Their case does not matter.
     #[must_use]
     pub fn new<T: AsRef<str>>(out: &[T], back: &[T]) -> Self {
         let folded = |words: &[T]| words.iter().map(|word| plain(word.as_ref())).collect();
         Self { out: folded(out), back: folded(back) }
     }
 
-    /// What a message that consists of one of the words means. Case, and whatever is around it that
-    /// is neither a letter nor a digit, do not matter.
+    /// The meaning of a message, or `None` if it does not consist of one of the words. Case is
+    /// ignored, and so is everything around the word that is neither a letter nor a digit.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<OptOut> {
         let text = plain(text);
@@ -53,13 +54,13 @@ impl Default for OptOutWords {
     }
 }
 
-/// A text in one case, with one space between its words and nothing around them but letters, with
-/// their marks, and digits.
+/// A folded text that begins and ends with a letter (with its marks) or a digit, and has one space
+/// between words.
 fn plain(text: &str) -> String {
     let text = fold(&text.replace('\u{2019}', "'"));
     let Some(begin) = text.find(char::is_alphanumeric) else { return String::new() };
     let rest = &text[begin..];
-    // Phones put selectors of a form behind emoji: marks of nothing that is read.
+    // Phones append variation selectors to emoji. They are combining marks, but of no letter.
     let is_mark =
         |char: char| is_combining_mark(char) && !('\u{fe00}'..='\u{fe0f}').contains(&char);
     let end = rest.rfind(char::is_alphanumeric).unwrap_or(0);

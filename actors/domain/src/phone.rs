@@ -1,4 +1,6 @@
-//! A phone number in strict E.164 (ITU-T E.164): `+`, a first digit 1 to 9, 7 to 15 digits in all.
+//! Pure: a phone number in strict E.164 (ITU-T E.164).
+//!
+//! It is a `+` and 7 to 15 digits, of which the first is 1 to 9.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +9,18 @@ use serde::{Deserialize, Serialize};
 
 /// Fewest digits of a number.
 pub const DIGITS_MIN: usize = 7;
-/// Most digits of a number (E.164, section 6).
+/// Most digits of a number (E.164, section 6). A number must fit its integer type.
 pub const DIGITS_MAX: usize = 15;
+const _: () = assert!(10_u128.pow(DIGITS_MAX as u32) - 1 <= u64::MAX as u128);
 
 /// A phone number, as the integer that its digits spell.
 ///
-/// The first digit is never 0, so the integer gives the text back. `Display` is the full number;
-/// `Debug` hides its middle, so that a log line cannot show it by accident.
+/// The first digit is never 0, so no information is lost. `Display` shows the full number. `Debug`
+/// hides its middle, so that a log line cannot show it by accident.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Phone(u64);
 
-/// Why a text is not a phone number.
+/// The text or integer is not a phone number in E.164.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be in E.164: `+`, then 7 to 15 digits of which the first is not 0")]
 pub struct PhoneError;

@@ -1,8 +1,8 @@
-//! What things cost.
+//! Pure: the prices of messages, in credits.
 
 use crate::template::TemplateCategory;
 
-/// What things cost, in credits.
+/// The price of each kind of message, in credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prices {
     /// One one-time password.
@@ -18,7 +18,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// One message of a template of this category.
+    /// The price of one message of a template of this category.
     #[must_use]
     pub const fn template(&self, category: TemplateCategory) -> u64 {
         match category {

@@ -1,4 +1,4 @@
-//! What an API key may do.
+//! Pure: the permissions of an API key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -64,12 +64,13 @@ impl FromStr for Scope {
     }
 }
 
-/// A set of scopes.
+/// A set of scopes: one bit for each, by its place in [`Scope::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Scopes(u8);
+const _: () = assert!(Scope::ALL.len() <= u8::BITS as usize);
 
 impl Scopes {
-    /// All five.
+    /// Every scope.
     #[must_use]
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()

@@ -1,4 +1,4 @@
-//! Templates: messages whose wording the channel has approved, with places for parameters.
+//! Pure: templates are messages that the channel approved, with placeholders for parameters.
 
 pub mod components;
 pub mod parameters;
@@ -13,13 +13,13 @@ pub const NAME_CHARS_MAX: usize = 512;
 /// Most characters of a template's language.
 const LANGUAGE_CHARS_MAX: usize = 20;
 
-/// A value has a rule that it does not keep.
+/// A value that breaks a rule of templates.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` {rule}")]
 pub struct Misfit {
-    /// Where it is, such as `components[0].parameters`.
+    /// The path of the value, such as `components[0].parameters`.
     pub path: String,
-    /// What it must be; begins with "must".
+    /// What the value must be. Begins with "must".
     pub rule: String,
 }
 
@@ -29,7 +29,7 @@ impl Misfit {
     }
 }
 
-/// A text is not one of the known words.
+/// The text is not one of the known words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {}", .0.join(", "))]
 pub struct UnknownWord(&'static [&'static str]);
@@ -43,7 +43,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every word, as it is written.
+            /// Every word, as it is serialized.
             pub const WORDS: &'static [&'static str] = &[$($word,)*];
 
             /// The word.
@@ -67,9 +67,9 @@ macro_rules! words {
 }
 
 words! {
-    /// What a template is for.
+    /// The purpose of a template.
     TemplateCategory {
-        /// Something the recipient has asked for or takes part in.
+        /// Something that the recipient asked for or takes part in.
         Utility = "utility",
         /// Anything that promotes.
         Marketing = "marketing",
@@ -79,7 +79,7 @@ words! {
 }
 
 words! {
-    /// Where a template stands with the channel.
+    /// The approval status of a template with the channel.
     TemplateStatus {
         /// It may be sent.
         Approved = "approved",
@@ -87,24 +87,24 @@ words! {
         Pending = "pending",
         /// The channel refused it.
         Rejected = "rejected",
-        /// The channel holds it back for a while, for its recipients' complaints.
+        /// The channel pauses it for some time, because recipients complained.
         Paused = "paused",
-        /// The channel has stopped it for good.
+        /// The channel disabled it permanently.
         Disabled = "disabled",
-        /// A refusal is being looked at again.
+        /// The channel reviews an appeal against its rejection.
         InAppeal = "in_appeal",
         /// It is being deleted.
         PendingDeletion = "pending_deletion",
-        /// It is gone.
+        /// It was deleted.
         Deleted = "deleted",
-        /// The account has too many.
+        /// The account has too many templates.
         LimitExceeded = "limit_exceeded",
     }
 }
 
 impl TemplateStatus {
-    /// The status behind the channel's own word, such as `APPROVED`; `None` for one that says
-    /// nothing of whether the template may be sent.
+    /// The status for the channel's own word, such as `APPROVED`. `None` for words that do not say
+    /// whether the template may be sent.
     #[must_use]
     pub fn from_channel(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {

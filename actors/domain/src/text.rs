@@ -1,15 +1,16 @@
-//! The text of a message.
+//! Pure: the text of a message, with its length limit.
 
 use std::sync::Arc;
 
-/// Most characters of a text: the channel takes no longer one.
+/// Most characters of a text. The channel refuses longer ones.
 pub const CHARS_MAX: usize = 4096;
 
-/// A text of 1 to 4,096 characters. Its `Debug` shows only how long it is.
+/// A text of 1 to 4,096 characters. Its `Debug` shows only its length, so that logs hold no
+/// content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MessageText(Arc<str>);
 
-/// Why something is not the text of a message.
+/// The text is empty or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must have 1 to 4096 characters")]
 pub struct MessageTextError;
@@ -26,7 +27,7 @@ impl std::str::FromStr for MessageText {
     type Err = MessageTextError;
 
     fn from_str(text: &str) -> Result<Self, MessageTextError> {
-        // Each character has a byte at least: most texts need no counting.
+        // Each character has at least one byte, so most texts need no counting.
         let fits = text.len() <= CHARS_MAX || text.chars().count() <= CHARS_MAX;
         if fits && !text.is_empty() { Ok(Self(text.into())) } else { Err(MessageTextError) }
     }

@@ -1,4 +1,4 @@
-//! A moment of engine time.
+//! Pure: a moment of engine time, in milliseconds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since the Unix epoch, UTC. Its text is RFC 3339 with milliseconds and `Z`.
+/// Milliseconds since the Unix epoch, UTC. It is displayed in RFC 3339 with milliseconds and `Z`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Timestamp(u64);
 
-/// Seconds of a day: no place of the earth is so far from UTC.
+/// Seconds of a day. No time zone is this far from UTC.
 const DAY_SECONDS: u32 = 24 * 3600;
 
-/// The text is not an RFC 3339 moment, or one before 1970.
+/// The text is not a date and time in RFC 3339, or the moment is before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be an RFC 3339 date and time, such as 2026-01-31T09:30:00Z, at most 23:59 hours from UTC"
@@ -41,19 +41,19 @@ impl Timestamp {
         self.0 / 1000
     }
 
-    /// The moment `duration` later; saturates at the end of time.
+    /// The moment `duration` later. Saturates at the largest value.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// The moment `duration` earlier, not before the epoch.
+    /// The moment `duration` earlier. Saturates at the epoch.
     #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after.
+    /// The time from `earlier` to this moment, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
@@ -84,8 +84,7 @@ impl FromStr for Timestamp {
     }
 }
 
-/// Seconds to wait until `duration` has passed, rounded up and at least 1: the integer of
-/// `Retry-After`.
+/// A duration in whole seconds, rounded up and at least 1: the value of a `Retry-After` header.
 #[must_use]
 pub fn whole_seconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)

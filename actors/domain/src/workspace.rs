@@ -1,4 +1,4 @@
-//! The name of a workspace.
+//! Pure: the id of a workspace, and its syntax.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Most characters of a workspace's id.
+/// Most characters of a workspace's id. Formats on disk keep this length in one byte.
 pub const CHARS_MAX: usize = 40;
+const _: () = assert!(CHARS_MAX <= u8::MAX as usize);
 
 /// A workspace's id: 1 to 40 of `a-z`, `0-9` and `-`. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorkspaceId(Arc<str>);
 
-/// Why a text is not a workspace's id.
+/// The text is not a valid workspace id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to 40 characters of a-z, 0-9 and -")]
 pub struct WorkspaceIdError;

@@ -1,4 +1,4 @@
-//! The bytes of every event: those of the journal, and those of the event log.
+//! Pure: golden bytes of every journal event and every entry of the event log.
 
 use expect_test::expect;
 
@@ -15,7 +15,7 @@ fn phone() -> Phone {
     "+15550123456".parse().unwrap()
 }
 
-/// The name of a journal event. An event that is new must be named here, and stand in `journal`.
+/// The name of a journal event. A new event must be named here and added to `journal`.
 fn journal_name(event: &Event) -> &'static str {
     match event {
         Event::OtpSent { .. } => "OtpSent",

@@ -1,4 +1,4 @@
-//! What rebuilds a workspace's memory.
+//! Pure: journal events, whose replay rebuilds the state of a workspace.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use crate::{MessageId, Phone, RequestId, Timestamp};
 
 use super::{Delivery, EventDecodeError, decode_all, encode};
 
-/// Something that happened to what a workspace keeps in memory. Replaying a workspace's events in
-/// order gives that state again.
+/// A change of the state that a workspace keeps in memory. Replaying a workspace's events in order
+/// rebuilds that state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// A one-time password was accepted, at the moment in its id, for `price` credits.
+    /// A one-time password was accepted, at the moment in its id.
     OtpSent {
         /// The request; its timestamp is the moment of sending.
         id: RequestId,
-        /// Where it goes.
+        /// The recipient.
         phone: Phone,
         /// How long it is valid.
         expiry: Expiry,
@@ -24,14 +24,14 @@ pub enum Event {
         /// The version of the master key that its code is derived with.
         key_version: u8,
     },
-    /// The same code goes out again.
+    /// The same code is sent again.
     OtpResent {
         /// The request.
         id: RequestId,
-        /// When.
+        /// When it was sent again.
         at: Timestamp,
     },
-    /// A wrong code was submitted; `attempts` of them so far, of which the fifth invalidates.
+    /// A wrong code was submitted. The fifth invalidates the request.
     OtpMissed {
         /// The request.
         id: RequestId,
@@ -43,19 +43,20 @@ pub enum Event {
         /// The request.
         id: RequestId,
     },
-    /// The request's time passed while it was active.
+    /// The request expired while it was active.
     OtpExpired {
         /// The request.
         id: RequestId,
     },
-    /// The channel has answered for the request's newest message.
+    /// The channel answered for the request's newest message.
     OtpDelivery {
         /// The request.
         id: RequestId,
         /// What it answered.
         delivery: Delivery,
     },
-    /// The provider has reported on the request's newest message, after or without the channel's answer.
+    /// The provider reported on the request's newest message, after or without the channel's
+    /// answer.
     OtpReported {
         /// The request.
         id: RequestId,
@@ -66,57 +67,58 @@ pub enum Event {
     PumpingSuspected {
         /// The country calling code.
         calling_code: u16,
-        /// When it was noticed.
+        /// When it was detected.
         at: Timestamp,
     },
-    /// A message was accepted; what it says is in its record.
+    /// A message was accepted. Its content is in its record.
     MessageQueued {
         /// The message.
         id: MessageId,
-        /// After this it is not worth sending.
+        /// The message must not be sent after this moment.
         give_up_at: Timestamp,
     },
-    /// It is known what became of the message: it is not handed over again.
+    /// The message has a final outcome. It must not be sent again.
     MessageSettled {
         /// The message.
         id: MessageId,
     },
-    /// The message is about to be handed over: from now on it may have been.
+    /// The message is claimed for sending. From now on the channel may have received it.
     MessageClaimed {
         /// The message.
         id: MessageId,
     },
-    /// It was claimed and surely not taken: it waits as before.
+    /// The claim of the message was released, because the channel certainly did not accept it. It
+    /// is queued again.
     MessageReleased {
         /// The message.
         id: MessageId,
     },
-    /// The request's message had no answer: the same code goes out again, or nothing more is done.
+    /// The request's message had no answer. The same code is retried, or retries end.
     OtpRepeat {
         /// The request.
         id: RequestId,
-        /// What comes; `None` when that is over.
+        /// The next retry, or `None` when there is no further one.
         repeat: Option<Repeat>,
     },
-    /// Something became known of a message of the request that is not its newest.
+    /// The status of an earlier message of the request changed.
     OtpEarlier {
         /// The request.
         id: RequestId,
-        /// Which of its messages: 1 is the first.
+        /// The message's number within the request, from 1.
         number: u8,
-        /// What became of it.
+        /// The message's delivery status.
         delivery: Delivery,
-        /// How often it was paid for without an answer of the channel.
+        /// How often it was charged without an answer of the channel.
         unsettled: u8,
     },
 }
 
-/// A code that goes out again because its message had no answer.
+/// Retries of a code whose message had no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// How often it has gone out again.
+    /// How often it was sent again.
     pub count: u8,
-    /// When it does the next time; `None` while it is under way.
+    /// When the next retry is due, or `None` while one is in flight.
     pub due: Option<Timestamp>,
 }
 
@@ -126,7 +128,7 @@ impl Event {
         encode(self, out);
     }
 
-    /// Reads events that were encoded one after the other.
+    /// Decodes concatenated events. The iterator ends after the first error.
     pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Result<Self, EventDecodeError>> {
         decode_all(bytes)
     }

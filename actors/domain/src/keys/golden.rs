@@ -1,4 +1,6 @@
-//! What is derived from master keys: codes that are pending must be verified by every later version.
+//! Pure: golden bytes of derived keys and codes.
+//!
+//! Every later version must verify the codes that are pending.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! What a template is made of, in the channel's JSON: `HEADER`, `BODY`, `FOOTER`, `BUTTONS`.
+//! Pure: checks a template's components: `HEADER`, `BODY`, `FOOTER` and `BUTTONS`.
 
 use serde_json::Value;
 
@@ -15,8 +15,8 @@ const BUTTONS_MAX: usize = 10;
 const TYPES: [&str; 4] = ["HEADER", "BODY", "FOOTER", "BUTTONS"];
 const FORMATS: [&str; 5] = ["TEXT", "IMAGE", "VIDEO", "DOCUMENT", "LOCATION"];
 
-/// Checks the components of a template that somebody makes: each type at most once, a body, and
-/// places that parameters can fill.
+/// Checks the components of a new template, in the channel's JSON. Each type may occur once, a body
+/// is required, and parameters must be able to fill every placeholder.
 ///
 /// # Errors
 /// The first [`Misfit`]; its path begins with `components`.
@@ -39,7 +39,7 @@ pub fn check(components: &[Value], category: TemplateCategory) -> Result<(), Mis
                     check_text(component, SHORT_CHARS_MAX, &path)?;
                 }
             }
-            // The channel words these itself.
+            // The channel supplies the text of these.
             "BODY" | "FOOTER"
                 if category == TemplateCategory::Authentication
                     && component.get("text").is_none() => {}
@@ -51,7 +51,7 @@ pub fn check(components: &[Value], category: TemplateCategory) -> Result<(), Mis
     if seen.contains(&"BODY") { Ok(()) } else { Err(Misfit::new("components", "must have a BODY")) }
 }
 
-/// The value of `name`, which is one of `words`.
+/// The value of field `name`, which must be one of `words`.
 fn word<'a>(object: &Value, name: &str, words: &[&'a str], path: &str) -> Result<&'a str, Misfit> {
     let given = object.get(name).and_then(Value::as_str);
     let known = given.and_then(|given| words.iter().find(|word| **word == given));

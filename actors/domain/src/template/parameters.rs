@@ -1,4 +1,4 @@
-//! Whether the parameters of a message fit its template, before anything is sent.
+//! Pure: checks that the parameters of a message fit its template, before it is sent.
 
 mod kept;
 
@@ -11,23 +11,23 @@ use super::places::{self, Places};
 const BODY_CHARS_MAX: usize = 1024;
 /// Most characters of a parameter in a header.
 const HEADER_CHARS_MAX: usize = 60;
-/// Most characters of what is added to a button's address.
+/// Most characters of the suffix of a button's URL.
 const URL_CHARS_MAX: usize = 2000;
-/// Most characters of what a button gives back.
+/// Most characters of the payload that a button returns.
 const PAYLOAD_CHARS_MAX: usize = 256;
 /// Most characters of a coupon code.
 const COUPON_CHARS_MAX: usize = 20;
 
-/// A template with its parameters in their places.
+/// A template with its parameters filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filled {
     /// The parameters in the channel's form and order, a JSON array.
     pub components: String,
-    /// What the recipient reads, as far as it is text.
+    /// The text that the recipient reads.
     pub text: String,
 }
 
-/// Something of a template that parameters fill.
+/// A component of a template that parameters fill.
 #[derive(Debug)]
 struct Slot<'a> {
     kind: SlotKind,
@@ -43,13 +43,13 @@ enum SlotKind {
 
 #[derive(Debug)]
 enum Takes<'a> {
-    /// Texts, in the places of a text; in a body also amounts of money and dates.
+    /// Texts for the placeholders of a text. In a body also amounts of money and dates.
     Texts { text: &'a str, places: Places<'a>, chars_max: usize },
-    /// A picture, a film, a document or a place on the map.
+    /// An image, a video, a document or a location.
     Media(&'static str),
     /// A button's parameter: its `sub_type`, its `type`, and whether it may be left out.
     Button { sub_type: &'static str, kind: &'static str, chars_max: usize, optional: bool },
-    /// A button without any.
+    /// A button without parameters.
     Nothing,
 }
 
@@ -110,7 +110,7 @@ fn append_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// What parameters fill, in the order of the canonical form.
+/// The slots of a template, in the order of the canonical form.
 fn slots(template: &[Value]) -> Vec<Slot<'_>> {
     let mut slots = Vec::new();
     if let Some(header) = of_type(template, "HEADER") {
@@ -124,7 +124,7 @@ fn slots(template: &[Value]) -> Vec<Slot<'_>> {
         slots.push(Slot { kind: SlotKind::Header, takes });
     }
     if let Some(body) = of_type(template, "BODY") {
-        // One that the channel words itself says the code.
+        // A body whose text the channel supplies has one parameter, the code.
         let worded_by_channel = text_of(body).is_none();
         let text = if worded_by_channel { Some("{{1}}") } else { text_of(body) };
         slots.push(Slot { kind: SlotKind::Body, takes: Takes::texts(text, BODY_CHARS_MAX) });
@@ -154,7 +154,7 @@ fn place_of(slots: &[Slot<'_>], component: &Value, path: &str) -> Result<usize, 
     })
 }
 
-/// The channel takes it as a text and as a number.
+/// The index of a button. The channel accepts it as a string and as a number.
 fn button_index(component: &Value) -> Option<usize> {
     match component.get("index")? {
         Value::String(text) => text.parse().ok(),
@@ -191,7 +191,7 @@ impl<'a> Takes<'a> {
         Self::Button { sub_type, kind, chars_max, optional }
     }
 
-    /// Fewest parameters.
+    /// The least number of parameters.
     fn needed(&self) -> usize {
         match self {
             Self::Texts { places, .. } => places.count(),
@@ -201,7 +201,7 @@ impl<'a> Takes<'a> {
         }
     }
 
-    /// Adds what the recipient reads.
+    /// Appends the text that the recipient reads.
     fn show(&self, filled: &[Value], out: &mut String) {
         if let Self::Texts { text, places, .. } = self {
             let values: Vec<_> = filled.iter().map(shown).collect();
@@ -212,7 +212,7 @@ impl<'a> Takes<'a> {
     }
 }
 
-/// What a parameter says in a text.
+/// The text that a parameter shows.
 fn shown(parameter: &Value) -> &str {
     let at = match word(parameter, "type") {
         "currency" => "/currency/fallback_value",
@@ -223,7 +223,7 @@ fn shown(parameter: &Value) -> &str {
 }
 
 impl Slot<'_> {
-    /// The component's parameters, in the order of their places, if they fit.
+    /// The component's parameters in the order of their placeholders, if they fit.
     fn accept(&self, component: &Value, path: &str) -> Result<Vec<Value>, Misfit> {
         let path = &format!("{path}.parameters");
         let given = match component.get("parameters") {
@@ -336,7 +336,7 @@ fn check_media(given: &Value, kind: &str, path: &str) -> Result<(), Misfit> {
     }
 }
 
-/// Named parameters, each once, in the order of their places.
+/// Named parameters in the order of their placeholders. Each must be given once.
 fn in_order(names: &[&str], given: Vec<Value>, path: &str) -> Result<Vec<Value>, Misfit> {
     let name_of = |parameter: &Value| word(parameter, "parameter_name").to_owned();
     for (index, parameter) in given.iter().enumerate() {

@@ -1,16 +1,16 @@
-//! The places for parameters in a template's text: `{{1}}`, `{{2}}` or `{{first_name}}`.
+//! Pure: finds and fills the placeholders of a template: `{{1}}`, `{{2}}` or `{{first_name}}`.
 
-/// What the places of a text are filled by.
+/// The placeholders of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Places<'a> {
-    /// By this many parameters, in order.
+    /// They are filled by this many parameters, in order.
     Numbered(usize),
-    /// By parameters of these names.
+    /// They are filled by parameters of these names.
     Named(Vec<&'a str>),
 }
 
 impl<'a> Places<'a> {
-    /// The places of a text.
+    /// The placeholders of a text.
     pub(super) fn of(text: &'a str) -> Self {
         let mut names: Vec<&str> = Vec::new();
         for (_, name) in pieces(text) {
@@ -25,7 +25,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// How many parameters fill them.
+    /// How many parameters they need.
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Numbered(count) => *count,
@@ -33,7 +33,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Which parameter, counted from 0, fills the place of this name.
+    /// The index of the parameter, from 0, that fills the placeholder of this name.
     fn index_of(&self, name: &str) -> Option<usize> {
         match self {
             Self::Numbered(_) => name.parse::<usize>().ok()?.checked_sub(1),
@@ -41,7 +41,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Whether numbered places begin with 1 and leave none out, and names are not mixed with
+    /// Whether numbered placeholders begin with 1 and have no gaps, and names are not mixed with
     /// numbers.
     pub(super) fn are_complete(&self, text: &str) -> bool {
         match self {
@@ -53,7 +53,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// The text with its places filled.
+/// Appends the text with its placeholders filled.
 pub(super) fn fill(text: &str, places: &Places<'_>, values: &[&str], out: &mut String) {
     for (before, name) in pieces(text) {
         out.push_str(before);
@@ -64,7 +64,7 @@ pub(super) fn fill(text: &str, places: &Places<'_>, values: &[&str], out: &mut S
     }
 }
 
-/// The text in pieces, each with the name of the place that follows it.
+/// Splits a text at its placeholders. Each piece comes with the name of the one that follows it.
 fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -87,7 +87,7 @@ fn pieces(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
 fn is_name(name: &str) -> bool {
     let number = name.bytes().all(|byte| byte.is_ascii_digit());
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    // A number of places that no template has is text.
+    // No template has a hundred placeholders, so longer numbers are plain text.
     !name.is_empty() && name.bytes().all(allowed) && (!number || (name.len() <= 2 && name != "0"))
 }
 

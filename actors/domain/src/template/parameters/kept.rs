@@ -1,5 +1,6 @@
-//! What of a parameter goes to the channel: the fields that it knows, none larger than of use. It
-//! refuses what it does not know, after the message was paid for.
+//! Pure: keeps of a parameter only the fields that the channel knows, with bounded lengths.
+//!
+//! The channel refuses unknown fields, and it does so only after the message was charged.
 
 use serde_json::{Map, Value};
 
@@ -30,8 +31,8 @@ const FIELDS: [(&str, &[&str]); 6] = [
     ("location", &["latitude", "longitude", "name", "address"]),
 ];
 
-/// The parameter with what is known of it; `kind` is its type. What is not known is left out, as in
-/// every body.
+/// The parameter with its known fields; `kind` is its type. Unknown fields are dropped, as in every
+/// request body.
 pub(super) fn parameter(
     given: &Map<String, Value>,
     kind: &str,
@@ -42,7 +43,7 @@ pub(super) fn parameter(
     keep(given, "parameter_name", path, &mut kept)?;
     match FIELDS.iter().find(|(of, _)| *of == kind) {
         None => {
-            // Its length was checked by what the template takes.
+            // The template's slot has checked its length.
             let text = given.get(kind).filter(|text| text.is_string());
             kept.extend(text.map(|text| (kind.to_owned(), text.clone())));
         }
@@ -58,7 +59,7 @@ pub(super) fn parameter(
     Ok(Value::Object(kept))
 }
 
-/// Takes over a field, if it is there.
+/// Copies a field, if it is there.
 fn keep(
     from: &Map<String, Value>,
     name: &str,

@@ -1,3 +1,5 @@
+//! Pure: tests of filling templates with parameters.
+
 use super::*;
 
 fn text(value: &str) -> Value {
