@@ -1,4 +1,4 @@
-//! Who gets a broadcast: phones packed in eight bytes each, in segments that never change.
+//! Pure: the recipients of a broadcast, packed in eight bytes each, in immutable segments.
 
 use hashbrown::HashSet;
 
@@ -7,25 +7,26 @@ use postrider_store::{Change, StoreError, Table, View};
 
 use super::record::{SEGMENT, SegmentPart, segment_key};
 
-/// The values of one recipient's body parameters.
+/// The values of one recipient's body parameters, in their order.
 pub type Variables = Box<[Box<str>]>;
 
-/// Recipients in the order given. A broadcast that is made of them takes each once.
+/// Recipients in the order in which they were added. A broadcast sends to each of them once.
 #[derive(Debug, Clone, Default)]
 pub struct Audience {
+    /// The recipients' phones, as [`Phone::as_u64`] gives them.
     pub phones: Vec<u64>,
-    /// Of each recipient, once one has any.
+    /// The variables of every recipient; `None` while no recipient has any.
     pub variables: Option<Vec<Variables>>,
 }
 
 impl Audience {
-    /// Nobody yet.
+    /// An audience without recipients.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a recipient. Where it is there already, what was added first counts.
+    /// Adds a recipient. If the same phone is added again, the first one counts.
     pub fn add(&mut self, phone: Phone, variables: Variables) {
         if !variables.is_empty() && self.variables.is_none() {
             self.variables = Some(vec![Variables::default(); self.phones.len()]);
@@ -42,34 +43,35 @@ impl Audience {
         self.phones.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no recipients.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.phones.is_empty()
     }
 
-    /// Leaves each recipient once, where it came first. By sorting, which takes a third of the
-    /// memory that a set of them would.
+    /// Removes duplicate recipients and keeps the first of each. It sorts indices, which takes a
+    /// third of the memory of a hash set.
     pub fn leave_each_once(&mut self) {
         if self.phones.is_sorted_by(|one, next| one < next) {
             return;
         }
         let mut order: Vec<u32> = (0..).take(self.phones.len()).collect();
         order.sort_unstable_by_key(|at| (self.phones[*at as usize], *at));
-        let mut again = vec![false; self.phones.len()];
+        let mut repeated = vec![false; self.phones.len()];
         for pair in order.windows(2) {
             let [one, next] = [pair[0], pair[1]].map(|at| at as usize);
-            again[next] = self.phones[one] == self.phones[next];
+            repeated[next] = self.phones[one] == self.phones[next];
         }
-        let mut at = again.iter();
+        let mut at = repeated.iter();
         self.phones.retain(|_| at.next() == Some(&false));
         if let Some(variables) = &mut self.variables {
-            let mut at = again.iter();
+            let mut at = repeated.iter();
             variables.retain(|_| at.next() == Some(&false));
         }
     }
 
-    /// Puts those that have opted out behind the others. Returns how many the others are.
+    /// Moves the recipients that have opted out behind the others. Returns how many others there
+    /// are.
     pub fn set_aside(&mut self, opted_out: &HashSet<u64>) -> usize {
         if opted_out.is_empty() {
             return self.phones.len();
@@ -86,7 +88,7 @@ impl Audience {
         sendable
     }
 
-    /// The records of one segment.
+    /// The changes that write one segment.
     pub fn segment(&self, workspace: &WorkspaceId, id: BroadcastId, segment: u32) -> Vec<Change> {
         let from = segment as usize * SEGMENT as usize;
         let to = self.phones.len().min(from + SEGMENT as usize);
@@ -110,16 +112,21 @@ impl Audience {
     }
 }
 
-/// One segment, read back.
+/// One segment as it was read from the store.
 #[derive(Debug, Default)]
 pub struct Segment {
+    /// Which segment of the audience this is, from 0.
     pub number: u32,
     phones: Vec<u64>,
     variables: Option<Vec<Variables>>,
 }
 
 impl Segment {
-    /// Reads a segment; `personal` says whether recipients have variables.
+    /// Reads a segment. `personal` says whether recipients have variables.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if a part of it is missing or cannot be decoded, and the errors of
+    /// [`View::get`].
     pub fn read(
         store: &dyn View,
         workspace: &WorkspaceId,
@@ -145,7 +152,7 @@ impl Segment {
         Ok(Self { number, phones, variables })
     }
 
-    /// The recipient at this place of the audience, and its variables.
+    /// The recipient at this index of the audience, with its variables.
     pub fn recipient(&self, index: u32) -> Option<(Phone, &[Box<str>])> {
         let at = (index % SEGMENT) as usize;
         let phone = Phone::from_digits(*self.phones.get(at)?).ok()?;
@@ -157,7 +164,6 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use postrider_store::Store;
 
     fn phone(digits: u64) -> Phone {
         Phone::from_digits(digits).unwrap()

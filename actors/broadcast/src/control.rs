@@ -1,4 +1,4 @@
-//! What is asked of a broadcast, and why it is refused.
+//! Pure: the changes of a broadcast's status, and why one is refused.
 
 use std::time::Duration;
 
@@ -7,53 +7,53 @@ use postrider_domain::Unavailable;
 use crate::outcomes::Tally;
 use crate::record::BroadcastStatus;
 
-/// Why a broadcast is paused whose template the channel has paused.
+/// The reason of a broadcast that is paused because the channel paused its template.
 pub const TEMPLATE_PAUSED: &str = "the template is paused";
-/// Why a broadcast ends whose template may not be sent any more.
+/// The reason of a broadcast that fails because its template is not approved any more.
 pub const TEMPLATE_GONE: &str = "the template is not approved any more";
 
-/// What is to be done to a broadcast.
+/// A change of a broadcast's status.
 #[derive(Debug, Clone)]
 pub enum Control {
-    /// Its turn has come.
+    /// It begins, because it is due.
     Begin {
-        /// How long ago.
+        /// How long ago it became due.
         late: Duration,
     },
     /// It pauses.
     Pause {
-        /// Why, if nobody asked for it.
+        /// Why, unless a user requested it.
         reason: Option<Box<str>>,
     },
     /// It resumes.
     Resume,
     /// It is cancelled.
     Cancel,
-    /// It cannot go on.
+    /// It fails.
     Fail {
-        /// Why.
+        /// Why it cannot continue.
         reason: Box<str>,
     },
-    /// Every message that was claimed has an outcome, and nothing more is claimed.
+    /// It is finished: every claimed message has an outcome, and nothing more is claimed.
     Finish {
-        /// How many have which outcome.
+        /// How many messages have each mark.
         tally: Tally,
     },
 }
 
-/// Why a fan-out's request was not carried out.
+/// Why a change of status was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// There is none of that id.
+    /// No broadcast has that id.
     #[error("no such broadcast")]
     NotFound,
-    /// Its status does not allow that: somebody else has changed it.
+    /// Its status does not allow the change, because another command changed it.
     #[error("the broadcast is {}", .0.as_str())]
     WrongState(BroadcastStatus),
-    /// The workspace's rules forbid it; the text says why.
+    /// The workspace's rules forbid the change. The text says why.
     #[error("{0}")]
     Refused(Box<str>),
-    /// Not now; the fan-out tries again.
+    /// The workspace cannot accept it now. The fan-out retries.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

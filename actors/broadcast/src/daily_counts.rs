@@ -1,8 +1,8 @@
-//! What is counted of a broadcast by day.
+//! Pure: a broadcast's messages, counted by the day on which something happened to them.
 //!
-//! [`Table::Analytics`] holds it under `workspace ‖ 0 ‖ c ‖ day ‖ broadcast ‖ who`: the fan-out
-//! counts what the channel answers, the workspace what comes later, each in the commit that makes
-//! it true, so neither waits for the other; a reader adds the two.
+//! [`Table::Analytics`] holds the counts under `workspace ‖ 0 ‖ c ‖ day ‖ broadcast ‖ who`. The
+//! fan-out counts the channel's answers and the workspace counts later reports, each in the commit
+//! that makes them durable. So neither waits for the other, and a reader adds the two.
 
 use std::collections::BTreeMap;
 
@@ -14,36 +14,43 @@ use postrider_store::{Change, StoreError, Table, View};
 
 use super::plan::UncountedOutcomes;
 
-/// Messages of one broadcast that something happened to on one day.
+/// How many messages of one broadcast something happened to on one day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DayCounts {
-    /// The broadcast's name: it outlives its record.
+    /// The broadcast's name, because the counts outlive its record.
     pub name: Box<str>,
-    /// The channel was handed them, and did not refuse them.
+    /// They were sent to the channel, and it did not refuse them.
     pub sent: u32,
-    /// They came onto their recipient's device.
+    /// They reached their recipient's device.
     pub delivered: u32,
     /// Their recipient opened them.
     pub read: u32,
-    /// They were refused, came too late, or were not delivered.
+    /// They were refused, not sent in time, or not delivered.
     pub failed: u32,
-    /// Their recipient wrote.
+    /// Their recipient replied.
     pub replied: u32,
 }
 
-/// Who counts.
+/// Which actor counts; a byte of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
+    /// The fan-out, which counts the channel's answers.
     FanOut = 0,
+    /// The workspace, which counts later reports and replies.
     Workspace = 1,
 }
 
 impl DayCounts {
+    /// Decodes what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if the bytes are something else.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         let damaged = |_| StoreError::Damaged("a broadcast's counts cannot be read".to_owned());
         postcard::from_bytes(bytes).map_err(damaged)
     }
 
+    /// The counts in postcard's format.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         postrider_domain::event::encode(self, &mut bytes);
@@ -51,7 +58,7 @@ impl DayCounts {
     }
 }
 
-/// What the keys of a workspace's counts begin with.
+/// The prefix of the keys of a workspace's counts.
 pub fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0c"].concat()
 }
@@ -62,45 +69,49 @@ pub fn key(workspace: &WorkspaceId, day: Day, id: BroadcastId, who: Counter) -> 
     [&*prefix(workspace), &day, id.as_bytes(), &[who as u8]].concat()
 }
 
-/// The day and the broadcast of a key, behind its prefix.
+/// The day and the broadcast of a key whose prefix was removed.
 pub fn read_key(rest: &[u8]) -> Option<(Day, BroadcastId)> {
     let (day, rest) = rest.split_first_chunk()?;
     let id = rest.first_chunk()?;
     Some((Day::from_number(u32::from_be_bytes(*day)), BroadcastId::from_bytes(*id)))
 }
 
-/// What a fan-out counts.
+/// The counts of one fan-out, by day.
 #[derive(Debug, Default)]
 pub struct Counted {
-    /// Whole, as they are to be written.
+    /// Complete counts of each day, as they must be written.
     days: BTreeMap<Day, DayCounts>,
     dirty: bool,
 }
 
 impl Counted {
-    /// Counts messages whose outcome became known on this day. What was counted before a restart is
-    /// read from the store.
+    /// Adds messages whose outcome became known on this day. `stored` reads what was counted before
+    /// a restart.
+    ///
+    /// # Errors
+    /// Those of `stored`. Nothing was counted then.
     pub fn count(
         &mut self,
         day: Day,
-        news: UncountedOutcomes,
+        outcomes: UncountedOutcomes,
         stored: impl FnOnce() -> Result<DayCounts, StoreError>,
     ) -> Result<(), StoreError> {
-        if news == UncountedOutcomes::default() {
+        if outcomes == UncountedOutcomes::default() {
             return Ok(());
         }
         let counts = match self.days.entry(day) {
             std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::btree_map::Entry::Vacant(new) => new.insert(stored()?),
         };
-        counts.sent += news.sent;
-        counts.failed += news.failed;
+        counts.sent += outcomes.sent;
+        counts.failed += outcomes.failed;
         self.dirty = true;
         Ok(())
     }
 
-    /// What is not written as it is. A day keeps its own, so that a commit that failed and was made
-    /// all the same is written over.
+    /// The changes that write the counts that are not durable yet. They hold totals, not
+    /// increments, so that repeating a commit that failed but was made durable counts nothing
+    /// twice.
     pub fn changes(&self, workspace: &WorkspaceId, id: BroadcastId) -> Vec<Change> {
         let days = self.days.iter().filter(|_| self.dirty);
         let change = |(day, counts): (&Day, &DayCounts)| {
@@ -113,7 +124,7 @@ impl Counted {
         days.map(change).collect()
     }
 
-    /// All of it is durable. Earlier days are over.
+    /// Records that all counts are durable, and forgets all days but the last.
     pub fn written(&mut self) {
         self.dirty = false;
         while self.days.len() > 1 {
@@ -122,7 +133,10 @@ impl Counted {
     }
 }
 
-/// What a fan-out has counted of a day before.
+/// What a fan-out counted on a day before a restart.
+///
+/// # Errors
+/// [`StoreError::Damaged`] if the record cannot be decoded, and the errors of [`View::get`].
 pub fn stored(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -1,4 +1,4 @@
-//! What was written of a broadcast that was never made.
+//! Pure: the changes that delete a broadcast whose creation was not completed.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,10 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use crate::record::{draft_key, parts_prefix};
 
-/// What forgets a broadcast that was not made.
+/// The changes that delete a draft, with the part of its audience that was written.
+///
+/// # Errors
+/// Those of [`View::scan`].
 pub fn draft_changes(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -1,4 +1,4 @@
-//! The records of a broadcast, its audience and what became of it.
+//! Golden bytes of a broadcast's record, audience, outcomes and reports.
 
 use expect_test::expect;
 use serde_json::json;

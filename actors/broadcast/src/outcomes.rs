@@ -1,27 +1,28 @@
-//! What became of a broadcast's messages: a byte for each that was claimed, in windows that are
-//! written as a whole.
+//! Pure: the outcomes of a broadcast's messages, one byte for each that was claimed.
+//!
+//! They are kept in windows, each written as a whole.
 
 use serde::{Deserialize, Serialize};
 
 use postrider_channel::Failure;
 use postrider_store::StoreError;
 
-/// Most characters that are kept of the channel's explanation of a failure.
+/// Most characters that are stored of the channel's explanation of a failure.
 const DETAILS_CHARS_MAX: usize = 120;
 
-/// What is known of a message of a claimed window.
+/// The state of a claimed message, as one byte on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mark {
-    /// It may be with the channel.
+    /// It is in flight: the channel may have received it.
     Claimed = 0,
-    /// It surely was not taken, and is to be sent yet.
+    /// The channel certainly did not accept it, and it must be sent again.
     Retry = 1,
-    /// The channel took it.
+    /// The channel accepted it.
     Sent = 2,
-    /// It surely was not taken, and never will be.
+    /// The channel certainly did not accept it, and it is not sent again.
     Failed = 3,
-    /// Nobody knows.
+    /// Whether the channel accepted it is not known.
     Unknown = 4,
     /// The recipient opted out before it was sent.
     OptedOut = 5,
@@ -31,7 +32,7 @@ impl Mark {
     const ALL: [Self; 6] =
         [Self::Claimed, Self::Retry, Self::Sent, Self::Failed, Self::Unknown, Self::OptedOut];
 
-    /// Whether it stays so.
+    /// Whether the mark does not change any more.
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::Claimed | Self::Retry)
     }
@@ -40,16 +41,16 @@ impl Mark {
 /// Why a message failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// Whether the channel refused it; otherwise it did not take it in time.
+    /// Whether the channel refused the message. Otherwise the channel did not accept it in time.
     pub refused: bool,
     /// The channel's own error code.
     pub code: Option<u32>,
-    /// The channel's explanation; empty where it gave none.
+    /// The channel's explanation, or an empty text.
     pub details: Box<str>,
 }
 
 impl Failed {
-    /// The channel has refused it.
+    /// The failure of a message that the channel refused.
     pub fn of(failure: &Failure) -> Self {
         let details = failure.details.chars().take(DETAILS_CHARS_MAX).collect::<String>().into();
         Self { refused: true, code: failure.code, details }
@@ -60,23 +61,27 @@ impl Failed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     marks: Vec<u8>,
-    /// By place in the window.
+    /// Failures, by index in the window.
     failures: Vec<(u16, Failed)>,
 }
 
 impl Window {
-    /// One of which the first `length` have just been claimed.
+    /// A window whose first `length` messages are claimed.
     pub fn claimed(length: u32) -> Self {
         let mut window = Self { marks: Vec::new(), failures: Vec::new() };
         window.claim(length);
         window
     }
 
-    /// Claims the next `length`.
+    /// Claims the next `length` messages.
     pub fn claim(&mut self, length: u32) {
         self.marks.resize(self.marks.len() + length as usize, Mark::Claimed as u8);
     }
 
+    /// Decodes what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if the bytes are something else.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         let damaged = || StoreError::Damaged("a broadcast's outcomes cannot be read".to_owned());
         let window: Self = postcard::from_bytes(bytes).map_err(|_| damaged())?;
@@ -84,6 +89,7 @@ impl Window {
         if known { Ok(window) } else { Err(damaged()) }
     }
 
+    /// The window in postcard's format.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.marks.len() + 8);
         postrider_domain::event::encode(self, &mut bytes);
@@ -95,16 +101,19 @@ impl Window {
         self.marks.iter().map(|mark| Mark::ALL[usize::from(*mark)])
     }
 
+    /// The mark of the message at this index of the window, if it was claimed.
     pub fn mark(&self, at: usize) -> Option<Mark> {
         self.marks.get(at).map(|mark| Mark::ALL[usize::from(*mark)])
     }
 
+    /// Changes the mark of the message at this index of the window, if it was claimed.
     pub fn set(&mut self, at: usize, mark: Mark) {
         if let Some(place) = self.marks.get_mut(at) {
             *place = mark as u8;
         }
     }
 
+    /// Marks the message at this index of the window as failed, with the reason.
     pub fn set_failed(&mut self, at: usize, failed: Failed) {
         self.set(at, Mark::Failed);
         if let Ok(at) = u16::try_from(at) {
@@ -112,32 +121,35 @@ impl Window {
         }
     }
 
-    /// Why the message at this place failed.
+    /// Why the message at this index of the window failed.
     pub fn failure(&self, at: usize) -> Option<&Failed> {
         let mut of = self.failures.iter().rev().filter(|(place, _)| usize::from(*place) == at);
         of.next().map(|(_, failed)| failed)
     }
 
-    /// Whether nothing of what is claimed in it changes any more.
+    /// Whether every claimed message has a final mark.
     pub fn is_final(&self) -> bool {
         self.marks().all(Mark::is_final)
     }
 }
 
-/// How many messages have which mark.
+/// How many messages have each mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally([u32; 6]);
+pub struct Tally([u32; Mark::ALL.len()]);
 
 impl Tally {
+    /// Counts a message with this mark.
     pub fn add(&mut self, mark: Mark) {
         self.0[mark as usize] += 1;
     }
 
+    /// Moves a message from one mark to another. A message must have been counted under `from`.
     pub fn change(&mut self, from: Mark, to: Mark) {
         self.0[from as usize] -= 1;
         self.0[to as usize] += 1;
     }
 
+    /// How many messages have this mark.
     pub const fn of(&self, mark: Mark) -> u32 {
         self.0[mark as usize]
     }

@@ -1,8 +1,8 @@
-//! Pure: a recipient's own parameters for the template that all share.
+//! Pure: puts a recipient's variables into the template parameters that all share.
 
 use serde_json::{Value, json};
 
-/// The parameters of a recipient's message: its variables stand for those of the body.
+/// The parameters of a recipient's message. Its variables replace the shared body parameters.
 pub fn with_variables(components: &[Value], variables: &[Box<str>]) -> Vec<Value> {
     if variables.is_empty() {
         return components.to_vec();

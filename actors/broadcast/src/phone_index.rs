@@ -1,5 +1,7 @@
-//! Where in a broadcast's audience a phone is: its recipients by phone, in chunks, written with the
-//! audience, so that a reply finds its broadcast without looking at every recipient.
+//! Pure: the index of a broadcast's audience by phone.
+//!
+//! It is written in chunks with the audience, so that a reply finds its broadcast without a scan of
+//! every recipient.
 
 use std::ops::ControlFlow;
 
@@ -10,21 +12,21 @@ use super::record::{parts_prefix, phones_key};
 
 /// Recipients of one chunk.
 const CHUNK: usize = 1000;
-/// Bytes of one: its phone, its place.
+/// Bytes of one entry: the phone (u64) and its index in the audience (u32), big endian.
 const ENTRY: usize = 12;
 
-/// The order of an audience by phone.
+/// The indices of an audience, sorted by phone.
 pub struct ByPhone(Vec<u32>);
 
 impl ByPhone {
-    /// Of the recipients whose phones these are.
+    /// Sorts the recipients with these phones.
     pub fn of(phones: &[u64]) -> Self {
         let mut places: Vec<_> = (0..u32::try_from(phones.len()).unwrap_or(u32::MAX)).collect();
         places.sort_unstable_by_key(|place| phones[*place as usize]);
         Self(places)
     }
 
-    /// The records of all chunks; each is made when it is asked for.
+    /// The changes that write all chunks. Each is made when the iterator reaches it.
     pub fn changes<'a>(
         &'a self,
         workspace: &'a WorkspaceId,
@@ -43,7 +45,10 @@ impl ByPhone {
     }
 }
 
-/// The place of a phone in a broadcast's audience.
+/// The index of a phone in a broadcast's audience.
+///
+/// # Errors
+/// Those of [`View::scan`].
 pub fn place_of(
     store: &dyn View,
     workspace: &WorkspaceId,

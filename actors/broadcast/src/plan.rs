@@ -1,4 +1,4 @@
-//! What is to be sent next and what is known of what was: the pure part of a fan-out.
+//! Pure: which recipients a fan-out claims next, and the outcomes of those claimed before.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,34 +6,34 @@ use super::outcomes::{Failed, Mark, Tally, Window};
 use super::record::{BroadcastPolicy, WINDOW};
 use super::reports::Reports;
 
-/// A fan-out's plan.
+/// The progress of a fan-out: claims, outcomes, and what must still be written.
 #[derive(Debug)]
 pub struct Plan {
-    /// Recipients that are to be sent to; those behind them had opted out from the beginning.
+    /// Recipients to send to. Those behind them had opted out before the broadcast was created.
     sendable: u32,
-    /// The first recipient that is not claimed.
+    /// The first recipient that was never claimed.
     next: u32,
-    /// Windows in which something may change yet.
+    /// Windows whose outcomes may still change.
     open: BTreeMap<u32, Window>,
-    /// Those of them that are not written as they are.
+    /// Open windows that changed since they were last written.
     dirty: BTreeSet<u32>,
-    /// Claimed before, surely not taken, to be sent yet.
-    again: VecDeque<u32>,
+    /// Recipients to claim again: the channel certainly did not accept their message.
+    retries: VecDeque<u32>,
     tally: Tally,
-    news: UncountedOutcomes,
+    uncounted: UncountedOutcomes,
 }
 
-/// Outcomes that were not counted yet.
+/// Outcomes that are not in the daily counts yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UncountedOutcomes {
-    /// Messages that the channel took, or may have taken.
+    /// Messages that the channel accepted, or may have accepted.
     pub sent: u32,
-    /// Messages that it surely did not take.
+    /// Messages that it certainly did not accept.
     pub failed: u32,
 }
 
 impl UncountedOutcomes {
-    /// Each message counts as one of the two, once, when its first outcome is known.
+    /// Counts a message once, as one of the two, when its first outcome is known.
     const fn add(&mut self, from: Mark, to: Mark) {
         match (from, to) {
             (Mark::Claimed | Mark::Retry, Mark::Sent | Mark::Unknown) => self.sent += 1,
@@ -51,14 +51,14 @@ impl Plan {
             next: 0,
             open: BTreeMap::new(),
             dirty: BTreeSet::new(),
-            again: VecDeque::new(),
+            retries: VecDeque::new(),
             tally: Tally::default(),
-            news: UncountedOutcomes::default(),
+            uncounted: UncountedOutcomes::default(),
         }
     }
 
-    /// Takes a window that was written before. What was claimed and has no outcome was taken if
-    /// the provider has reported on it, and becomes what the policy says otherwise.
+    /// Resumes with a window that was written before. A message that was claimed and has no outcome
+    /// counts as sent if the provider reported on it. Otherwise the policy decides.
     pub fn resume(
         &mut self,
         number: u32,
@@ -78,12 +78,12 @@ impl Plan {
                 (mark, _) => mark,
             };
             if becomes != mark {
-                self.news.add(mark, becomes);
+                self.uncounted.add(mark, becomes);
                 window.set(at, becomes);
                 self.dirty.insert(number);
             }
             if becomes == Mark::Retry {
-                self.again.push_back(index);
+                self.retries.push_back(index);
             }
             self.tally.add(becomes);
         }
@@ -94,21 +94,22 @@ impl Plan {
         }
     }
 
-    /// What was not counted yet.
-    pub const fn news(&self) -> UncountedOutcomes {
-        self.news
+    /// Outcomes that are not in the daily counts yet.
+    pub const fn uncounted(&self) -> UncountedOutcomes {
+        self.uncounted
     }
 
-    /// It is counted.
+    /// Records that the uncounted outcomes were added to the daily counts.
     pub fn counted(&mut self) {
-        self.news = UncountedOutcomes::default();
+        self.uncounted = UncountedOutcomes::default();
     }
 
-    /// Messages that may be with the channel.
+    /// Messages in flight: claimed, and without an outcome.
     pub const fn in_flight(&self) -> u32 {
         self.tally.of(Mark::Claimed)
     }
 
+    /// How many messages have each mark.
     pub const fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -118,12 +119,12 @@ impl Plan {
         self.next == self.sendable && self.in_flight() == 0 && self.tally.of(Mark::Retry) == 0
     }
 
-    /// Claims the next recipients, at most `max` of them, and of one window. They must not be
-    /// handed over before that is durable.
+    /// Claims the next recipients: retries first, otherwise new ones of one window. At most `max`.
+    /// Their messages must not be dispatched before the claim is durable.
     pub fn claim(&mut self, max: u32) -> Vec<u32> {
         let mut claimed = Vec::new();
         while claimed.len() < max as usize
-            && let Some(index) = self.again.pop_front()
+            && let Some(index) = self.retries.pop_front()
         {
             if self.change(index, Mark::Retry, Mark::Claimed) {
                 claimed.push(index);
@@ -141,22 +142,21 @@ impl Plan {
         claimed
     }
 
-    /// Takes the outcome of a message; one that was answered for already stays as it is, unless
-    /// nothing was known of it.
+    /// Records the outcome of a message. A final outcome stays as it is, unless it was unknown.
     pub fn settle(&mut self, index: u32, mark: Mark, failed: Option<Failed>) {
         let known = [Mark::Claimed, Mark::Retry, Mark::Unknown];
         let Some(from) = known.into_iter().find(|from| self.change(index, *from, mark)) else {
             return;
         };
         if from != mark && mark == Mark::Retry {
-            self.again.push_back(index);
+            self.retries.push_back(index);
         }
         if let (Some(failed), Some(window)) = (failed, self.open.get_mut(&(index / WINDOW))) {
             window.set_failed((index % WINDOW) as usize, failed);
         }
     }
 
-    /// What may be with the channel surely is not, or nobody knows.
+    /// Gives every message in flight this mark.
     pub fn settle_in_flight(&mut self, mark: Mark) {
         for index in self.claimed() {
             self.settle(index, mark, None);
@@ -181,37 +181,37 @@ impl Plan {
         window.set(at, to);
         self.dirty.insert(number);
         self.tally.change(from, to);
-        self.news.add(from, to);
+        self.uncounted.add(from, to);
         true
     }
 
-    /// Where a window ends.
+    /// The index behind the last recipient of a window.
     fn end(&self, number: u32) -> u32 {
         self.sendable.min((number + 1) * WINDOW)
     }
 
-    /// Whether all of a window is claimed, and nothing in it changes any more.
+    /// Whether all of a window is claimed and every outcome in it is final.
     fn is_over(&self, number: u32, window: &Window) -> bool {
         self.next >= self.end(number) && window.is_final()
     }
 
-    /// Whether a window is over and not written as it is.
+    /// Whether a window is over and its last changes are not written.
     pub fn has_final(&self) -> bool {
         let mut dirty = self.dirty();
         dirty.any(|(number, window)| self.is_over(number, window))
     }
 
-    /// Whether anything is not written as it is.
+    /// Whether any window has unwritten changes.
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// The windows that are to be written.
+    /// The windows with unwritten changes.
     pub fn dirty(&self) -> impl Iterator<Item = (u32, &Window)> {
         self.dirty.iter().filter_map(|number| Some((*number, self.open.get(number)?)))
     }
 
-    /// All of them are durable.
+    /// Records that all dirty windows are durable.
     pub fn written(&mut self) {
         for number in std::mem::take(&mut self.dirty) {
             if self.open.get(&number).is_some_and(|window| self.is_over(number, window)) {
@@ -378,7 +378,7 @@ mod tests {
             prop_assert!(handed_over.iter().all(|times| *times <= 1));
             let finals = [Mark::Sent, Mark::Unknown].map(|mark| plan.tally().of(mark));
             prop_assert_eq!(finals[0] + finals[1], sendable);
-            prop_assert_eq!(plan.news(), UncountedOutcomes { sent: sendable - counted, failed: 0 });
+            prop_assert_eq!(plan.uncounted(), UncountedOutcomes { sent: sendable - counted, failed: 0 });
         }
     }
 }

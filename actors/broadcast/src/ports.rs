@@ -1,4 +1,4 @@
-//! What fan-outs need from above.
+//! The port through which fan-outs use their workspaces.
 
 use postrider_channel::TemplateName;
 use postrider_domain::template::TemplateStatus;
@@ -9,12 +9,12 @@ use postrider_store::StoreError;
 use crate::control::{Control, ControlError};
 use crate::record::Record;
 
-/// The workspaces, as their broadcasts see them. Implemented above.
+/// The workspaces, as their broadcasts see them. The workspace crate implements it.
 ///
-/// The methods that do not return a future read what is committed; they may block for the length
-/// of a read.
+/// The methods that return no future read committed records. They may block for the length of a
+/// read.
 pub trait BroadcastHost: Send + Sync + 'static {
-    /// Changes the status of a broadcast. Resolves to its record once that is durable.
+    /// Changes the status of a broadcast. Resolves to its record once the change is durable.
     fn control<'a>(
         &'a self,
         workspace: &'a WorkspaceId,
@@ -22,7 +22,7 @@ pub trait BroadcastHost: Send + Sync + 'static {
         control: Control,
     ) -> BoxFuture<'a, Result<Record, ControlError>>;
 
-    /// The status of a template; `None` when there is none of that name and language.
+    /// The status of a template, or `None` if no template has that name and language.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
@@ -38,13 +38,13 @@ pub trait BroadcastHost: Send + Sync + 'static {
     /// [`StoreError`]: it cannot be read.
     fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError>;
 
-    /// Whether anybody has opted out: without that nobody is asked for one by one.
+    /// Whether any phone has opted out. If not, callers need not ask for phones one by one.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.
     fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError>;
 
-    /// For each of these phones whether it has opted out.
+    /// Whether each of these phones has opted out, in their order.
     ///
     /// # Errors
     /// [`StoreError`]: it cannot be read.

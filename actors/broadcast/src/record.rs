@@ -1,11 +1,11 @@
-//! What is kept of a broadcast, and under which keys.
+//! Pure: the stored record of a broadcast, and the keys of all its tables.
 //!
-//! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, `workspace ‖ 0 ‖ d ‖ id`
-//! while the audience is being written, and the counts under `workspace ‖ 0 ‖ c ‖ id` once it is
-//! settled. [`Table::BroadcastAudience`] holds the recipients under
-//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, [`Table::BroadcastPhones`] where each phone is under
-//! `workspace ‖ 0 ‖ id ‖ first phone`, [`Table::BroadcastOutcomes`] what became of them, and
-//! [`Table::BroadcastReports`] what was reported later, under `workspace ‖ 0 ‖ id ‖ window`.
+//! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, a draft under `workspace
+//! ‖ 0 ‖ d ‖ id` while the audience is being written, and the counts under `workspace ‖ 0 ‖ c ‖ id`
+//! once the broadcast is settled. [`Table::BroadcastAudience`] holds the recipients under
+//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, and [`Table::BroadcastPhones`] their index by phone under
+//! `workspace ‖ 0 ‖ id ‖ first phone`. [`Table::BroadcastOutcomes`] holds the outcomes and
+//! [`Table::BroadcastReports`] the later reports, both under `workspace ‖ 0 ‖ id ‖ window`.
 
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
@@ -18,31 +18,34 @@ use postrider_domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId}
 
 /// Recipients of one segment of the audience.
 pub const SEGMENT: u32 = 8000;
-/// Recipients that are claimed at a time; a segment has a whole number of windows.
+/// Recipients whose outcomes are stored in one record. A segment has a whole number of windows.
 pub const WINDOW: u32 = 500;
+const _: () = assert!(SEGMENT.is_multiple_of(WINDOW));
+// Failures are stored with their index in the window as a u16.
+const _: () = assert!(WINDOW - 1 <= u16::MAX as u32);
 
-/// Where a broadcast stands.
+/// The status of a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BroadcastStatus {
-    /// It waits for its time.
+    /// It waits for its scheduled time.
     Scheduled,
     /// It is about to begin.
     Queued,
     /// It is being sent.
     Sending,
-    /// It is held.
+    /// It is paused.
     Paused,
-    /// All of it has been handed over.
+    /// All its messages were sent to the channel.
     Completed,
-    /// It was stopped.
+    /// A user cancelled it.
     Cancelled,
-    /// It ended early.
+    /// It ended early because of an error.
     Failed,
 }
 
 impl BroadcastStatus {
-    /// The status as an answer spells it.
+    /// The status as responses spell it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,74 +59,86 @@ impl BroadcastStatus {
         }
     }
 
-    /// Whether nothing more is sent.
+    /// Whether the broadcast sends nothing more.
     #[must_use]
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Cancelled | Self::Failed)
     }
 }
 
-/// What becomes of a message that was claimed and whose outcome a crash has swallowed.
+/// What happens after a crash to a message that was claimed and has no outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BroadcastPolicy {
-    /// It is not sent again: its outcome is unknown.
+    /// It is not sent again, and its outcome is unknown.
     #[default]
     AtMostOnce,
-    /// It is sent again: somebody may get it twice.
+    /// It is sent again, so the recipient may get it twice.
     AtLeastOnce,
 }
 
-/// What the store keeps of a broadcast.
+/// A broadcast as it is stored, in JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
+    /// The broadcast's id.
     pub id: BroadcastId,
+    /// The name that the user gave it.
     pub name: Box<str>,
+    /// The template that it sends.
     pub template: TemplateName,
+    /// The template's category when the broadcast was created. It decides the price.
     pub category: TemplateCategory,
+    /// What happens after a crash to messages without an outcome.
     pub policy: BroadcastPolicy,
+    /// Its status.
     pub status: BroadcastStatus,
-    /// Why it was paused or ended, unless somebody asked for it.
+    /// Why it was paused or ended, unless a user requested it.
     pub reason: Option<Box<str>>,
-    /// All recipients. Those that had opted out when it was made are the last ones.
+    /// All recipients. Those that had opted out when it was created come last.
     pub total: u32,
     /// Recipients that had not opted out.
     pub sendable: u32,
-    /// Credits that were reserved for each of those.
+    /// Credits that were reserved for each sendable recipient.
     pub price: u64,
-    /// The number that it leaves through.
+    /// The number that it is sent from.
     pub number: NumberId,
-    /// The template's components.
+    /// The template's components when the broadcast was created.
     pub definition: Vec<Value>,
-    /// The parameters that all messages have.
+    /// The template parameters that all messages share.
     pub components: Vec<Value>,
     /// Whether recipients have variables of their own.
     pub personal: bool,
+    /// When it was created.
     pub created_at: Timestamp,
+    /// When it is to begin; `None` for at once.
     pub schedule_at: Option<Timestamp>,
+    /// When it began.
     pub started_at: Option<Timestamp>,
+    /// When it was completed, was cancelled or failed.
     pub finished_at: Option<Timestamp>,
+    /// The broadcast whose failed recipients this one sends to again.
     pub retry_of: Option<BroadcastId>,
-    /// The broadcast that sends to its failed recipients again.
+    /// The broadcast that sends to the failed recipients of this one again.
     #[serde(default)]
     pub retried_by: Option<BroadcastId>,
-    /// Messages that the channel took and then reported as failed, until it is settled.
+    /// Messages that the channel accepted and later reported as failed. Counted until it is
+    /// settled.
     #[serde(default)]
     pub reported_failed: u32,
-    /// Whether it is over, every outcome is noted and the rest of the credits given back.
+    /// Whether it is over, every outcome is recorded and the unused credits are refunded.
     pub settled: bool,
 }
 
-/// The id of a broadcast's message to the recipient at `index`: the broadcast's moment and half of
-/// what makes it unique, then the index.
+/// The id of a broadcast's message to the recipient at `index`: the first 12 bytes of the
+/// broadcast's id, then the index (u32, big endian).
 pub fn message_id(broadcast: BroadcastId, index: u32) -> MessageId {
     let mut bytes = *broadcast.as_bytes();
     bytes[12..].copy_from_slice(&index.to_be_bytes());
     MessageId::from_bytes(bytes)
 }
 
-/// What the key of the broadcast's record begins with that has this message, if one has, and the
-/// recipient's place in it.
+/// The prefix of the record's key of the broadcast that this message would belong to, and the
+/// recipient's index in it.
 pub fn of_message(workspace: &WorkspaceId, id: MessageId) -> (Vec<u8>, u32) {
     let (broadcast, index) = id.as_bytes().split_at(12);
     let index = index.try_into().map_or(u32::MAX, u32::from_be_bytes);
@@ -136,7 +151,7 @@ fn key(workspace: &WorkspaceId, parts: &[&[u8]]) -> Vec<u8> {
     key
 }
 
-/// What the keys of a workspace's broadcasts start with.
+/// The prefix of the keys of a workspace's broadcasts.
 pub fn records_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, &[b"b"])
 }
@@ -146,17 +161,17 @@ pub fn record_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"b", id.as_bytes()])
 }
 
-/// The key that says that a broadcast is being made.
+/// The key of a broadcast that is being created.
 pub fn draft_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"d", id.as_bytes()])
 }
 
-/// The key of the counts of a broadcast that is settled.
+/// The key of the counts of a settled broadcast.
 pub fn counts_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"c", id.as_bytes()])
 }
 
-/// What the keys of a broadcast's audience and outcomes start with.
+/// The prefix of the keys of a broadcast's audience and outcomes.
 pub fn parts_prefix(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[id.as_bytes()])
 }
@@ -164,7 +179,9 @@ pub fn parts_prefix(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
 /// A part of a segment of the audience.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentPart {
+    /// The recipients' phones, 8 bytes each, big endian.
     Phones = 0,
+    /// The recipients' variables, in postcard's format.
     Variables = 1,
 }
 
@@ -178,7 +195,7 @@ pub fn segment_key(
     key(workspace, &[id.as_bytes(), &segment.to_be_bytes(), &[part as u8]])
 }
 
-/// The key of the recipients whose phones begin with this one.
+/// The key of the chunk of the phone index that begins with this phone.
 pub fn phones_key(workspace: &WorkspaceId, id: BroadcastId, first: u64) -> Vec<u8> {
     key(workspace, &[id.as_bytes(), &first.to_be_bytes()])
 }
@@ -188,10 +205,10 @@ pub fn window_key(workspace: &WorkspaceId, id: BroadcastId, window: u32) -> Vec<
     key(workspace, &[id.as_bytes(), &window.to_be_bytes()])
 }
 
-/// The broadcast's record as it is committed, if there is one.
+/// The committed record of a broadcast, if there is one.
 ///
 /// # Errors
-/// [`StoreError`]: it cannot be read.
+/// [`StoreError::Damaged`] if it cannot be decoded, and the errors of [`View::get`].
 pub fn read(
     view: &dyn View,
     workspace: &WorkspaceId,

@@ -1,9 +1,8 @@
-//! What a start finds of broadcasts: those that are not over, and what is left of those that were
-//! not made.
+//! Recovery resumes the broadcasts that are not over, and deletes incomplete drafts.
 
 use std::ops::ControlFlow;
 
-use crate::Broadcasts;
+use crate::directory::Broadcasts;
 use crate::draft::draft_changes;
 use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
 use postrider_store::{Change, Direction, StoreError, Table, View};
@@ -18,15 +17,18 @@ pub struct Unfinished {
     due: Timestamp,
 }
 
-/// What a start finds.
+/// The broadcasts that recovery found.
 #[derive(Default)]
 pub struct Found {
     unfinished: Vec<Unfinished>,
-    /// Forgets what was not made.
+    /// The changes that delete incomplete drafts.
     sweep: Vec<Change>,
 }
 
 /// Reads the broadcasts of all workspaces.
+///
+/// # Errors
+/// Those of [`View::scan`]. A record that cannot be decoded is logged and left as it is.
 pub fn find(store: &dyn View) -> Result<Found, StoreError> {
     let mut found = Found::default();
     let mut drafts = Vec::new();
@@ -37,7 +39,7 @@ pub fn find(store: &dyn View) -> Result<Found, StoreError> {
                 drafts
                     .extend(id.try_into().ok().map(|id| (workspace, BroadcastId::from_bytes(id))));
             }
-            // One whose record cannot be read stays as it is; its readers are told.
+            // A record that cannot be decoded stays as it is. Requests that read it fail.
             Some((b'b', _)) => match serde_json::from_slice::<Record>(value) {
                 Ok(record) if !record.settled => found.unfinished.push(Unfinished {
                     workspace,
@@ -48,7 +50,7 @@ pub fn find(store: &dyn View) -> Result<Found, StoreError> {
                 Ok(_) => {}
                 Err(error) => tracing::error!(%workspace, %error, "a broadcast cannot be read"),
             },
-            // The counts of one that is settled.
+            // The counts of a settled broadcast.
             _ => {}
         }
         ControlFlow::Continue(())
@@ -66,11 +68,11 @@ fn split(key: &[u8]) -> Option<(WorkspaceId, &[u8])> {
 }
 
 impl Found {
-    /// Forgets what was not made, and has what is not over go on.
+    /// Deletes incomplete drafts, and resumes the broadcasts that are not over.
     pub async fn resume(self, broadcasts: &Broadcasts) {
         if !self.sweep.is_empty() {
-            // What is not swept now is by the next start.
-            drop(broadcasts.services.writer.commit(self.sweep).await);
+            // If this fails, the next start deletes them.
+            drop(broadcasts.services().writer.commit(self.sweep).await);
         }
         for Unfinished { workspace, id, status, due } in self.unfinished {
             let scheduled = status == BroadcastStatus::Scheduled;
@@ -79,7 +81,7 @@ impl Found {
                 broadcasts.wake(id);
             }
         }
-        // What is due by now was missed.
+        // Broadcasts that became due while the engine was down begin now.
         broadcasts.beat();
     }
 }

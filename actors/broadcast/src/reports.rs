@@ -1,6 +1,7 @@
-//! What the provider reports of a broadcast's messages after it took them: a byte for each, in
-//! windows. The fan-out writes the outcomes, the workspace the reports, so neither waits for the
-//! other.
+//! Pure: the provider's later reports on a broadcast's messages, one byte for each.
+//!
+//! They are written in windows. The fan-out writes outcomes and the workspace writes reports, so
+//! neither waits for the other.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,15 +10,15 @@ use postrider_store::StoreError;
 use super::outcomes::Failed;
 use super::record::WINDOW;
 
-/// The most that was reported of a message.
+/// The furthest status that the provider reported of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Report {
-    /// The provider has sent it.
+    /// The provider sent it.
     Sent = 1,
     /// It is on the recipient's device.
     Delivered = 2,
-    /// The recipient has opened it.
+    /// The recipient opened it.
     Read = 3,
     /// It was not delivered.
     Failed = 4,
@@ -35,14 +36,14 @@ impl Report {
     }
 }
 
-/// Set where the recipient has replied.
+/// The bit of a message's byte that says that the recipient replied.
 const REPLIED: u8 = 0x80;
 
 /// The reports of one window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reports {
     bytes: Vec<u8>,
-    /// By place in the window.
+    /// Failures, by index in the window.
     failures: Vec<(u16, Failed)>,
 }
 
@@ -53,29 +54,34 @@ impl Default for Reports {
 }
 
 impl Reports {
+    /// Decodes what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if the bytes are something else.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         let damaged = |_| StoreError::Damaged("a broadcast's reports cannot be read".to_owned());
         postcard::from_bytes(bytes).map_err(damaged)
     }
 
+    /// The reports in postcard's format.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 8);
         postrider_domain::event::encode(self, &mut bytes);
         bytes
     }
 
-    /// The most that was reported of the message at this place.
+    /// The furthest status that was reported of the message at this index of the window.
     pub fn of(&self, at: usize) -> Option<Report> {
         self.bytes.get(at).and_then(|byte| Report::of(byte & !REPLIED))
     }
 
-    /// Why the message at this place failed.
+    /// Why the message at this index of the window failed.
     pub fn failure(&self, at: usize) -> Option<&Failed> {
         let mut of = self.failures.iter().filter(|(place, _)| usize::from(*place) == at);
         of.next().map(|(_, failed)| failed)
     }
 
-    /// The recipient at this place has replied. Returns whether that is new.
+    /// Records that the recipient at this index replied. Returns whether that is new.
     pub fn reply(&mut self, at: usize) -> bool {
         match self.bytes.get_mut(at) {
             Some(byte) if *byte & REPLIED == 0 => {
@@ -86,22 +92,22 @@ impl Reports {
         }
     }
 
-    /// Takes a report. Reports come in any order and more than once: what was delivered or has
-    /// failed stays so. Returns whether it told something new.
+    /// Records a report. Reports may be repeated and arrive in any order, so a delivered message
+    /// never fails later and a failed one stays failed. Returns whether the report is new.
     pub fn take(&mut self, at: usize, report: Report, failed: Option<Failed>) -> bool {
         let known = self.of(at);
-        let news = match (known, report) {
+        let is_new = match (known, report) {
             (Some(Report::Failed), _) => false,
             (known, Report::Failed) => known < Some(Report::Delivered),
             (known, report) => known < Some(report),
         };
-        if let (true, Some(byte)) = (news, self.bytes.get_mut(at)) {
+        if let (true, Some(byte)) = (is_new, self.bytes.get_mut(at)) {
             *byte = (*byte & REPLIED) | report as u8;
             if let (Some(failed), Ok(at)) = (failed, u16::try_from(at)) {
                 self.failures.push((at, failed));
             }
         }
-        news
+        is_new
     }
 }
 

@@ -1,74 +1,62 @@
-//! The fan-out: a broadcast's actor. It claims a window of recipients, hands their messages over
-//! when that is durable, takes the outcomes and writes them with the next claim.
+//! The fan-out: the actor of one broadcast.
+//!
+//! It claims a window of recipients, dispatches their messages once the claim is durable, takes
+//! their outcomes, and writes those together with the next claim.
 
 mod failure_policy;
 mod load;
-mod messages;
+mod outbound;
 mod preconditions;
 
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::sync::oneshot;
 
-use postrider_channel::Failure;
 use postrider_channel::outcome::FinalOutcome;
-use postrider_domain::{BroadcastId, Day, NumberId};
+use postrider_domain::{BroadcastId, Day};
 use postrider_number::capacity::HandedOver;
-use postrider_store::{Change, StoreError, Table};
+use postrider_store::{Change, Table};
 
-use super::control::{Control, ControlError};
-use super::daily_counts::{self, Counted};
-use super::outcomes::{Failed, Mark};
-use super::plan::Plan;
-use super::record::{self, BroadcastPolicy, BroadcastStatus, Record, window_key};
-use super::{BroadcastSlot, Broadcasts, Services};
+use crate::BroadcastOptions;
+use crate::control::{Control, ControlError};
+use crate::daily_counts::{self, Counted};
+use crate::entry::{BroadcastSlot, rest};
+use crate::message::FanoutMessage;
+use crate::outcomes::{Failed, Mark};
+use crate::plan::Plan;
+use crate::ports::BroadcastHost;
+use crate::record::{self, BroadcastPolicy, BroadcastStatus, Record, window_key};
+use crate::services::Services;
 use failure_policy::{Verdict, verdict};
-use messages::Messages;
+use outbound::OutboundMessages;
 
-/// What a fan-out is told.
-#[derive(Debug)]
-pub enum FanoutMessage {
-    /// The record has changed, or there is something to do.
-    Look,
-    /// A second has passed.
-    Tick,
-    /// The channel's answers, by recipient.
-    Settled(Vec<(u32, FinalOutcome)>),
-    /// The number has handed these back: they surely were not taken.
-    Withdrawn(Vec<u32>),
-    /// The number's account cannot send.
-    NumberStopped(NumberId, Failure),
-    /// The number has lost its queue.
-    QueueLost(NumberId),
-    /// The engine stops: claim nothing more. Answered when nothing more is handed over.
-    Halt(oneshot::Sender<()>),
-    /// The numbers have stopped, with nothing left with the channel if `drained`: write down what
-    /// is known.
-    Flush { drained: bool, done: oneshot::Sender<()> },
+/// The actor of one broadcast: what does not change while it runs.
+pub(crate) struct Fanout {
+    pub(crate) services: Arc<Services>,
+    pub(crate) options: BroadcastOptions,
+    pub(crate) id: BroadcastId,
+    pub(crate) slot: Arc<BroadcastSlot>,
+    pub(crate) host: Arc<dyn BroadcastHost>,
+    /// Called once the broadcast is over and its record is settled, before the actor stops.
+    pub(crate) on_finished: Box<dyn Fn() + Send + Sync>,
 }
 
-pub struct Fanout {
-    pub broadcasts: Arc<Broadcasts>,
-    pub id: BroadcastId,
-    pub slot: Arc<BroadcastSlot>,
-}
-
-/// The actor's mutable half; nothing until it is loaded.
-pub struct Running {
+/// The actor's mutable state.
+pub(crate) struct Running {
     record: Record,
     plan: Plan,
     /// What is counted by day.
     counted: Counted,
-    messages: Messages,
-    /// Claimed, and not known to be durable: not handed over yet.
+    outbound: OutboundMessages,
+    /// Claimed recipients whose claim is not known to be durable. They must not be dispatched yet.
     claimed: Vec<u32>,
-    /// Outcomes since it runs, and failures among them.
+    /// Outcomes since the status changed, and the failures among them.
     judged: (u32, u32),
-    /// How often it had been woken when it last looked at the record.
+    /// How often the actor had been woken when it last read the record.
     wakes: u64,
-    /// It is held or over, and the number was asked for what it has of it.
-    asked_back: bool,
+    /// Whether the number was asked to return the messages of a broadcast that is paused or over.
+    withdrawal_requested: bool,
+    /// Whether the engine stops, so that nothing more may be claimed or dispatched.
     halted: bool,
 }
 
@@ -82,7 +70,7 @@ impl Actor for Fanout {
         _myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Self::State, ActorProcessingErr> {
-        // What can fail happens after the supervisor is linked.
+        // Loading can fail, so it happens in `post_start`, once the supervisor is linked.
         Ok(None)
     }
 
@@ -91,9 +79,9 @@ impl Actor for Fanout {
         myself: ActorRef<Self::Msg>,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        let loaded = load::load(self.services(), &self.slot.workspace, self.id).await?;
+        let loaded = load::load(&self.services, &self.slot.workspace, self.id).await?;
         *state = Some(Box::new(loaded));
-        drop(myself.cast(FanoutMessage::Look));
+        drop(myself.cast(FanoutMessage::Reload));
         Ok(())
     }
 
@@ -106,11 +94,11 @@ impl Actor for Fanout {
         let Some(state) = state.as_mut() else { return Ok(()) };
         let mut write_all = false;
         match message {
-            FanoutMessage::Look => self.look(state)?,
+            FanoutMessage::Reload => self.reload(state),
             FanoutMessage::Tick => write_all = true,
-            FanoutMessage::Settled(outcomes) => self.take(outcomes, state).await,
-            FanoutMessage::Withdrawn(places) => {
-                places.into_iter().for_each(|index| state.plan.settle(index, Mark::Retry, None));
+            FanoutMessage::Settled(outcomes) => self.apply_outcomes(outcomes, state).await,
+            FanoutMessage::Withdrawn(indices) => {
+                indices.into_iter().for_each(|index| state.plan.settle(index, Mark::Retry, None));
             }
             FanoutMessage::NumberStopped(number, failure) => {
                 if let (true, Some(Verdict::Pause(reason))) =
@@ -129,7 +117,7 @@ impl Actor for Fanout {
             }
             FanoutMessage::Halt(done) => {
                 state.halted = true;
-                // Nobody is told if the asker has gone away.
+                // The reply is lost if the caller no longer waits.
                 done.send(()).ok();
             }
             FanoutMessage::Flush { drained, done } => {
@@ -139,43 +127,37 @@ impl Actor for Fanout {
             }
         }
         if !state.halted {
-            self.go_on(&myself, write_all, state).await?;
+            self.advance(&myself, write_all, state).await?;
         }
         Ok(())
     }
 }
 
 impl Fanout {
-    fn services(&self) -> &Services {
-        &self.broadcasts.services
-    }
-
     /// Reads the record again.
-    fn look(&self, state: &mut Running) -> Result<(), StoreError> {
+    fn reload(&self, state: &mut Running) {
         state.wakes = self.slot.wakes();
-        let view = self.services().view.as_ref();
-        // One that cannot be read now is read at the next look.
+        let view = self.services.view.as_ref();
+        // A record that cannot be read now is read at the next reload.
         if let Ok(Some(record)) = record::read(view, &self.slot.workspace, self.id) {
-            state.messages.number = record.number;
+            state.outbound.number = record.number;
             if state.record.status != record.status {
                 state.judged = (0, 0);
             }
             state.record = record;
         }
-        Ok(())
     }
 
-    /// Has the workspace note where the broadcast stands. What cannot be done now is tried again
-    /// with the next beat.
+    /// Has the workspace change the broadcast's status. Returns whether that is durable. A change
+    /// that fails is retried with the next tick.
     async fn control(&self, control: Control, state: &mut Running) -> bool {
-        let Some(host) = self.broadcasts.host() else { return false };
-        match host.control(&self.slot.workspace, self.id, control).await {
+        match self.host.control(&self.slot.workspace, self.id, control).await {
             Ok(record) => {
-                state.messages.number = record.number;
+                state.outbound.number = record.number;
                 state.record = record;
                 true
             }
-            // Somebody else has changed it, and wakes this.
+            // Another command changed the status, and wakes this actor.
             Err(ControlError::WrongState(_)) => false,
             Err(error) => {
                 tracing::warn!(broadcast = %self.id, %error, "a broadcast waits");
@@ -184,15 +166,15 @@ impl Fanout {
         }
     }
 
-    /// Does what there is to do now.
-    async fn go_on(
+    /// Continues the broadcast: begins, sends, withdraws, finishes or rests.
+    async fn advance(
         &self,
         myself: &ActorRef<FanoutMessage>,
         write_all: bool,
         state: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
         if matches!(state.record.status, BroadcastStatus::Queued | BroadcastStatus::Scheduled) {
-            let begin = Control::Begin { late: self.slot.lateness(self.services().clock.real()) };
+            let begin = Control::Begin { late: self.slot.lateness(self.services.clock.real()) };
             if !self.control(begin, state).await {
                 return Ok(());
             }
@@ -200,32 +182,32 @@ impl Fanout {
         self.send(write_all, state).await?;
         let sending = state.record.status == BroadcastStatus::Sending;
         if sending || state.plan.in_flight() == 0 {
-            state.asked_back = false;
-        } else if write_all || !state.asked_back {
-            // What the channel has now may come back to the number, so it is asked again.
-            state.asked_back = true;
-            self.services().numbers.withdraw(state.record.number, self.id);
+            state.withdrawal_requested = false;
+        } else if write_all || !state.withdrawal_requested {
+            // Messages may return from the channel to the number, so each tick asks again.
+            state.withdrawal_requested = true;
+            self.services.numbers.withdraw(state.record.number, self.id);
         }
         if state.plan.in_flight() > 0 || (sending && !state.plan.is_done()) {
             return Ok(());
         }
-        // Nothing is with the channel, and nothing is to be sent now.
+        // Nothing is in flight, and nothing is to be sent now.
         if state.plan.is_dirty() && !self.write(state).await {
             return Ok(());
         }
         if sending || state.record.status.is_over() {
             let tally = *state.plan.tally();
             if self.control(Control::Finish { tally }, state).await && state.record.settled {
-                self.broadcasts.remove(self.id);
+                (self.on_finished)();
                 myself.stop(None);
             }
-        } else if super::rest(&self.slot, state.wakes) {
+        } else if rest(&self.slot, state.wakes) {
             myself.stop(None);
         }
         Ok(())
     }
 
-    /// Claims and hands over, as long as there is room.
+    /// Claims and dispatches as long as the number has capacity.
     async fn send(&self, write_all: bool, state: &mut Running) -> Result<(), ActorProcessingErr> {
         let mut write = write_all && state.plan.is_dirty();
         loop {
@@ -235,10 +217,10 @@ impl Fanout {
                     state.plan.settle(index, Mark::Retry, None);
                 }
             }
-            let room = sending && state.claimed.is_empty() && self.has_room(state);
-            if room && self.may_send(state).await {
-                state.claimed = state.plan.claim(self.at_once(state));
-                self.leave_out_suppressed(state)?;
+            let may_claim = sending && state.claimed.is_empty() && self.has_capacity(state);
+            if may_claim && self.may_send(state).await {
+                state.claimed = state.plan.claim(self.claim_size(state));
+                self.exclude_opted_out(state)?;
             }
             let claimed = !state.claimed.is_empty();
             if !(write || claimed || state.plan.has_final()) {
@@ -249,35 +231,35 @@ impl Fanout {
             }
             write = false;
             if claimed {
-                self.hand_over(state)?;
+                self.dispatch(state)?;
             }
         }
     }
 
+    /// Pauses the broadcast for this reason if it is being sent.
     async fn pause(&self, reason: impl Into<Box<str>>, state: &mut Running) {
         if state.record.status == BroadcastStatus::Sending {
             self.control(Control::Pause { reason: Some(reason.into()) }, state).await;
         }
     }
 
-    /// Those who have opted out since the broadcast was made are not sent to.
-    fn leave_out_suppressed(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
-        let Some(host) = self.broadcasts.host() else { return Ok(()) };
-        let view = self.services().view.as_ref();
-        let left_out = state.messages.suppressed(view, host, &state.claimed)?;
-        for index in left_out {
+    /// Removes from the claim the recipients that opted out after the broadcast was created.
+    fn exclude_opted_out(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
+        let view = self.services.view.as_ref();
+        let opted_out = state.outbound.opted_out(view, self.host.as_ref(), &state.claimed)?;
+        for index in opted_out {
             state.plan.settle(index, Mark::OptedOut, None);
             state.claimed.retain(|claimed| *claimed != index);
         }
         Ok(())
     }
 
-    /// Writes the outcomes and claims that are not written yet. Returns whether they are durable.
+    /// Writes the outcomes and claims that are not durable yet. Returns whether they are now.
     async fn write(&self, state: &mut Running) -> bool {
-        let (today, name) = (Day::of(self.services().clock.now()), &*state.record.name);
-        let (store, workspace) = (self.services().view.as_ref(), &self.slot.workspace);
+        let (today, name) = (Day::of(self.services.clock.now()), &*state.record.name);
+        let (store, workspace) = (self.services.view.as_ref(), &self.slot.workspace);
         let stored = || daily_counts::stored(store, workspace, self.id, (today, name));
-        if let Err(error) = state.counted.count(today, state.plan.news(), stored) {
+        if let Err(error) = state.counted.count(today, state.plan.uncounted(), stored) {
             tracing::warn!(broadcast = %self.id, %error, "outcomes wait to be counted");
             return false;
         }
@@ -290,7 +272,7 @@ impl Fanout {
             })
             .collect();
         changes.extend(state.counted.changes(&self.slot.workspace, self.id));
-        match self.services().writer.commit(changes).await {
+        match self.services.writer.commit(changes).await {
             Ok(()) => {
                 state.plan.written();
                 state.counted.written();
@@ -303,21 +285,21 @@ impl Fanout {
         }
     }
 
-    /// Hands what is claimed to the number.
-    fn hand_over(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
-        let give_up_at = self.services().clock.now().plus(self.services().give_up);
+    /// Dispatches the claimed messages to the number. Their claim must be durable.
+    fn dispatch(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
+        let give_up_at = self.services.clock.now().plus(self.services.give_up);
         let claimed = std::mem::take(&mut state.claimed);
-        let store = self.services().view.as_ref();
-        let messages = state.messages.of(store, &claimed, give_up_at)?;
-        self.services().numbers.dispatch(messages.into_iter().map(HandedOver::from).collect());
+        let store = self.services.view.as_ref();
+        let messages = state.outbound.to(store, &claimed, give_up_at)?;
+        self.services.numbers.dispatch(messages.into_iter().map(HandedOver::from).collect());
         Ok(())
     }
 
-    /// Takes the channel's answers.
-    async fn take(&self, outcomes: Vec<(u32, FinalOutcome)>, state: &mut Running) {
+    /// Records final outcomes, and pauses or fails the broadcast where one of them requires it.
+    async fn apply_outcomes(&self, outcomes: Vec<(u32, FinalOutcome)>, state: &mut Running) {
         let mut stop = None;
-        for (index, settled) in outcomes {
-            let (mark, failed) = match settled {
+        for (index, outcome) in outcomes {
+            let (mark, failed) = match outcome {
                 FinalOutcome::Sent => (Mark::Sent, None),
                 FinalOutcome::Unknown => (Mark::Unknown, None),
                 FinalOutcome::NotSentInTime => {
@@ -326,9 +308,9 @@ impl Fanout {
                 }
                 FinalOutcome::Failed(failure) => {
                     let verdict = verdict(&failure);
-                    let again = matches!(verdict, Some(Verdict::Pause(_)));
+                    let is_retried = matches!(verdict, Some(Verdict::Pause(_)));
                     stop = stop.or(verdict);
-                    match again {
+                    match is_retried {
                         true => (Mark::Retry, None),
                         false => (Mark::Failed, Some(Failed::of(&failure))),
                     }
@@ -338,7 +320,7 @@ impl Fanout {
             state.judged.1 += u32::from(mark == Mark::Failed);
             state.plan.settle(index, mark, failed);
         }
-        match stop.or_else(|| self.judge(state)) {
+        match stop.or_else(|| self.check_failure_rate(state)) {
             Some(Verdict::Pause(reason)) => self.pause(reason, state).await,
             Some(Verdict::Fail(reason)) if !state.record.status.is_over() => {
                 self.control(Control::Fail { reason }, state).await;
@@ -347,9 +329,9 @@ impl Fanout {
         }
     }
 
-    /// Whether too many messages fail.
-    fn judge(&self, state: &Running) -> Option<Verdict> {
-        let options = &self.broadcasts.options;
+    /// The verdict to pause if too many messages fail.
+    fn check_failure_rate(&self, state: &Running) -> Option<Verdict> {
+        let options = &self.options;
         let (judged, failed) = state.judged;
         let percent = u64::from(options.pause_failure_percent);
         let too_many = percent > 0
@@ -359,9 +341,10 @@ impl Fanout {
         too_many.then(|| Verdict::Pause(format!("{failed} of {judged} messages failed").into()))
     }
 
-    /// Writes down what is known before the end.
+    /// Writes the known outcomes before the engine stops.
     async fn flush(&self, drained: bool, state: &mut Running) {
-        // What was claimed and not handed over, and what the number did not get to, was not sent.
+        // Claimed messages that were not dispatched, or that the number did not send, were not
+        // sent.
         for index in std::mem::take(&mut state.claimed) {
             state.plan.settle(index, Mark::Retry, None);
         }

@@ -1,6 +1,5 @@
-//! A broadcast's messages, made from its audience when they are to go.
+//! Pure: makes a broadcast's messages from its audience when they are dispatched.
 
-use postrider_store::View;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,10 +11,10 @@ use crate::record::{Record, SEGMENT, message_id};
 use postrider_channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
 use postrider_domain::template::parameters::{self, Filled};
 use postrider_domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
-use postrider_store::StoreError;
+use postrider_store::{StoreError, View};
 
-/// What a broadcast's messages are made from.
-pub(super) struct Messages {
+/// What the messages of one broadcast are made from.
+pub(super) struct OutboundMessages {
     workspace: WorkspaceId,
     broadcast: BroadcastId,
     pub(super) number: NumberId,
@@ -23,13 +22,13 @@ pub(super) struct Messages {
     definition: Vec<Value>,
     components: Vec<Value>,
     personal: bool,
-    /// What all of them say, unless they differ.
+    /// The content that all recipients share, where they have no variables.
     common: Option<Arc<TemplateContent>>,
-    /// The segment that was read last.
+    /// The segment of the audience that was read last.
     segment: Option<Segment>,
 }
 
-impl Messages {
+impl OutboundMessages {
     pub(super) fn new(workspace: &WorkspaceId, record: &Record) -> Self {
         Self {
             workspace: workspace.clone(),
@@ -44,15 +43,15 @@ impl Messages {
         }
     }
 
-    /// The messages to the recipients at these places.
-    pub(super) fn of(
+    /// The messages to the recipients at these indices.
+    pub(super) fn to(
         &mut self,
         store: &dyn View,
-        places: &[u32],
+        indices: &[u32],
         give_up_at: Timestamp,
     ) -> Result<Vec<Outbound>, StoreError> {
-        let mut messages = Vec::with_capacity(places.len());
-        for &index in places {
+        let mut messages = Vec::with_capacity(indices.len());
+        for &index in indices {
             let (to, variables) = self.recipient(store, index)?;
             messages.push(Outbound {
                 message_id: message_id(self.broadcast, index),
@@ -67,20 +66,20 @@ impl Messages {
         Ok(messages)
     }
 
-    /// Which of the recipients at these places have opted out.
-    pub(super) fn suppressed(
+    /// Those of the recipients at these indices that have opted out.
+    pub(super) fn opted_out(
         &mut self,
         store: &dyn View,
         host: &dyn BroadcastHost,
-        places: &[u32],
+        indices: &[u32],
     ) -> Result<Vec<u32>, StoreError> {
         if !host.any_opted_out(&self.workspace)? {
             return Ok(Vec::new());
         }
         let phones: Result<Vec<_>, StoreError> =
-            places.iter().map(|&index| Ok(self.recipient(store, index)?.0)).collect();
+            indices.iter().map(|&index| Ok(self.recipient(store, index)?.0)).collect();
         let opted_out = host.opted_out(&self.workspace, &phones?)?;
-        Ok(places.iter().zip(opted_out).filter(|(_, out)| *out).map(|(index, _)| *index).collect())
+        Ok(indices.iter().zip(opted_out).filter(|(_, out)| *out).map(|(index, _)| *index).collect())
     }
 
     fn recipient(
@@ -89,8 +88,8 @@ impl Messages {
         index: u32,
     ) -> Result<(Phone, Variables), StoreError> {
         let number = index / SEGMENT;
-        let segment = match self.segment.take().filter(|held| held.number == number) {
-            Some(held) => held,
+        let segment = match self.segment.take().filter(|last| last.number == number) {
+            Some(last) => last,
             None => {
                 let (workspace, id) = (&self.workspace, self.broadcast);
                 Segment::read(store, workspace, id, number, self.personal)?
@@ -107,7 +106,7 @@ impl Messages {
             return Ok(Arc::clone(common));
         }
         let given = with_variables(&self.components, variables);
-        // They fitted when the broadcast was made, and its own copies do not change.
+        // They fitted when the broadcast was created, and its copies of both do not change.
         let Filled { components, text } = parameters::fill(&self.definition, &given)
             .map_err(|misfit| StoreError::Damaged(format!("{}: {misfit}", self.broadcast)))?;
         let (components, text) = (components.into(), text.into());

@@ -1,32 +1,32 @@
-//! Rebuilding a fan-out from what is durable.
+//! Rebuilds the state of a fan-out from durable records.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::Services;
 use crate::daily_counts::Counted;
 use crate::outcomes::Window;
 use crate::plan::Plan;
 use crate::record::{self, parts_prefix, window_key};
 use crate::reports::Reports;
+use crate::services::Services;
 use postrider_domain::{BroadcastId, WorkspaceId};
 use postrider_runtime::supervise::Damaged;
 use postrider_store::{Direction, StoreError, Table, View};
 
 use super::Running;
-use super::messages::Messages;
+use super::outbound::OutboundMessages;
 
-/// Why a fan-out could not be rebuilt. Not transparent where it is damage: the supervisor looks for
-/// [`Damaged`] among the sources.
+/// Why a fan-out could not be rebuilt. Damage is a source and not transparent, because the
+/// supervisor looks for [`Damaged`] among the sources.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
-    /// The store does not answer; it may later.
+    /// The store failed. A later attempt may succeed.
     #[error(transparent)]
     Store(StoreError),
-    /// What is kept cannot be read.
+    /// A record cannot be decoded.
     #[error("{0}")]
     Damaged(#[from] Damaged),
-    /// Reading it panicked.
+    /// Reading the records panicked.
     #[error("reading the broadcast stopped half-way")]
     Interrupted,
 }
@@ -40,12 +40,14 @@ impl From<StoreError> for LoadError {
     }
 }
 
+/// Reads the broadcast's record, outcomes and reports. Waits for the commits of a predecessor
+/// first.
 pub(super) async fn load(
     services: &Services,
     workspace: &WorkspaceId,
     id: BroadcastId,
 ) -> Result<Running, LoadError> {
-    // What a predecessor has put into the writer's queue must be settled before it is read.
+    // Commits that a predecessor queued must be settled before the records are read.
     let settled = services.writer.barrier().await;
     settled.map_err(|error| StoreError::Failed(error.to_string()))?;
     let (view, workspace) = (Arc::clone(&services.view), workspace.clone());
@@ -78,19 +80,19 @@ fn read(store: &dyn View, workspace: &WorkspaceId, id: BroadcastId) -> Result<Ru
         return Err(damage.into());
     }
     Ok(Running {
-        messages: Messages::new(workspace, &record),
+        outbound: OutboundMessages::new(workspace, &record),
         record,
         plan,
         counted: Counted::default(),
         claimed: Vec::new(),
         judged: (0, 0),
         wakes: 0,
-        asked_back: false,
+        withdrawal_requested: false,
         halted: false,
     })
 }
 
-/// What was reported of a window.
+/// The provider's reports on the messages of one window.
 fn reports(
     store: &dyn View,
     workspace: &WorkspaceId,

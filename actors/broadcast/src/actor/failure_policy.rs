@@ -1,17 +1,17 @@
-//! What the failure of a message says about the broadcast.
+//! Pure: decides whether the failure of one message pauses or fails its broadcast.
 
 use postrider_channel::{Failure, FailureClass};
 
-/// What a failure means for the whole broadcast.
+/// What must happen to the whole broadcast.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It is held; the message may be sent later.
+    /// It must be paused for this reason. The message may be sent later.
     Pause(Box<str>),
-    /// It is over.
+    /// It must fail for this reason.
     Fail(Box<str>),
 }
 
-/// What it means, unless it is one message's own.
+/// What must happen to the broadcast; `None` if the failure concerns only one message.
 pub(super) fn verdict(failure: &Failure) -> Option<Verdict> {
     let with = |what: &str| match &*failure.details {
         "" => Box::from(what),
