@@ -1,4 +1,4 @@
-//! What every [`Store`] has to do, as one suite that each implementation runs.
+//! The contract of every [`Store`], as one suite that each implementation runs.
 
 use crate::log::Log;
 use crate::view::View;

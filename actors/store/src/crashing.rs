@@ -1,9 +1,9 @@
-//! A store for tests that fails and crashes when told to. It is part of the library so that the
-//! tests of other modules, and of those who embed the engine, can use it.
+//! A store for tests that injects failed commits and crashes.
 //!
-//! It keeps apart what is synced and what was only written, as bytes of a log: a crash keeps the
-//! synced ones and as many of the others as the test says, and what then starts up finds its end
-//! by lengths and checksums, as on a disk.
+//! It is part of the library so that embedders can use it in their tests. It separates synced bytes
+//! of its log from bytes that were only written. A crash keeps the synced bytes and as many of the
+//! others as the test says, and recovery finds the end of the log by lengths and checksums, as on a
+//! disk.
 
 mod log;
 
@@ -21,43 +21,43 @@ use crate::{
     Change, Direction, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
 };
 
-/// What becomes of a commit that is told to fail.
+/// The outcome of a commit that is made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashOutcome {
-    /// It is not durable: after [`Store::reopen`] it never was.
+    /// It is not durable, and [`Log::reopen`] does not find it.
     Lost,
-    /// It is durable, although its caller was told of an error.
+    /// It is durable, although its caller received an error.
     Kept,
-    /// It was written but not synced. [`Store::reopen`] finds it and makes it durable; a crash
-    /// before that does with it as [`CrashingStore::crash`] was told.
+    /// It was written but not synced. [`Log::reopen`] finds it and makes it durable. If a crash
+    /// comes first, the argument of [`CrashingStore::crash`] decides.
     Unsynced,
 }
 
-/// How much of what was written but not synced survives a crash.
+/// How many of the unsynced bytes survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
     Nothing,
-    /// All of it.
+    /// All of them.
     Everything,
-    /// The first bytes of it: a commit that is torn by this is gone as a whole.
+    /// This many of the first bytes. A commit that is torn by this is lost as a whole.
     Bytes(usize),
 }
 
-/// A [`Store`] in memory whose failures are scripted. Clones are the same store; a crash ends them
-/// all and gives the store that starts up afterwards.
+/// A [`Store`] in memory whose failures are scripted. Clones are the same store. A crash ends them
+/// all and returns the store that starts up afterwards.
 #[derive(Debug, Clone, Default)]
 pub struct CrashingStore(Arc<Mutex<State>>);
 
 #[derive(Debug, Clone, Default)]
 struct State {
-    /// What survives any crash.
+    /// The state that survives any crash.
     synced: Model,
-    /// The log behind it, encoded by `log`.
+    /// The unsynced entries behind it, encoded by `log`.
     unsynced: Vec<u8>,
-    /// What is read.
+    /// The state that readers see.
     visible: Model,
-    /// For each of the next commits: how it fails, if it does.
+    /// How each of the next commits fails; `None` for one that succeeds.
     script: VecDeque<Option<CrashOutcome>>,
     failed_reopens: usize,
     failed: bool,
@@ -73,7 +73,7 @@ impl CrashingStore {
     }
 
     /// Makes the next `count` commits that reach the store fail. After each one everything fails
-    /// until [`Store::reopen`].
+    /// until [`Log::reopen`].
     pub fn fail_next_commits(&self, count: usize, outcome: CrashOutcome) {
         self.0.lock().script.extend(std::iter::repeat_n(Some(outcome), count));
     }
@@ -85,13 +85,13 @@ impl CrashingStore {
         state.script.push_back(Some(outcome));
     }
 
-    /// Whether every failure that was asked for has come.
+    /// Whether every scripted commit has happened.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.0.lock().script.is_empty()
     }
 
-    /// Makes the next `count` calls of [`Store::reopen`] on the failed store fail.
+    /// Makes the next `count` calls of [`Log::reopen`] on the failed store fail.
     pub fn fail_next_reopens(&self, count: usize) {
         self.0.lock().failed_reopens = count;
     }
@@ -102,8 +102,8 @@ impl CrashingStore {
         self.0.lock().commits
     }
 
-    /// Cuts the power. This store and its clones fail for ever; the one returned is what a new
-    /// process finds.
+    /// Simulates a power failure. This store and its clones fail from now on. The returned store is
+    /// what a new process finds.
     #[must_use]
     pub fn crash(&self, keep: Keep) -> Self {
         let mut state = self.0.lock();
@@ -119,7 +119,7 @@ impl CrashingStore {
         Self(Arc::new(Mutex::new(next)))
     }
 
-    /// Bytes that were written but not synced, for [`Keep::Bytes`].
+    /// How many bytes were written but not synced, for [`Keep::Bytes`].
     #[must_use]
     pub fn unsynced_bytes(&self) -> usize {
         self.0.lock().unsynced.len()
@@ -156,7 +156,7 @@ impl State {
         self.check()
     }
 
-    /// Moves what was written to what is synced, as far as it makes sense.
+    /// Moves written entries to the synced state, up to the first torn one.
     fn sync(&mut self) {
         let log = std::mem::take(&mut self.unsynced);
         let mut rest = log.as_slice();
@@ -169,7 +169,7 @@ impl State {
         }
     }
 
-    /// Starts up on what is there: what is read from now on is synced.
+    /// Recovers from the written bytes. Everything that is visible from now on is synced.
     fn recover(&mut self) {
         self.sync();
         self.visible = self.synced.clone();

@@ -1,16 +1,16 @@
-//! The store on disk: fjall 3, an LSM tree with a write-ahead log.
+//! The store on disk uses fjall 3, an LSM tree with a write-ahead log.
 //!
-//! One keyspace per [`Table`], one for the journal's frames and one for what the journal's trimming
-//! has to remember. A commit is one write batch, hence one entry of the write-ahead log and one
+//! There is one keyspace per [`Table`], one for the journal's frames and one for the journal's
+//! trimmed position. A commit is one write batch, hence one entry of the write-ahead log and one
 //! `fdatasync`.
 //!
-//! Frames are written with ever larger keys, so their tables never overlap: leveled compaction joins
-//! the newest few into one or moves them down as they are, and never touches the older ones.
-//! Trimming records durably how far it went and then drops the tables that lie wholly before that:
-//! no tombstones, no compaction. Frames that remain beside newer ones in a table are passed over by
-//! their numbers until it can go too. (FIFO
-//! compaction drops by size and age, not by key; a keyspace per span of frames would have the
-//! commit path create keyspaces.)
+//! Frames are written with increasing keys, so their tables never overlap. Leveled compaction
+//! merges the newest few tables or moves them down as they are, and never touches older ones.
+//! Trimming records its position durably and then drops the tables that lie wholly before it, which
+//! needs neither tombstones nor compaction. Trimmed frames that share a table with newer ones are
+//! skipped by their numbers until the table can be dropped too. Two alternatives do not fit: FIFO
+//! compaction drops by size and age and not by key, and a keyspace per span of frames would make
+//! the commit path create keyspaces.
 
 mod create;
 mod failure;
@@ -38,26 +38,26 @@ use crate::{
 use failure::{damaged_or_failed, failed};
 use journal_size::JournalSize;
 
-/// A commit waits while this many memtables of a keyspace wait to be written out. At four of them
-/// fjall itself would wait, and for ever if its workers have died of an error by then.
+/// A commit waits while this many sealed memtables of a keyspace are not flushed. At four of them
+/// fjall itself would wait, and it would wait forever if its workers had failed by then.
 const SEALED_MEMTABLES_MAX: usize = 3;
-/// The same for the newest level of tables, where fjall stops at 30.
+/// A commit also waits while level 0 has this many tables. fjall itself would wait at 30.
 const NEW_TABLES_MAX: usize = 24;
-/// How often a commit that waits looks again.
+/// How often a waiting commit checks again.
 const BACK_PRESSURE_POLL: Duration = Duration::from_millis(1);
-/// Where the trimmed position stands in the keyspace of the journal's state: u64, big endian.
+/// The key of the trimmed position in the keyspace of the journal's state: u64, big endian.
 const TRIMMED_KEY: &[u8] = b"trimmed";
 
-/// How much memory the store may use, and how much log.
+/// Limits on the memory and the write-ahead log of the store.
 #[derive(Debug, Clone, Copy)]
 pub struct FjallOptions {
-    /// Bytes of the cache of blocks that were read.
+    /// Bytes of the block cache.
     pub cache_bytes: u64,
-    /// Bytes that a keyspace keeps in memory before they are written out as a table; up to four
-    /// times this at a burst.
+    /// Bytes of a keyspace's memtable before it is flushed to a table. A burst may take four times
+    /// as much.
     pub memtable_bytes: u64,
-    /// Bytes of write-ahead log beyond which it is made shorter; at least 64 MiB. It bounds both
-    /// the log that a start has to read and the memory of all memtables together.
+    /// Bytes of write-ahead log beyond which memtables are flushed to shorten it; at least 64 MiB.
+    /// It bounds both the log that a start reads and the memory of all memtables together.
     pub log_bytes: u64,
 }
 
@@ -77,31 +77,31 @@ pub struct FjallStore {
 
 enum State {
     Open(Arc<Open>),
-    /// Why, and what still has to be closed.
+    /// The failure, and the database that still has to be closed.
     Failed(StoreError, Option<Arc<Open>>),
 }
 
-/// An open database. Readers hold it only for the length of a call.
+/// An open database. Readers keep it only for the length of a call.
 struct Open {
     database: Database,
     journal: Keyspace,
     journal_state: Keyspace,
-    /// In the order of `Table::ALL`.
+    /// The keyspaces of the tables, in the order of `Table::ALL`.
     tables: Vec<Keyspace>,
     last: AtomicU64,
     trimmed: AtomicU64,
     size: Mutex<JournalSize>,
-    /// The encoded frame, used again for each commit.
+    /// The buffer of the encoded frame, reused for each commit.
     buffer: Mutex<Vec<u8>>,
 }
 
 impl FjallStore {
-    /// Opens the store in `dir`, and makes the directory if it is not there.
+    /// Opens the store in `dir`, and creates the directory if it is missing.
     ///
     /// # Errors
     /// [`StoreError::Locked`] when another process, or another store of this one, has it open;
-    /// [`StoreError::Damaged`] when the files do not make sense; [`StoreError::Failed`] when they
-    /// cannot be read or written.
+    /// [`StoreError::Damaged`] when the files are invalid; [`StoreError::Failed`] when they cannot
+    /// be read or written.
     pub fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         let open = Open::first(dir, options)?;
         let state = RwLock::new(State::Open(Arc::new(open)));
@@ -115,7 +115,7 @@ impl FjallStore {
         }
     }
 
-    /// From now on everything fails, until the store is opened again.
+    /// Makes every call fail until the store is opened again.
     fn fail(&self, error: StoreError) -> StoreError {
         let mut state = self.state.write();
         let old = match &mut *state {
@@ -165,7 +165,7 @@ impl Log for FjallStore {
     }
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
-        // A trim that fails loses nothing; if the database failed, the next commit finds out.
+        // A failed trim loses nothing. If the database has failed, the next commit detects it.
         self.handle()?.trim(through)
     }
 
@@ -174,8 +174,8 @@ impl Log for FjallStore {
         let State::Failed(_, old) = &mut *state else {
             return Ok(());
         };
-        // Closes it, unless a reader still has it: then the attempt to open fails, and the next
-        // one may not.
+        // This closes the database, unless a reader still uses it. Then opening fails, and a later
+        // attempt may succeed.
         drop(old.take());
         let open = Open::again(&self.dir, self.options)?;
         *state = State::Open(Arc::new(open));
@@ -192,7 +192,7 @@ impl Log for FjallStore {
 
 impl Open {
     fn table(&self, table: Table) -> &Keyspace {
-        // `Table::ALL` lists the variants in their order of declaration; a test holds it to that.
+        // `Table::ALL` lists the variants in their order of declaration, which a test checks.
         &self.tables[table as usize]
     }
 
@@ -201,7 +201,7 @@ impl Open {
         let mut frame_bytes = 0;
         if let Some(frame) = frame {
             check_number(Position(self.last.load(Ordering::Acquire)), frame)?;
-            self.wait_for_room(&self.journal)?;
+            self.wait_for_capacity(&self.journal)?;
             let mut buffer = self.buffer.lock();
             buffer.clear();
             frame.encode_into(&mut buffer);
@@ -211,7 +211,7 @@ impl Open {
         let mut tables = [false; Table::ALL.len()];
         for Change { table, key, value } in changes {
             if !std::mem::replace(&mut tables[*table as usize], true) {
-                self.wait_for_room(self.table(*table))?;
+                self.wait_for_capacity(self.table(*table))?;
             }
             match value {
                 Some(value) => batch.insert(self.table(*table), key.as_slice(), value.as_slice()),
@@ -226,12 +226,13 @@ impl Open {
         Ok(())
     }
 
-    /// Waits while a keyspace has too much to write out; an error if that will never be written.
-    fn wait_for_room(&self, keyspace: &Keyspace) -> Result<(), StoreError> {
+    /// Waits while a keyspace has too much to flush. Fails if fjall's workers have failed, because
+    /// then it will never be flushed.
+    fn wait_for_capacity(&self, keyspace: &Keyspace) -> Result<(), StoreError> {
         while keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
             || keyspace.l0_table_count() >= NEW_TABLES_MAX
         {
-            // Writes nothing, and fails once a worker has failed.
+            // This writes nothing, and fails once a worker has failed.
             self.database.persist(PersistMode::Buffer).map_err(failed)?;
             std::thread::sleep(BACK_PRESSURE_POLL);
         }
@@ -255,7 +256,7 @@ impl Open {
                 (Bound::Included(prefix), from.map_or(end, Bound::Included))
             }
         };
-        // The range would be upside down, which fjall does not expect.
+        // An inverted range is empty, and fjall does not accept it.
         if let (Bound::Included(from), Bound::Included(to) | Bound::Excluded(to)) = (from, to)
             && from > to
         {
@@ -302,7 +303,8 @@ impl Open {
         if through <= self.trimmed.load(Ordering::Acquire) {
             return Ok(());
         }
-        // First the mark, durably: a frame must never be missing without it.
+        // The trimmed position must be durable before any frame is dropped, so that a missing frame
+        // is never unexplained.
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         batch.insert(&self.journal_state, TRIMMED_KEY, through.to_be_bytes());
         batch.commit().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The bytes of a journal frame and of the event log's chunks, and the tables' names.
+//! Golden bytes of journal frames and of the event log's chunks, and the tables' names.
 
 use expect_test::expect;
 

@@ -1,5 +1,4 @@
-//! A store in memory that does something before each commit or scan, for tests to wait, count or
-//! fail.
+//! A store in memory that calls a hook before each commit or scan, for tests.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use crate::{
     Direction, Frame, Group, Log, MemoryStore, Position, Store, StoreError, Table, View, Visit,
 };
 
-/// What is done before each commit or scan.
+/// Code that runs before each commit or scan, such as to wait, count or fail.
 pub trait Hook: std::fmt::Debug + Send + Sync + 'static {
     /// Called before each commit.
     fn before_commit(&self) {}
@@ -22,9 +21,9 @@ pub trait Hook: std::fmt::Debug + Send + Sync + 'static {
 /// A [`MemoryStore`] with a hook.
 #[derive(Debug, Clone, Default)]
 pub struct Hooked<H> {
-    /// What keeps the data.
+    /// The store that keeps the data.
     pub inner: MemoryStore,
-    /// What is called first.
+    /// The hook, which is called first.
     pub hook: H,
 }
 
@@ -79,7 +78,7 @@ impl<H: Hook> Log for Hooked<H> {
     }
 }
 
-/// A store whose commits wait while its gate is shut, so that a test decides what piles up.
+/// A store whose commits wait while its gate is shut, so that a test decides what is queued.
 pub type Gated = Hooked<Gate>;
 
 /// The hook of [`Gated`].
@@ -87,7 +86,7 @@ pub type Gated = Hooked<Gate>;
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gated {
-    /// Lets commits wait from now on.
+    /// Makes commits wait from now on.
     pub fn shut(&self) {
         *self.hook.0.0.lock() = true;
     }

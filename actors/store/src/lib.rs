@@ -1,12 +1,12 @@
-//! The port to durability: a log, a keyed view of it, and the group commit between them.
+//! The port to durability has a log, a keyed view of it, and the group commit between them.
 //!
 //! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
 //! stability beside that.
 //!
 //! A [`Store`] is two things. Its [`Log`] is a sequence of numbered [`Frame`]s, each holding the
 //! events of one group commit; it rebuilds the state that actors keep in memory. Its [`View`] is
-//! what the commits add up to: keyed values in [`Table`]s, read when needed. One call of
-//! [`Store::commit`] makes a frame and its changes of the view durable together, or not at all.
+//! the state that the commits add up to: keyed values in [`Table`]s. One call of [`Store::commit`]
+//! makes a frame and its changes of the view durable together, or not at all.
 //!
 //! Nothing but this crate touches the disk. Nothing but the [`writer`]'s thread calls `commit`.
 //! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
@@ -41,26 +41,26 @@ pub use writer::{
     WriterStats,
 };
 
-/// The record that counts how often the log was opened for writing: u64, big endian.
+/// The key of the epoch, which counts how often the log was opened for writing: u64, big endian.
 const EPOCH_KEY: &[u8] = b"epoch";
 
-/// A durable sequence of commits and what they add up to, in one atomic batch.
+/// A durable sequence of commits and the state that they add up to, written in one atomic batch.
 ///
-/// Every method blocks. Call them from the writer's thread or a blocking task, except
-/// [`View::get`], which is quick enough for anywhere.
+/// Every method blocks. Call them from the writer's thread or a blocking task. Only [`View::get`]
+/// is quick enough for async code.
 pub trait Store: Log + View {
-    /// Makes the group's frame and changes durable, all or none, in the order of these calls. When
-    /// it returns `Ok` they survive a power cut.
+    /// Makes the group's frame and changes durable, all or none, in the order of the calls. When it
+    /// returns `Ok`, they survive a power failure.
     ///
     /// The frame's number is one above the last one's. After an error every call fails until
     /// [`Log::reopen`].
     ///
     /// # Errors
-    /// [`StoreError::Failed`]: the outcome is unknown, all or nothing of it.
+    /// [`StoreError::Failed`]: all of the group is durable, or nothing, and which is unknown.
     fn commit(&self, group: Group<'_>) -> Result<(), StoreError>;
 
-    /// Raises the epoch durably, and reads the number of the last frame. Called once by each
-    /// writer before its first commit.
+    /// Raises the epoch durably, and returns it with the number of the last frame. Each writer must
+    /// call it once before its first commit.
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit); [`StoreError::Damaged`] when the epoch is not a number.

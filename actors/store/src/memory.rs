@@ -1,4 +1,4 @@
-//! A store in memory: for tests, and for embedding where nothing has to survive the process.
+//! A store in memory, for tests and for embedders that need no durability.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -13,7 +13,7 @@ use crate::{
     Change, Direction, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
 };
 
-/// A [`Store`] in memory. Clones share the data, so a test can "restart" on one.
+/// A [`Store`] in memory. Clones share the data, so that a test can "restart" on a clone.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore(Arc<RwLock<Model>>);
 
@@ -79,13 +79,13 @@ impl Log for MemoryStore {
     }
 }
 
-/// Where a scan stands: at the start, at or beyond a key, or strictly beyond one.
+/// The position of a scan: at the start, at or beyond a key, or strictly beyond one.
 pub(super) type From<'a> = Bound<&'a [u8]>;
 
-/// A page of records, and none when there are no more.
+/// A page of records. It is empty when there are no more.
 pub(super) type Page = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Visits pages of records with no lock held, so that a visitor may use the store.
+/// Visits pages of records without holding a lock, so that a visitor may use the store.
 pub(super) fn scan_in_steps(
     prefix: &[u8],
     from: Option<&[u8]>,
@@ -105,7 +105,7 @@ pub(super) fn scan_in_steps(
     }
 }
 
-/// Visits frames one by one with no lock held.
+/// Visits frames one by one without holding a lock.
 pub(super) fn journal_in_steps(
     after: Position,
     visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,

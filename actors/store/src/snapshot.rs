@@ -1,11 +1,11 @@
-//! Snapshots of the hot state: they shorten the replay of the journal, and nothing else.
+//! Snapshots of the hot state shorten the replay of the journal, and do nothing else.
 //!
-//! A generation is one directory, written once: a sled database with the content, and a manifest
-//! of its files. It gets its name only after it was closed, synced and read back. sled changes the
-//! files of a database that it opens, and may hang on damaged ones, so it is only ever given a
-//! copy, and only of files that are what the manifest says.
+//! A generation is one directory that is written once: a sled database with the content, and a
+//! manifest of its files. It gets its final name only after it was closed, synced and verified.
+//! sled changes the files of a database that it opens and may hang on damaged ones. So it only
+//! opens copies, and only of files that match the manifest.
 //!
-//! The last two generations are kept. A damaged or missing one costs a longer replay.
+//! The last two generations are kept. If one is damaged or missing, the replay takes longer.
 
 mod content;
 mod files;
@@ -26,30 +26,30 @@ use postrider_domain::WorkspaceId;
 
 use crate::Position;
 
-/// What a generation's directory is called, before its position in 16 hexadecimal digits.
+/// The name of a generation's directory, before its position in 16 hexadecimal digits.
 const PREFIX: &str = "gen-";
-/// What is being written, read or removed. Deleted whenever it is found.
+/// The suffix of directories that are being written, read or removed. Opening deletes them.
 const TEMPORARY: &str = ".tmp";
 
 /// Why a snapshot could not be written, or the directory not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The disk refused.
+    /// The disk failed.
     #[error("the snapshots' directory: {0}")]
     Io(#[from] io::Error),
-    /// The database in a snapshot refused, or what it gives back is not what was written.
+    /// The snapshot's database failed, or its content is not what was written.
     #[error("a snapshot is damaged: {0}")]
     Damaged(String),
 }
 
-/// What a start begins with.
+/// The snapshot with which recovery begins.
 #[derive(Debug)]
 pub struct LoadedSnapshot {
-    /// The frames after this one have still to be replayed; [`Position::START`] without a snapshot.
+    /// The frames after this one must still be replayed. [`Position::START`] without a snapshot.
     pub position: Position,
     /// Each workspace's state, in the order in which it was written.
     pub entries: Vec<(WorkspaceId, Vec<u8>)>,
-    /// The generations that were passed over and why, for an operator.
+    /// The generations that were skipped and why, for an operator.
     pub warnings: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct SnapshotDir {
 }
 
 impl SnapshotDir {
-    /// Makes the directory if it is not there, and removes what was left unfinished.
+    /// Creates the directory if it is missing, and removes unfinished generations.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].
@@ -78,14 +78,13 @@ impl SnapshotDir {
         Ok(Self { dir, busy: Mutex::new(()) })
     }
 
-    /// Writes a generation: the state after all frames up to `position` and none behind.
+    /// Writes a generation: the state after all frames up to `position` and none behind it.
     ///
-    /// Gives back the position through which the journal may be trimmed: that of the older one of
-    /// the two generations that are kept now, or [`Position::START`] while there is no older one
-    /// that is whole.
+    /// Returns the position through which the journal may be trimmed. It is that of the older one
+    /// of the two generations that are kept, or [`Position::START`] while no older one is whole.
     ///
     /// # Errors
-    /// When it cannot be written, or not be read back. The generations before it stay.
+    /// When the generation cannot be written or verified. Earlier generations stay.
     pub fn write(
         &self,
         position: Position,
@@ -101,7 +100,7 @@ impl SnapshotDir {
         written?;
         let finished = self.dir.join(&name);
         if finished.exists() {
-            // The older generation covers for it while it is being replaced.
+            // While it is being replaced, a crash falls back to the older generation.
             self.remove(&finished);
         }
         fs::rename(&temporary, &finished)?;
@@ -124,8 +123,8 @@ impl SnapshotDir {
         Ok(())
     }
 
-    /// Removes all generations but the one at `position` and the first whole one before it, whose
-    /// position it gives back.
+    /// Removes all generations but the one at `position` and the first whole one before it, and
+    /// returns the latter's position.
     fn keep_one_before(&self, position: Position) -> Result<Position, SnapshotError> {
         let mut kept = None;
         for (other, path) in self.generations()? {
@@ -146,11 +145,11 @@ impl SnapshotDir {
         Ok(kept.unwrap_or(Position::START))
     }
 
-    /// Reads the newest generation that is whole, if there is one. Damaged ones are logged,
-    /// reported and otherwise passed over.
+    /// Reads the newest whole generation, if there is one. Damaged ones are logged, reported and
+    /// skipped.
     ///
     /// # Errors
-    /// [`SnapshotError::Io`] when the directory cannot be read, or a copy in it not be written.
+    /// [`SnapshotError::Io`] when the directory cannot be read, or a copy in it cannot be written.
     pub fn load(&self) -> Result<LoadedSnapshot, SnapshotError> {
         let _busy = self.busy.lock();
         let mut warnings = Vec::new();
@@ -184,7 +183,7 @@ impl SnapshotDir {
         outcome
     }
 
-    /// The generations that got their names, newest first.
+    /// The finished generations, newest first.
     fn generations(&self) -> Result<Vec<(Position, PathBuf)>, SnapshotError> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
@@ -200,7 +199,7 @@ impl SnapshotDir {
         Ok(found)
     }
 
-    /// The path of a temporary directory where there is nothing yet.
+    /// Creates an empty temporary directory and returns its path.
     fn fresh(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.dir.join(format!("{name}{TEMPORARY}"));
         match fs::remove_dir_all(&path) {
@@ -211,8 +210,8 @@ impl SnapshotDir {
         Ok(path)
     }
 
-    /// Removes a directory, such that half of it is never taken for a generation. What cannot be
-    /// removed now is removed at the next opening.
+    /// Removes a directory such that a half-removed one is never taken for a generation. If
+    /// removing fails, the next opening removes it.
     fn remove(&self, path: &Path) {
         let mut doomed = path.to_owned();
         if path.extension().is_none() {

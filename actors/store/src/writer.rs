@@ -1,7 +1,7 @@
-//! The group commit: one thread that takes everything that waits, commits it as one atomic batch
-//! with one fsync, and then tells everyone who waited.
+//! The group commit makes everything that is queued durable with one fsync.
 //!
-//! There is no timer. While one group is being committed the next one fills, so a busy store makes
+//! One thread takes the queued batches, commits them as one atomic group and then notifies every
+//! waiting caller. While one group is being committed the next one fills, so a busy store makes
 //! large groups and an idle one answers after one fsync.
 
 mod staging;
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use postrider_domain::WorkspaceId;
+use postrider_domain::{Unavailable, UnavailableReason, WorkspaceId};
 
 use crate::{Change, Position, Store, StoreError};
 use staging::{Need, Owner, Queue};
@@ -25,7 +25,7 @@ use staging::{Need, Owner, Queue};
 /// Bounds of the writer's queue.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterOptions {
-    /// Most bytes that may wait to be committed; beyond it a batch is refused.
+    /// Most bytes that may be queued. A batch that would exceed it is refused.
     pub queued_bytes_max: usize,
 }
 
@@ -36,17 +36,17 @@ impl Default for WriterOptions {
     }
 }
 
-/// Numbers the group commits of one writer, upwards from 1.
+/// The number of a group commit of one writer, from 1 upwards.
 pub type GroupNumber = u64;
 
-/// Told about each group in which a subscriber had something, once, on the writer's thread: the
-/// group's number and whether it is durable. It must not block.
+/// Called once for each group in which a subscriber has a batch, with the group's number and
+/// whether it is durable. It runs on the writer's thread and must not block.
 pub type Notify = Box<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync>;
 
 /// One change of one record, borrowed for the length of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangeRef<'a> {
-    /// Where the record is.
+    /// The record's table.
     pub table: crate::Table,
     /// Its key, 1 to 1,024 bytes.
     pub key: &'a [u8],
@@ -54,57 +54,73 @@ pub struct ChangeRef<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// What one command of one workspace wants made durable, all or none.
+/// What one command of one workspace makes durable, all or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Batch<'a> {
-    /// Journal events, encoded one after the other.
+    /// Concatenated journal events.
     pub events: &'a [u8],
-    /// Entries of the workspace's event log, encoded one after the other.
+    /// Concatenated entries of the workspace's event log.
     pub log: &'a [u8],
-    /// The sequence of the first entry in `log`; meaningless when `log` is empty.
+    /// The sequence of the first entry in `log`. It is ignored when `log` is empty.
     pub log_first: u64,
     /// Bytes of all entries that were ever appended to the log before these.
     pub log_before: u64,
     /// How many entries `log` holds.
     pub log_count: u32,
-    /// Changes of records. Where two name the same record in one group, the later one holds.
+    /// Changes of records. If two in one group name the same record, the later one wins.
     pub changes: &'a [ChangeRef<'a>],
-    /// Nobody waits for it: it may wait for company, a few milliseconds at the most, instead of
-    /// having an fsync of its own.
+    /// No caller waits for this batch. The writer may hold it up to 5 ms so that it shares an
+    /// fsync.
     pub deferrable: bool,
 }
 
 /// Why something was not made durable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Too much waits already; nothing was queued.
+    /// The queue is full. Nothing was queued.
     #[error("too much is waiting to be written")]
     Full,
-    /// The events or the log of the batch are larger than a frame, or the whole of it larger than
-    /// the queue; nothing was queued.
+    /// The batch's events or log entries exceed a frame, or the batch exceeds the queue. Nothing
+    /// was queued.
     #[error("too large to be written at once")]
     TooLarge,
-    /// The commit failed, or an earlier one did and the store is not open again yet.
+    /// The commit failed, or an earlier one failed and the store is not open again yet.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The writer has stopped. What was queued when it died is not known to be durable.
+    /// The writer has stopped. Batches that were queued then may or may not be durable.
     #[error("the store is closed")]
     Closed,
 }
 
-/// What the writer has made durable since it started.
+/// A storage failure is logged here, because callers see only that the outcome is unknown.
+impl From<CommitError> for Unavailable {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Full | CommitError::TooLarge => {
+                Self::because(UnavailableReason::Overloaded)
+            }
+            CommitError::Closed => Self::because(UnavailableReason::Draining),
+            CommitError::Store(error) => {
+                tracing::error!(%error, "a record was not stored");
+                Self::because(UnavailableReason::Storage)
+            }
+        }
+    }
+}
+
+/// Counters of what the writer made durable since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriterStats {
     /// Group commits, each one fsync.
     pub groups: u64,
-    /// Batches and calls of [`Writer::commit`] in them.
+    /// Batches and calls of [`Writer::commit`] in those groups.
     pub batches: u64,
-    /// Bytes of events, log entries, keys and values as they were submitted.
+    /// Bytes of the submitted events, log entries, keys and values.
     pub bytes: u64,
 }
 
-/// The way to the writer's thread. Cheap to clone. When the last clone goes, the thread ends as
-/// after [`stop`](Self::stop), but nobody waits for it.
+/// A handle of the writer's thread, cheap to clone. When the last clone is dropped, the thread ends
+/// as after [`stop`](Self::stop), but the drop does not wait for it.
 #[derive(Clone)]
 pub struct Writer(Arc<Inner>);
 
@@ -136,7 +152,7 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Stages something under the lock and wakes the thread if it has to be.
+    /// Stages a batch or changes under the lock, and wakes the thread if necessary.
     fn stage<T>(
         &self,
         deferrable: bool,
@@ -155,10 +171,10 @@ impl Shared {
 }
 
 impl Writer {
-    /// Raises the store's epoch, durably, and starts the thread.
+    /// Raises the store's epoch durably and starts the thread.
     ///
     /// # Errors
-    /// Those of the store, and [`StoreError::Failed`] when no thread can be had.
+    /// Those of the store, and [`StoreError::Failed`] if the thread cannot be started.
     pub fn start(store: Arc<dyn Store>, options: WriterOptions) -> Result<Self, StoreError> {
         let (worker, shared) = thread::Worker::open(store, options)?;
         let thread = std::thread::Builder::new()
@@ -168,10 +184,11 @@ impl Writer {
         Ok(Self(Arc::new(Inner { shared, thread: Mutex::new(Some(thread)) })))
     }
 
-    /// A way for one workspace actor to submit batches and to hear what became of them.
+    /// Returns a handle by which one workspace actor submits batches. `notify` is called with their
+    /// results.
     ///
-    /// Two subscribers of one workspace are kept apart: each has its own notifications, and its
-    /// own section of a frame.
+    /// Two subscribers of one workspace are independent. Each has its own notifications and its own
+    /// section of a frame.
     #[must_use]
     pub fn subscribe(&self, workspace: WorkspaceId, notify: Notify) -> Subscriber {
         let owner = Owner { workspace, notify, failed: AtomicBool::new(false) };
@@ -183,8 +200,8 @@ impl Writer {
         }
     }
 
-    /// Makes changes of records durable, all or none, in the next group commit. For callers that
-    /// are not workspace actors. Staged at the first poll.
+    /// Makes changes of records durable, all or none, in the next group commit. It is for callers
+    /// that are not workspace actors. The changes are staged at the first poll.
     ///
     /// # Errors
     /// As for [`Subscriber::submit`]; [`CommitError::Store`] also when the commit itself failed.
@@ -192,14 +209,14 @@ impl Writer {
         self.wait_for(changes).await
     }
 
-    /// Resolves when everything that was staged before the first poll is settled.
+    /// Resolves when every commit that was staged before the first poll is settled.
     ///
     /// # Errors
-    /// [`CommitError::Store`] when the store is not open, or something staged before failed;
-    /// [`CommitError::Closed`] after the end.
+    /// [`CommitError::Store`] if the store is not open or the last staged group fails;
+    /// [`CommitError::Closed`] after the writer has stopped.
     pub async fn barrier(&self) -> Result<(), CommitError> {
-        // An empty entry in the last group: it settles with it. A group of nothing else is settled
-        // in its turn without a commit.
+        // This stages an empty entry, which settles with its group. A group of empty entries is
+        // settled in its turn without a commit.
         self.wait_for(Vec::new()).await
     }
 
@@ -209,22 +226,22 @@ impl Writer {
         receiver.await.unwrap_or(Err(CommitError::Closed))
     }
 
-    /// Lets what is queued finish, ends the thread and waits for it. Blocks. Submits from now on
-    /// give [`CommitError::Closed`]. While the store is failed, it does not wait for it to open.
+    /// Commits what is queued, ends the thread and waits for it. Blocks. Later submits return
+    /// [`CommitError::Closed`]. If the store has failed, this does not wait until it is open again.
     pub fn stop(&self) {
         self.0.shared.begin_stop();
         let mut thread = self.0.thread.lock();
-        // From a notification, hence on that thread, there is nothing to wait for.
+        // A notification runs on that thread, which cannot wait for itself.
         if thread.as_ref().is_some_and(|it| it.thread().id() == std::thread::current().id()) {
             return;
         }
         if let Some(thread) = thread.take() {
-            // The thread catches its own panics, so there is no other outcome.
+            // The thread catches its own panics, so joining it cannot fail.
             drop(thread.join());
         }
     }
 
-    /// Whether submits are accepted, as far as the store is concerned.
+    /// Whether the store is open, so that submits are accepted.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.0.shared.healthy.load(Ordering::Acquire)
@@ -254,25 +271,25 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// One workspace's way to the group commit.
+/// The handle by which one workspace submits batches to the group commit.
 pub struct Subscriber {
     shared: Arc<Shared>,
     owner: Arc<Owner>,
-    /// The last group this had a section in, and which. Both are read and written under the
-    /// queue's lock only; they are atomics to be reachable through `&self`.
+    /// The last group in which this subscriber had a section, and the index of that section. Both
+    /// are read and written under the queue's lock only. They are atomics so that `&self` suffices.
     group: AtomicU64,
     section: AtomicUsize,
 }
 
 impl Subscriber {
     /// Queues a batch for the next group commit and returns that group's number. Batches are
-    /// committed in the order of these calls. The notification with this number says how it went;
-    /// one notification covers all batches of this subscriber in that group, and never comes
-    /// before this call queued the batch, but may come before it returns.
+    /// committed in the order of the calls. The notification with this number reports the result.
+    /// It covers all batches of this subscriber in that group. It never comes before this call has
+    /// queued the batch, but it may come before the call returns.
     ///
-    /// **After a failed commit in which it had a part, a subscriber refuses everything for ever**:
-    /// what it would submit was computed from a state that is not durable. Rebuild that state and
-    /// subscribe again.
+    /// **After a failed commit that included its batches, a subscriber refuses every submit**,
+    /// because new batches would be computed from a state that is not durable. The caller must
+    /// rebuild that state and subscribe again.
     ///
     /// # Errors
     /// [`CommitError::Full`], [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing
@@ -292,7 +309,8 @@ impl Subscriber {
         })
     }
 
-    /// Somebody waits for what was submitted after all: has it committed as soon as can be.
+    /// Has the deferrable batches that were submitted committed without further delay, because a
+    /// caller now waits for them.
     pub fn hurry(&self) {
         let mut queue = self.shared.queue.lock();
         let wake = !queue.groups.is_empty() && queue.call(false);
@@ -302,7 +320,7 @@ impl Subscriber {
         }
     }
 
-    /// Whose batches these are.
+    /// The workspace that submits the batches.
     #[must_use]
     pub fn workspace(&self) -> &WorkspaceId {
         &self.owner.workspace

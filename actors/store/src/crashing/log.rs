@@ -1,8 +1,10 @@
-//! The bytes that a crash can tear.
+//! Pure: encodes the log of the crashing store, as bytes that a crash can tear.
 
 use crate::{Change, Frame, Position, Table};
 
-/// One entry of the log.
+const _: () = assert!(Table::ALL.len() <= 1 << u8::BITS);
+
+/// One entry of the log. A change's table is stored as one byte.
 pub(super) enum Entry {
     Commit(Option<Frame>, Vec<Change>),
     Trim(Position),
@@ -38,7 +40,7 @@ pub(super) fn append(log: &mut Vec<u8>, entry: &Entry) {
     log.extend_from_slice(&body);
 }
 
-/// Takes the first entry off a log; `None` at the end of what makes sense.
+/// Takes the first entry off a log. Returns `None` at the end and at the first torn entry.
 pub(super) fn take(log: &mut &[u8]) -> Option<Entry> {
     let word = |from: &mut &[u8]| {
         let (word, rest) = from.split_first_chunk()?;

@@ -1,3 +1,5 @@
+//! Tests of the crashing store against the contract, and of its crashes.
+
 use super::*;
 use crate::conformance::{Subject, frame, numbers, store_contract};
 

@@ -1,8 +1,8 @@
-//! Making the database: whole, or not at all.
+//! Creates the database atomically: whole, or not at all.
 //!
-//! fjall makes its files one after the other in place, and after a crash between two of them it
-//! neither goes on nor starts anew. So it makes them in a directory beside, which gets its name when
-//! all is there.
+//! fjall creates its files one by one in place, and after a crash between two of them it neither
+//! continues nor starts again. So it creates them in a directory beside, which is renamed once it
+//! is complete.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::StoreError;
 use super::open::{LOCK_ATTEMPTS, VERSION_FILE, io_failed, lock};
 use super::{FjallOptions, Open};
 
-/// Makes the database in `dir`, which is empty or not there, unless there is one.
+/// Creates the database in `dir`, unless there is one. The directory must be empty or missing.
 pub(super) fn create_if_missing(dir: &Path, options: FjallOptions) -> Result<(), StoreError> {
     if dir.join(VERSION_FILE).try_exists().map_err(io_failed)? {
         return Ok(());
@@ -23,12 +23,12 @@ pub(super) fn create_if_missing(dir: &Path, options: FjallOptions) -> Result<(),
     clear(&new)?;
     fs::create_dir_all(&new).map_err(io_failed)?;
     drop(Open::open_database(&new, options)?);
-    // Its threads have ended when its lock is free.
+    // Once its lock is free, its threads have ended.
     drop(lock(&new, LOCK_ATTEMPTS.0)?);
     finish(&new, dir).map_err(io_failed)
 }
 
-/// Removes what a crash left.
+/// Removes what a crash left behind.
 fn clear(new: &Path) -> Result<(), StoreError> {
     if !new.try_exists().map_err(io_failed)? {
         return Ok(());

@@ -1,15 +1,15 @@
-//! fjall's errors in the port's words.
+//! Maps fjall's errors to those of the port.
 
 use ::fjall::{Error, LsmError};
 
 use crate::StoreError;
 
-/// An error while writing: whatever it says, the outcome is unknown.
+/// Maps an error of a write. Whatever it says, the outcome of the write is unknown.
 pub(super) fn failed(error: Error) -> StoreError {
     StoreError::Failed(error.to_string())
 }
 
-/// An error while opening or reading: what is on disk may be wrong.
+/// Maps an error of opening or reading, which may mean that the files are damaged.
 pub(super) fn damaged_or_failed(error: Error) -> StoreError {
     match error {
         Error::Locked => StoreError::Locked,
@@ -19,7 +19,7 @@ pub(super) fn damaged_or_failed(error: Error) -> StoreError {
     }
 }
 
-/// Whether an I/O error means that bytes were read and made no sense, or were too few.
+/// Whether an I/O error means that the bytes read were invalid or too few.
 fn is_garbage(error: &Error) -> bool {
     use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     let (Error::Io(error) | Error::Storage(LsmError::Io(error))) = error else {

@@ -1,25 +1,25 @@
-//! How many bytes of frames the journal holds, without reading it.
+//! Pure: estimates how many bytes of frames the journal holds, without reading it.
 
 use std::collections::VecDeque;
 
-/// A mark is set each so many frames; between two of them the frames count as equally large.
+/// The frames between two marks. They are assumed to be equally large.
 const FRAMES_PER_MARK: u64 = 64;
 
-/// Running total of bytes at some of the positions.
+/// The running total of bytes at some positions, called marks.
 pub(super) struct JournalSize {
-    /// (position, bytes of all frames up to it), both ascending; never empty.
+    /// Positions with the bytes of all frames up to them. Both ascend, and there is always one.
     marks: VecDeque<(u64, u64)>,
     total: u64,
 }
 
 impl JournalSize {
-    /// For a journal from after `trimmed` up to `last` whose frames have roughly this many bytes.
+    /// The size of a journal from after `trimmed` up to `last` with about this many bytes.
     pub(super) fn new(trimmed: u64, last: u64, bytes: u64) -> Self {
         let total = if last > trimmed { bytes } else { 0 };
         Self { marks: [(trimmed, 0), (last, total)].into(), total }
     }
 
-    /// Counts a new frame.
+    /// Adds a new frame.
     pub(super) fn add(&mut self, number: u64, bytes: u64) {
         self.total += bytes;
         if self.marks.back().is_none_or(|&(at, _)| number >= at + FRAMES_PER_MARK) {
@@ -27,14 +27,14 @@ impl JournalSize {
         }
     }
 
-    /// Forgets marks that are not needed for positions from here on.
+    /// Removes the marks that are not needed for positions from here on.
     pub(super) fn trim(&mut self, through: u64) {
         while self.marks.get(1).is_some_and(|&(at, _)| at <= through) {
             self.marks.pop_front();
         }
     }
 
-    /// Bytes of the frames after a position, up to the last one.
+    /// The estimated bytes of the frames after a position, up to the last one.
     pub(super) fn bytes_after(&self, after: u64, last: u64) -> u64 {
         if after >= last {
             return 0;
@@ -45,7 +45,7 @@ impl JournalSize {
             None => return self.total,
         };
         let (to, through) = self.marks.get(next).copied().unwrap_or((last, self.total));
-        // Interpolated between two marks; the floats are exact far beyond any journal's size.
+        // This interpolates between two marks. Floats are exact far beyond the size of any journal.
         let share = (after - from) as f64 / (to - from).max(1) as f64;
         self.total - before - (share * (through - before) as f64) as u64
     }

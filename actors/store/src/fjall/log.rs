@@ -1,11 +1,11 @@
-//! fjall's write-ahead log, read to find its end.
+//! Reads fjall's write-ahead log to find the end of its whole batches.
 //!
 //! Every entry of the log is a batch: a start with its number of items, the items, an end with
-//! their checksum. Each is synced before the next is begun, so a crash can tear only the last one,
-//! which nobody was told of. Its parts may reach the disk in any order, though, and fjall refuses a
-//! log whose last batch has its end and lacks something before it. On the other hand it drops,
-//! without a word, everything behind a batch whose first bytes make no sense. So the end is found
-//! here, and fjall is shown nothing but whole batches.
+//! their checksum. Each is synced before the next one begins, so a crash can tear only the last
+//! one, which was never acknowledged. Its parts may reach the disk in any order, though, and fjall
+//! refuses a log whose last batch has its end and lacks something before it. On the other hand
+//! fjall silently drops everything behind a batch whose first bytes are invalid. So this module
+//! finds the end, and fjall reads only whole batches.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::StoreError;
 
-/// The name and version of fjall's format; an end ends with it.
+/// The name and version of fjall's format. The end of each batch closes with it.
 pub(super) const FORMAT: [u8; 4] = *b"FJL\x03";
 const START: u8 = 1;
 const ITEM: u8 = 2;
@@ -24,20 +24,20 @@ const CLEAR: u8 = 4;
 /// Bytes of a start: its tag, the number of items, the number of the batch.
 const START_BYTES: usize = 1 + 4 + 8;
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
-    /// Bytes of the whole batches that it begins with.
+    /// Bytes of the whole batches at its beginning.
     pub(super) whole: u64,
-    /// Bytes behind them, but for the zeros at the very end: a batch that was not finished.
+    /// Bytes of an unfinished batch behind them, without the zeros at the very end.
     pub(super) torn: u64,
 }
 
 /// Finds the end of a log.
 ///
 /// # Errors
-/// [`StoreError::Damaged`] when a whole batch follows one that is not: then the damaged one was
-/// synced once.
+/// [`StoreError::Damaged`] when a whole batch follows an incomplete one. The incomplete one had
+/// been synced then, so it is damaged and not unfinished.
 pub(super) fn end_of(log: &Path) -> Result<End, StoreError> {
     let io_failed = |error: io::Error| StoreError::Failed(error.to_string());
     let mut file = BufReader::with_capacity(128 * 1024, File::open(log).map_err(io_failed)?);
@@ -54,7 +54,7 @@ pub(super) fn end_of(log: &Path) -> Result<End, StoreError> {
     Ok(End { whole, torn: rest.len() as u64 })
 }
 
-/// Reads one batch; its length, or `None` where there is no whole one.
+/// Reads one batch. Returns its length, or `None` if there is no whole one.
 fn batch(log: &mut impl Read) -> io::Result<Option<u64>> {
     let mut log = Counted { log, count: 0, hasher: None };
     let read = read_batch(&mut log);
@@ -94,7 +94,7 @@ fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
             let value = u32::from_le_bytes(log.bytes()?);
             let on_disk = u32::from_le_bytes(log.bytes()?);
             if compression != 0 || value != on_disk {
-                // The crate is built without compression.
+                // fjall is built without compression, so this is no batch of ours.
                 return Ok(false);
             }
             log.skip(u64::from(key) + u64::from(value))
@@ -103,12 +103,11 @@ fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
     }
 }
 
-/// What is left to read, but for the zeros at its end: fjall makes a log longer than it is, ahead of
-/// time.
+/// Reads the rest, without the zeros at its end. fjall preallocates a log with zeros.
 fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     let mut block = vec![0; 128 * 1024];
-    // Zeros that have been read and not kept; they are, if something else follows.
+    // Zeros that were read and not added yet. They are added once something else follows.
     let mut zeros = 0;
     loop {
         let read = log.read(&mut block)?;
@@ -138,7 +137,7 @@ fn holds_a_batch(bytes: &[u8]) -> bool {
         .any(|at| batch(&mut &bytes[at..]).is_ok_and(|length| length.is_some()))
 }
 
-/// A reader that counts, and hashes what it reads while there is a hasher.
+/// A reader that counts its bytes, and hashes them while it has a hasher.
 struct Counted<'a, R> {
     log: &'a mut R,
     count: u64,
@@ -156,7 +155,7 @@ impl<R: Read> Counted<'_, R> {
         Ok(bytes)
     }
 
-    /// Reads over so many bytes; whether there were as many.
+    /// Skips this many bytes. Returns whether there were as many.
     fn skip(&mut self, length: u64) -> io::Result<bool> {
         let Some(hasher) = &mut self.hasher else { return Ok(false) };
         let read = io::copy(&mut self.log.take(length), &mut Hashing(hasher))?;

@@ -1,4 +1,4 @@
-//! Opening the database, the first time and after a failure.
+//! Opens the database, the first time and after a failure.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -20,27 +20,27 @@ use super::journal_size::JournalSize;
 use super::log::{End, FORMAT, end_of};
 use super::{FjallOptions, Open, TRIMMED_KEY, number};
 
-/// fjall's threads: one writes memtables out, one compacts.
+/// fjall's threads: one flushes memtables, one compacts.
 const WORKERS: usize = 2;
-/// fjall's lock, which we hold while no database is open.
+/// fjall's lock file. This module locks it while no database is open.
 const LOCK_FILE: &str = "lock";
-/// Where fjall keeps the version of its format.
+/// The file that holds the version of fjall's format.
 pub(super) const VERSION_FILE: &str = "version";
-/// What fjall's write-ahead logs are called, after their number.
+/// The suffix of fjall's write-ahead logs, after their number.
 const LOG_SUFFIX: &str = ".jnl";
-/// A copy of one under way. fjall looks at no file with such a name.
+/// The suffix of an unfinished copy of a log. fjall ignores files with such a name.
 const COPY_SUFFIX: &str = ".jnl.copy";
-/// How often, and after which wait, a lock is tried that is just being released.
+/// Attempts, and the delay between two, to take a lock that is just being released.
 pub(super) const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
 impl Open {
-    /// Opens or makes the database in `dir`.
+    /// Opens or creates the database in `dir`.
     pub(super) fn first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         create_if_missing(dir, options)?;
         Self::open_locked(dir, options, 1)
     }
 
-    /// The same after this process closed it: waits a moment for the old one's end.
+    /// Opens the database again after this process closed it. Waits until the old one has ended.
     pub(super) fn again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         Self::open_locked(dir, options, LOCK_ATTEMPTS.0)
     }
@@ -48,9 +48,9 @@ impl Open {
     fn open_locked(dir: &Path, options: FjallOptions, attempts: u32) -> Result<Self, StoreError> {
         let lock = lock(dir, attempts)?;
         renew_logs(dir)?;
-        // fjall takes the lock itself. A process that comes in between only makes this fail.
+        // fjall takes the lock itself. If another process takes it first, opening fails.
         drop(lock);
-        // On files that make no sense fjall returns errors in most places and panics in some.
+        // On invalid files fjall returns errors in most places and panics in some.
         let opened = catch_unwind(AssertUnwindSafe(|| Self::open_database(dir, options)));
         opened.unwrap_or_else(|_| Err(StoreError::Damaged("fjall cannot make sense of it".into())))
     }
@@ -63,7 +63,7 @@ impl Open {
             .open()
             .map_err(damaged_or_failed)?;
         let keyspace = |name: &str, block_bytes: u32| {
-            // Nothing is compressed: the crate is built without a codec.
+            // fjall is built without a codec, so nothing is compressed.
             let options = || {
                 KeyspaceCreateOptions::default()
                     .max_memtable_size(options.memtable_bytes)
@@ -71,7 +71,7 @@ impl Open {
             };
             database.keyspace(name, options).map_err(damaged_or_failed)
         };
-        // Frames are only ever read in long runs; records mostly one at a time.
+        // Frames are read in long runs, and records mostly one at a time.
         let journal = keyspace("journal", 64 * 1024)?;
         let journal_state = keyspace("journal-state", 4 * 1024)?;
         let tables = Table::ALL.iter().map(|table| keyspace(table.name(), 4 * 1024));
@@ -91,7 +91,7 @@ impl Open {
     }
 }
 
-/// How far the journal was trimmed, and its last frame's number.
+/// The trimmed position of the journal, and the number of its last frame.
 fn positions(journal: &Keyspace, journal_state: &Keyspace) -> Result<(u64, u64), StoreError> {
     let trimmed = journal_state.get(TRIMMED_KEY).map_err(damaged_or_failed)?;
     let trimmed = trimmed.map_or(Ok(0), |value| number(&value, "the trimmed position"))?;
@@ -99,11 +99,11 @@ fn positions(journal: &Keyspace, journal_state: &Keyspace) -> Result<(u64, u64),
         Some(last) => number(&last.key().map_err(damaged_or_failed)?, "a frame's key")?,
         None => 0,
     };
-    // Trimmed frames are gone, all of them perhaps; their numbers are not used again.
+    // All frames may have been trimmed. Their numbers must not be reused.
     Ok((trimmed, last.max(trimmed)))
 }
 
-/// Takes fjall's lock, if there is a database.
+/// Takes fjall's lock. Returns `None` if there is no database.
 pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError> {
     let file = match OpenOptions::new().read(true).write(true).open(dir.join(LOCK_FILE)) {
         Ok(file) => file,
@@ -123,20 +123,20 @@ pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError
     Err(StoreError::Locked)
 }
 
-/// Puts a fresh, synced copy of its whole batches in the place of the write-ahead log that was
-/// written last, and of any other whose end is torn.
+/// Replaces the newest write-ahead log, and any other whose end is torn, by a fresh, synced copy of
+/// its whole batches.
 ///
-/// After an fsync has failed, the kernel may hold the pages it could not write for clean: they read
-/// as written and no later fsync writes them. What is appended behind them and acknowledged would
-/// be lost with them, for a log ends where it stops making sense. The copy has no such pages. It is
-/// made at each opening, because the process in which the fsync failed may have ended since, and
-/// nothing says so. Older logs were synced before the newer one was begun, and tables are synced
-/// before anything refers to them.
+/// After a failed fsync the kernel may consider the pages that it could not write clean. They read
+/// as written, and no later fsync writes them. Commits that are appended behind them and
+/// acknowledged would be lost with them, because a log ends at its first invalid batch. The copy
+/// has no such pages. It is made at each opening, because the process in which the fsync failed may
+/// have ended, and nothing records that. Older logs were synced before the newer one was begun, and
+/// tables are synced before anything refers to them.
 ///
-/// The end of an older log can be torn where a commit failed half-way and fjall began a new log
-/// before it was closed.
+/// The end of an older log can be torn if a commit failed half-way and fjall began a new log before
+/// it was closed.
 fn renew_logs(dir: &Path) -> Result<(), StoreError> {
-    // Nothing is known of another version's logs; fjall refuses them, or says what to do.
+    // The format of another version's logs is unknown. fjall refuses them or reports what to do.
     if !is_of_known_version(dir).map_err(io_failed)? {
         return Ok(());
     }
@@ -184,7 +184,7 @@ fn renew_log(dir: &Path, id: u64, log: &Path, bytes: u64) -> io::Result<()> {
     let copy = dir.join(format!("{id}{COPY_SUFFIX}"));
     let copied = copy_start(log, &copy, bytes);
     if copied.is_err() {
-        // On a full disk the half of a copy would be in the way of everything else.
+        // On a full disk half a copy would take the space that everything else needs.
         drop(fs::remove_file(&copy));
     }
     copied?;

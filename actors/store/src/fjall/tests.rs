@@ -1,3 +1,5 @@
+//! Tests of the store on disk beyond the common contract.
+
 mod torn;
 
 use tempfile::TempDir;

@@ -1,37 +1,40 @@
-//! A frame: the events of one group commit, by workspace.
+//! Pure: a frame holds the events of one group commit, by workspace.
 
 use postrider_domain::WorkspaceId;
 
 use super::Position;
 use crate::error::StoreError;
 
-/// Most bytes of an encoded frame. A commit whose events would not fit is split before it is
-/// written; one batch alone must fit.
+/// Most bytes of an encoded frame. A group whose events would not fit is split before it is
+/// written, and a single batch must fit. Lengths within a frame are stored as u32.
 pub const FRAME_BYTES_MAX: usize = 256 * 1024;
+const _: () = assert!(FRAME_BYTES_MAX <= u32::MAX as usize);
+// The length of a workspace's id is stored as one byte.
+const _: () = assert!(postrider_domain::workspace::CHARS_MAX <= u8::MAX as usize);
 
-/// Epoch, number, then a checksum over what follows them and over the two.
+/// Bytes of a frame's header: its epoch, its number, and the checksum of everything else.
 pub(crate) const HEADER_BYTES: usize = 8 + 8 + 4;
 
-/// What a section takes besides its workspace's id and its events: their two lengths.
+/// Bytes of a section's two lengths: that of its workspace's id and that of its events.
 pub(crate) const SECTION_HEADER_BYTES: usize = 1 + 4;
 
-/// What one workspace has in a frame.
+/// The events of one workspace in a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Whose events these are.
+    /// The workspace that the events belong to.
     pub workspace: WorkspaceId,
-    /// The events, encoded one after the other ([`postrider_domain::Event::encode_into`]).
+    /// The concatenated events, as [`postrider_domain::Event::encode_into`] encodes them.
     pub events: Vec<u8>,
 }
 
-/// One self-contained message of the journal: at most [`FRAME_BYTES_MAX`] bytes.
+/// One self-contained entry of the journal, of at most [`FRAME_BYTES_MAX`] bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Counts the times the journal was opened for writing; never goes down.
+    /// How often the journal was opened for writing. It never decreases.
     pub epoch: u64,
-    /// This frame's place in the journal.
+    /// This frame's position in the journal.
     pub number: Position,
-    /// In the order in which the workspaces first had something to commit.
+    /// The workspaces' events, in the order in which the workspaces joined the group.
     pub sections: Vec<Section>,
 }
 
@@ -45,7 +48,7 @@ impl Frame {
         out.extend_from_slice(&self.number.0.to_be_bytes());
         out.extend_from_slice(&[0; 4]);
         for Section { workspace, events } in &self.sections {
-            // A workspace's id has at most 40 bytes and a frame 256 KiB, so both lengths fit.
+            // The assertions beside FRAME_BYTES_MAX prove that both lengths fit.
             out.push(workspace.as_str().len() as u8);
             out.extend_from_slice(workspace.as_str().as_bytes());
             out.extend_from_slice(&(events.len() as u32).to_be_bytes());

@@ -1,4 +1,4 @@
-//! The durable sequence of commits, as recovery, snapshots and trimming read it.
+//! Pure: the port to the durable sequence of frames, which recovery and snapshots read.
 
 pub mod frame;
 
@@ -9,12 +9,12 @@ pub use frame::{Frame, Section};
 use crate::error::StoreError;
 use crate::view::Change;
 
-/// A frame's number. The first frame is 1; [`Position::START`] stands before it.
+/// A frame's number. The first frame is 1, and [`Position::START`] is before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(pub u64);
 
 impl Position {
-    /// Before the first frame.
+    /// The position before the first frame.
     pub const START: Self = Self(0);
 
     /// The position right after this one.
@@ -24,7 +24,7 @@ impl Position {
     }
 }
 
-/// What one group commit makes durable, given to the store together and once.
+/// What one group commit makes durable.
 #[derive(Debug, Clone, Copy)]
 pub struct Group<'a> {
     /// The events; `None` when the group changes records only.
@@ -43,8 +43,8 @@ impl<'a> Group<'a> {
 
 /// The port to the durable sequence of frames. Every method blocks.
 pub trait Log: Send + Sync + 'static {
-    /// Visits the frames after `after`, oldest first. Trimmed ones are passed over in silence: who
-    /// needs all of them calls [`replay`].
+    /// Visits the frames after `after`, oldest first. Trimmed frames are skipped without an error.
+    /// Callers that need every frame must call [`replay`].
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when a frame's checksum or number is not what it must be.
@@ -60,29 +60,29 @@ pub trait Log: Send + Sync + 'static {
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn last_position(&self) -> Result<Position, StoreError>;
 
-    /// Bytes of frames after `after`, roughly.
+    /// The approximate bytes of the frames after `after`.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn bytes_after(&self, after: Position) -> Result<u64, StoreError>;
 
-    /// Forgets the frames up to and including `through`, and gives their space back in time. It
-    /// need not be durable: a crash may bring trimmed frames back.
+    /// Deletes the frames up to and including `through`. Their space is freed eventually. The
+    /// deletion need not be durable: trimmed frames may return after a crash.
     ///
     /// # Errors
     /// [`StoreError::Failed`] as for a commit.
     fn trim(&self, through: Position) -> Result<(), StoreError>;
 
-    /// After a failed commit: opens the store again from what is durable, such that whatever it
-    /// now shows is durable. Does nothing to a store that works.
+    /// Opens the store again after a failed commit. Everything that it shows from then on must be
+    /// durable. Does nothing to a store that works.
     ///
     /// # Errors
-    /// The same as opening it the first time; it may be called again.
+    /// Those of opening the store the first time. The caller may try again.
     fn reopen(&self) -> Result<(), StoreError>;
 }
 
-/// Visits every frame after `after`, oldest first, as [`Log::read`] does, and fails where one of
-/// them is gone: what is rebuilt without it would look whole and not be.
+/// Visits every frame after `after`, oldest first, as [`Log::read`] does, and fails if one is
+/// missing. State that was rebuilt without it would be wrong and not look so.
 ///
 /// # Errors
 /// Those of [`Log::read`]; [`StoreError::Damaged`] when a frame is missing.

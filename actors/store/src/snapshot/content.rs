@@ -1,4 +1,4 @@
-//! What a generation's sled database holds.
+//! The content of a generation's sled database: each entry in chunks, and a summary.
 //!
 //! Key: the entry's number and the chunk's number in it (u32 each, big endian). Value of chunk 0:
 //! the entry's length (u64, big endian) and its workspace's id; of the others: up to
@@ -16,7 +16,7 @@ use postrider_domain::WorkspaceId;
 use super::SnapshotError;
 use super::files::damaged;
 
-/// sled puts values above 512 KiB into files of their own, and is at its best far below.
+/// sled puts values above 512 KiB into files of their own, and performs best far below that.
 const CHUNK_BYTES: usize = 32 * 1024;
 /// Greater than any chunk's key, by its length.
 const SUMMARY_KEY: [u8; 9] = [0xff; 9];
@@ -24,13 +24,14 @@ const SUMMARY_KEY: [u8; 9] = [0xff; 9];
 const CACHE_BYTES: u64 = 16 << 20;
 /// sled's threads may hold a database's lock a moment longer than its last handle.
 const LOCK_ATTEMPTS: (u32, Duration) = (200, Duration::from_millis(10));
-/// An entry of more bytes than this was never written; room is made ahead for no more.
+/// The most bytes that are allocated in advance for an entry. A damaged length must not exhaust the
+/// memory.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
 /// Called with each entry.
 pub(super) type Visit<'a> = &'a mut dyn FnMut(WorkspaceId, Vec<u8>);
 
-/// What a database holds, all together.
+/// The totals of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Summary {
     entries: u64,
@@ -38,7 +39,7 @@ pub(super) struct Summary {
     checksum: u32,
 }
 
-/// Makes a summary of the position and of all records in the order of their keys.
+/// Computes the summary of a position and of all records in the order of their keys.
 struct Sum {
     summary: Summary,
     hasher: crc32fast::Hasher,
@@ -105,8 +106,8 @@ pub(super) fn write(
     })
 }
 
-/// Reads a database and checks it against its own summary. What was visited before an error is
-/// worth nothing.
+/// Reads a database and checks it against its own summary. The caller must discard what was visited
+/// before an error.
 pub(super) fn read(
     dir: &Path,
     position: Position,
@@ -175,7 +176,7 @@ fn open(dir: &Path) -> Result<Db, SnapshotError> {
     config.open().map_err(sled_failed)
 }
 
-/// Waits until the database's lock is free: until then sled's threads may still write to it.
+/// Waits until the database's lock is free. Until then sled's threads may still write to it.
 fn wait_until_closed(dir: &Path) -> Result<(), SnapshotError> {
     let file = std::fs::File::open(dir.join("db"))?;
     for _ in 0..LOCK_ATTEMPTS.0 {
@@ -187,7 +188,7 @@ fn wait_until_closed(dir: &Path) -> Result<(), SnapshotError> {
     Err(damaged("it does not close"))
 }
 
-/// sled panics where it should return an error.
+/// Turns a panic into an error, because sled panics where it should return one.
 fn unpanicked<T>(run: impl FnOnce() -> Result<T, SnapshotError>) -> Result<T, SnapshotError> {
     let panicked = |_| Err(damaged("sled panicked"));
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)

@@ -1,4 +1,4 @@
-//! A generation's files: synced, listed in a manifest, checked against it.
+//! The files of a generation are synced, listed in a manifest and checked against it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -11,11 +11,10 @@ pub(super) const DATABASE: &str = "sled";
 /// The file that lists the others. Each line: CRC-32 in hexadecimal, length, path; the last line is
 /// the CRC-32 of the lines before it.
 const MANIFEST: &str = "manifest";
-/// What sled calls a snapshot of its own that it has not finished. It cannot open a database with
-/// one.
+/// The suffix of sled's own unfinished snapshots. sled cannot open a database that has one.
 const UNFINISHED: &str = ".generating";
 
-/// Syncs all that a generation consists of and adds its manifest.
+/// Syncs all files of a generation and adds its manifest.
 pub(super) fn seal(generation: &Path) -> Result<(), SnapshotError> {
     let mut lines = String::new();
     for path in list(generation)? {
@@ -34,7 +33,7 @@ pub(super) fn seal(generation: &Path) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// Whether all files are what the manifest says.
+/// Checks that all files match the manifest.
 pub(super) fn check(generation: &Path) -> Result<(), SnapshotError> {
     for line in manifest(generation)? {
         line.copy(generation, &mut io::sink())?;
@@ -92,7 +91,7 @@ fn manifest(generation: &Path) -> Result<Vec<Line>, SnapshotError> {
     lines.lines().map(|line| parse(line).ok_or_else(bad)).collect()
 }
 
-/// Copies a file; its CRC-32 and its length. What cannot be read is damaged.
+/// Copies a file. Returns its CRC-32 and its length. A file that cannot be read counts as damaged.
 fn copy(from: &Path, to: &mut impl Write) -> Result<(u32, u64), SnapshotError> {
     let unreadable = |error| damaged(&format!("{}: {error}", from.display()));
     let mut file = File::open(from).map_err(unreadable)?;
@@ -110,7 +109,7 @@ fn copy(from: &Path, to: &mut impl Write) -> Result<(u32, u64), SnapshotError> {
     }
 }
 
-/// The database's files, relative to the generation. Removes unfinished ones.
+/// Lists the database's files, relative to the generation. Removes unfinished ones.
 fn list(generation: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for dir in dirs(generation)? {
@@ -130,7 +129,7 @@ fn list(generation: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The database's directory and those in it, at whatever depth.
+/// The database's directory and those in it, at any depth.
 fn dirs(generation: &Path) -> io::Result<Vec<PathBuf>> {
     let mut dirs = vec![generation.join(DATABASE)];
     let mut next = 0;

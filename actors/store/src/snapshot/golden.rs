@@ -1,4 +1,4 @@
-//! What a snapshot's generation consists of.
+//! Golden bytes of a snapshot's generation.
 
 use std::fs;
 

@@ -1,3 +1,5 @@
+//! Tests of snapshots on disk, whole and damaged.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

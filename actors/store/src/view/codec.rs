@@ -1,10 +1,10 @@
-//! How records become bytes: JSON, so that fields can be added.
+//! Pure: records are encoded as JSON, so that later versions can add fields.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 
-/// A record's JSON.
+/// Encodes a record as JSON.
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     // Records are structs of strings and numbers, which always have a JSON form.
     #[allow(clippy::expect_used)]
@@ -12,15 +12,15 @@ pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     json
 }
 
-/// An event's JSON.
+/// Encodes an event as JSON text.
 pub fn encode_text<T: Serialize>(event: &T) -> String {
-    // Events are structs of strings and numbers too.
+    // Events are structs of strings and numbers as well.
     #[allow(clippy::expect_used)]
     let json = serde_json::to_string(event).expect("an event has a JSON form");
     json
 }
 
-/// Reads a record's JSON.
+/// Decodes a record from JSON.
 ///
 /// # Errors
 /// [`StoreError::Damaged`] when the bytes are not such a record.

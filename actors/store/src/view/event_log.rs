@@ -1,4 +1,4 @@
-//! Reading a workspace's event log.
+//! Pure: reads a workspace's event log.
 
 use std::ops::ControlFlow;
 
@@ -10,9 +10,9 @@ use postrider_domain::{EventId, LogEntry, PublicEvent, Timestamp, WorkspaceId};
 /// One entry of a workspace's event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventEntry {
-    /// The entry's id, the same whenever it is read.
+    /// The entry's id. It is derived from the entry, and the same at every read.
     pub id: EventId,
-    /// Its place in the workspace's log; the first is 1, and none is left out.
+    /// The entry's sequence in the workspace's log: 1 for the first, without gaps.
     pub sequence: u64,
     /// When it happened.
     pub at: Timestamp,
@@ -29,7 +29,10 @@ impl EventEntry {
     }
 }
 
-/// Visits the entries after sequence `after`, oldest first, until `visit` says no.
+/// Visits the entries after sequence `after`, oldest first, until `visit` returns false.
+///
+/// # Errors
+/// Those of [`scan_event_log`]; [`StoreError::Damaged`] if an entry cannot be decoded.
 pub fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -57,14 +60,17 @@ pub fn read(
     damage.map_or(Ok(()), Err)
 }
 
-/// The sequence of the last entry before the moment `since`; 0 when the log has none. Looks at a
-/// few places of the log only: its entries are in the order of their moments.
+/// The sequence of the last entry before the moment `since`, or 0 if the log has none. It is a
+/// binary search, because entries are ordered by time.
+///
+/// # Errors
+/// Those of [`read`].
 pub fn before(
     store: &dyn View,
     workspace: &WorkspaceId,
     since: Timestamp,
 ) -> Result<u64, StoreError> {
-    // What is up to `before` is before that moment, what is from `from` on is not.
+    // Entries up to `before` are before that moment. Entries from `from` on are not.
     let (mut before, mut from) = (0, last_sequence(store, workspace)? + 1);
     while from - before > 1 {
         let middle = before + (from - before) / 2;
@@ -74,7 +80,7 @@ pub fn before(
             false
         })?;
         match found {
-            // The first that is kept may come after the middle.
+            // Trimming may have removed the middle, so the entry found may come after it.
             Some((sequence, at)) if at < since => before = sequence,
             _ => from = middle,
         }
@@ -82,7 +88,10 @@ pub fn before(
     Ok(before)
 }
 
-/// The sequence of the event of this id, if the log has it, or had it before it was cut off there.
+/// The sequence of the event with this id, if the log holds it or held it before it was trimmed.
+///
+/// # Errors
+/// Those of [`read`].
 pub fn sequence_of(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -100,21 +109,27 @@ pub fn sequence_of(
     Ok(known)
 }
 
-/// Where a log ends.
+/// The end of an event log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct End {
-    /// The sequence of the newest entry; 0 when there is none.
+    /// The sequence of the newest entry, or 0 if there is none.
     pub last: u64,
     /// Bytes of all entries that were ever appended.
     pub bytes: u64,
 }
 
-/// The sequence of the newest entry; 0 when there is none.
+/// The sequence of the newest entry, or 0 if there is none.
+///
+/// # Errors
+/// Those of [`end`].
 pub fn last_sequence(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, StoreError> {
     Ok(end(store, workspace)?.last)
 }
 
-/// Where the log ends.
+/// The end of a workspace's event log.
+///
+/// # Errors
+/// Those of [`View::scan`]; [`StoreError::Damaged`] if the last chunk cannot be decoded.
 pub fn end(store: &dyn View, workspace: &WorkspaceId) -> Result<End, StoreError> {
     let prefix = event_log_prefix(workspace);
     let mut newest = Ok(End::default());

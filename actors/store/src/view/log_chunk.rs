@@ -1,9 +1,9 @@
-//! How the workspaces' event logs lie in [`Table::Events`].
+//! Pure: the layout of the workspaces' event logs in [`Table::Events`].
 //!
-//! One record holds the entries that one workspace appended in one group commit, a chunk. Its key
-//! is the workspace's id, a zero byte and the sequence of the first entry (u64, big endian); its
-//! value a head and the bytes of the entries. The head tells how many bytes of entries came
-//! before in this log, so that the size of what is kept is known from its two ends.
+//! One record is a chunk: the entries that one workspace appended in one group commit. Its key is
+//! the workspace's id, a zero byte and the sequence of the first entry (u64, big endian). Its value
+//! is a head and the bytes of the entries. The head holds how many bytes of entries came before in
+//! this log, so that the size of the log follows from its first and last chunk.
 
 use std::ops::ControlFlow;
 
@@ -15,16 +15,16 @@ use crate::error::StoreError;
 /// Entries of a workspace's event log that were committed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChunk {
-    /// The sequence of the first entry; the others follow without a gap.
+    /// The sequence of the first entry. The others follow without gaps.
     pub first: u64,
     /// How many entries there are.
     pub count: u32,
-    /// The entries as they were submitted, one after the other.
+    /// The concatenated entries, as they were submitted.
     pub entries: Vec<u8>,
 }
 
-/// What all keys of a workspace's chunks start with. No other workspace's do, since an id has no
-/// zero byte.
+/// The prefix of the keys of a workspace's chunks. It ends with a zero byte, which no id contains,
+/// so no other workspace's keys match.
 #[must_use]
 pub fn event_log_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     let mut prefix = Vec::with_capacity(workspace.as_str().len() + 9);
@@ -41,7 +41,7 @@ pub fn event_log_key(workspace: &WorkspaceId, first: u64) -> Vec<u8> {
     key
 }
 
-/// The same into a buffer that is used again.
+/// Writes the same key into a reused buffer.
 pub(crate) fn event_log_key_into(workspace: &WorkspaceId, first: u64, key: &mut Vec<u8>) {
     key.clear();
     key.extend_from_slice(workspace.as_str().as_bytes());
@@ -85,9 +85,9 @@ pub fn scan_event_log(
     outcome
 }
 
-/// What stands before the entries of a chunk: the count of entries (u32, big endian), with its
-/// highest bit set, and the bytes of entries before them (u64, big endian). Without that bit, as an
-/// earlier version wrote it, there is no second number.
+/// The head of a chunk: the count of entries (u32, big endian) with its highest bit set, and the
+/// bytes of the entries before them (u64, big endian). An earlier version wrote neither that bit
+/// nor the second number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// How many entries there are.
@@ -97,27 +97,28 @@ pub struct Head {
 }
 
 impl Head {
-    /// Bytes that it takes.
+    /// Bytes of an encoded head.
     pub(crate) const BYTES: usize = 12;
-    const TELLS_BYTES: u32 = 1 << 31;
+    const HAS_BYTES_BEFORE: u32 = 1 << 31;
 
     pub(crate) fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&(self.count | Self::TELLS_BYTES).to_be_bytes());
+        bytes[..4].copy_from_slice(&(self.count | Self::HAS_BYTES_BEFORE).to_be_bytes());
         bytes[4..].copy_from_slice(&self.before.to_be_bytes());
         bytes
     }
 
-    /// Reads a chunk's head, and the entries behind it.
+    /// Decodes a chunk's head. Returns it with the bytes of the entries; `None` if there are too
+    /// few bytes.
     pub fn decode(value: &[u8]) -> Option<(Self, &[u8])> {
         let (count, rest) = value.split_first_chunk()?;
         let count = u32::from_be_bytes(*count);
-        if count & Self::TELLS_BYTES == 0 {
+        if count & Self::HAS_BYTES_BEFORE == 0 {
             return Some((Self { count, before: 0 }, rest));
         }
         let (before, entries) = rest.split_first_chunk()?;
         let before = u64::from_be_bytes(*before);
-        Some((Self { count: count & !Self::TELLS_BYTES, before }, entries))
+        Some((Self { count: count & !Self::HAS_BYTES_BEFORE, before }, entries))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the commits add up to: keyed records in tables.
+//! Pure: the port to committed records, which are keyed values in tables.
 
 pub mod codec;
 pub mod event_log;
@@ -11,10 +11,10 @@ pub use table::Table;
 
 use crate::error::StoreError;
 
-/// One change of one record. In a commit, no two changes name the same record.
+/// One change of one record. Within a commit, no two changes may name the same record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Where the record is.
+    /// The record's table.
     pub table: Table,
     /// Its key, 1 to 1,024 bytes.
     pub key: Vec<u8>,
@@ -29,14 +29,14 @@ impl Change {
         Self { table, key: key.into(), value: Some(value.into()) }
     }
 
-    /// Deletes a record; deleting one that is not there is no error.
+    /// Deletes a record. Deleting a missing record is no error.
     #[must_use]
     pub fn delete(table: Table, key: impl Into<Vec<u8>>) -> Self {
         Self { table, key: key.into(), value: None }
     }
 }
 
-/// Which way a [`View::scan`] goes.
+/// The direction of a [`View::scan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the smallest key up.
@@ -45,11 +45,11 @@ pub enum Direction {
     Backward,
 }
 
-/// Called with each key and value; says whether to go on.
+/// Called with each key and value. Returns whether the scan continues.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// The port to the committed records. Every method blocks; [`get`](View::get) is quick enough for
-/// anywhere.
+/// The port to the committed records. Every method blocks. Only [`get`](View::get) is quick enough
+/// for async code.
 pub trait View: Send + Sync + 'static {
     /// The value of a committed record.
     ///
@@ -57,8 +57,8 @@ pub trait View: Send + Sync + 'static {
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Visits the committed records whose key starts with `prefix` and, if `from` is given, is
-    /// at or after it (at or before it when going [`Direction::Backward`]).
+    /// Visits the committed records whose key starts with `prefix`. If `from` is given, the scan
+    /// begins there: at or after it, or at or before it in [`Direction::Backward`].
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.

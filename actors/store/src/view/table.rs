@@ -1,9 +1,9 @@
-//! The kinds of records and their names on disk.
+//! Pure: the tables of records, and their names on disk.
 
-/// The kinds of records, each with an ordered key space of its own.
+/// A table of records, with an ordered key space of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
-    /// Facts about the engine as a whole: epoch, clock offset.
+    /// State of the engine as a whole, such as its epoch and clock offset.
     Meta,
     /// Workspaces, their settings, credits and numbers.
     Workspaces,
@@ -13,45 +13,45 @@ pub enum Table {
     Buckets,
     /// The workspaces' event logs, in chunks.
     Events,
-    /// Answers that are given again under an idempotency key.
+    /// Responses that are repeated for an idempotency key.
     Idempotency,
-    /// Contacts, and who has a phone.
+    /// Contacts, and the contact of each phone.
     Contacts,
-    /// What contacts are listed and searched by.
+    /// The indexes by which contacts are listed and searched.
     ContactIndex,
     /// Saved filters of contacts.
     Segments,
-    /// Conversations, and what was written in them.
+    /// Conversations and their messages.
     Conversations,
-    /// Webhook endpoints, and what follows their deliveries.
+    /// Webhook endpoints and the progress of their deliveries.
     Webhooks,
-    /// Single messages: where each stands, and what it says.
+    /// Single messages, with their status and content.
     Messages,
-    /// When a contact last wrote to a number.
+    /// When a contact last wrote to a number, which opens the service window.
     Windows,
-    /// What the provider calls those whose phone it knows by another number.
+    /// The phone numbers by which the provider knows a phone, where they differ from ours.
     Aliases,
-    /// What was received lately, to know repeated callbacks by.
+    /// Ids of recent callbacks, by which repeated ones are detected.
     Received,
     /// Templates.
     Templates,
-    /// Broadcasts: what each is, and how far it is.
+    /// Broadcasts and their status.
     Broadcasts,
     /// The recipients of broadcasts, in segments.
     BroadcastAudience,
-    /// The places of a broadcast's recipients, by phone.
+    /// The index of a broadcast's recipients by phone.
     BroadcastPhones,
-    /// What became of a broadcast's messages, in windows.
+    /// The outcomes of a broadcast's messages, in windows.
     BroadcastOutcomes,
-    /// What the provider reported of a broadcast's messages later, in windows.
+    /// The provider's later reports on a broadcast's messages, in windows.
     BroadcastReports,
-    /// Who has opted out.
+    /// Phones that have opted out.
     Suppressions,
-    /// What is counted by day: of broadcasts and of advertisements.
+    /// Counts by day, of broadcasts and of advertisements.
     Analytics,
-    /// Mails of the workspaces', and the secret that signs those that come in.
+    /// E-mail settings of the workspaces, and the secret that signs inbound mail.
     Mails,
-    /// Mails that have not left yet.
+    /// Mails that were not sent yet.
     MailQueue,
 }
 
@@ -85,7 +85,7 @@ impl Table {
         Self::MailQueue,
     ];
 
-    /// The table's name on disk.
+    /// The table's name on disk. It must never change.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! What waits for the writer's thread: a queue of groups, the last of which is open.
+//! The queue of the writer's thread is a list of groups, of which the last one is open.
 //!
-//! All of it lives under one lock that every actor takes for every batch, so staging copies bytes
-//! into buffers that are used again and again, and allocates only where they have to grow.
+//! It is under one lock that every actor takes for every batch. So staging copies bytes into reused
+//! buffers, and allocates only where they have to grow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,19 +21,20 @@ pub(super) use changes::Changes;
 
 /// Most bytes of event-log entries that several batches share in one record.
 const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// Beyond this much a group takes no further batch: a commit should not take much longer than the
-/// fsync that it saves.
+/// A group of more bytes takes no further batch, because writing it should not take much longer
+/// than the fsync that it saves.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// What a batch is counted as beyond its bytes, so that a queue of empty ones has a bound too.
+/// Bytes that each batch counts in addition to its own, so that a queue of empty batches is
+/// bounded.
 const BATCH_OVERHEAD: usize = 64;
-/// A buffer that grew larger than this is not kept for the next group.
+/// A buffer with a larger capacity is not kept for the next group.
 pub(super) const KEPT_BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// At most this many buffers of one kind are kept.
+/// The most buffers of one kind that are kept.
 pub(super) const KEPT_BUFFERS_MAX: usize = 4096;
-/// At most this many emptied groups are kept: one fills, one is being committed.
+/// The most emptied groups that are kept: one fills while one is being committed.
 const KEPT_GROUPS_MAX: usize = 2;
 
-/// Whom a section belongs to.
+/// The subscriber that owns a section.
 pub(super) struct Owner {
     pub(super) workspace: WorkspaceId,
     pub(super) notify: Notify,
@@ -41,7 +42,7 @@ pub(super) struct Owner {
     pub(super) failed: AtomicBool,
 }
 
-/// The room that a batch takes.
+/// The bytes that a batch takes.
 #[derive(Clone, Copy)]
 pub(super) struct Need {
     section_header: usize,
@@ -49,7 +50,7 @@ pub(super) struct Need {
 }
 
 impl Need {
-    /// Measures a batch, outside of the lock.
+    /// Measures a batch. This runs outside of the lock.
     pub(super) fn of(workspace: &WorkspaceId, batch: &Batch<'_>) -> Result<Self, CommitError> {
         let section_header = SECTION_HEADER_BYTES + workspace.as_str().len();
         let frame = HEADER_BYTES + section_header + batch.events.len();
@@ -64,18 +65,18 @@ impl Need {
     }
 }
 
-/// What one subscriber has in a group.
+/// The part of one subscriber in a group.
 pub(super) struct StagedSection {
     pub(super) owner: Arc<Owner>,
     events: Vec<u8>,
-    /// Room for the head, then the entries; empty without any.
+    /// Space for the head, then the entries. Empty without entries.
     log: Vec<u8>,
     log_first: u64,
     log_before: u64,
     log_count: u32,
 }
 
-/// One group: what will be one commit.
+/// One group, which becomes one commit.
 #[derive(Default)]
 pub(super) struct Staged {
     pub(super) number: GroupNumber,
@@ -84,7 +85,7 @@ pub(super) struct Staged {
     pub(super) waiters: Vec<oneshot::Sender<Result<(), CommitError>>>,
     pub(super) batches: u64,
     pub(super) bytes: usize,
-    /// What the encoded frame would take, without its header.
+    /// Bytes that the encoded frame would take, without its header.
     frame_bytes: usize,
     buffers: Vec<Vec<u8>>,
 }
@@ -109,7 +110,7 @@ impl Staged {
             && log_fits
     }
 
-    /// Adds a batch to a section, or to a new one; returns which.
+    /// Adds a batch to a section, or to a new one. Returns the section's index.
     fn push(
         &mut self,
         owner: &Arc<Owner>,
@@ -149,8 +150,8 @@ impl Staged {
         at
     }
 
-    /// Closes the group: moves the events into `frame` and turns the log entries into changes.
-    /// Called outside of the lock. Returns whether there are any events.
+    /// Closes the group: moves the events into `frame` and turns the log entries into changes. Runs
+    /// outside of the lock. Returns whether there are any events.
     pub(super) fn seal(&mut self, frame: &mut Frame, key: &mut Vec<u8>) -> bool {
         for section in &mut self.sections {
             let workspace = &section.owner.workspace;
@@ -168,7 +169,7 @@ impl Staged {
         !frame.sections.is_empty()
     }
 
-    /// Empties the group and its frame for their next use, and keeps their buffers.
+    /// Empties the group and its frame for reuse, and keeps their buffers.
     pub(super) fn recycle(&mut self, frame: &mut Frame) {
         let Self { sections, buffers, .. } = self;
         let mut keep = |mut buffer: Vec<u8>| {
@@ -194,7 +195,7 @@ impl Staged {
 /// Whether batches are accepted.
 pub(super) enum Mode {
     Open,
-    /// A commit failed and the store is not open again.
+    /// A commit failed, and the store is not open again yet.
     Failed(StoreError),
     /// The thread has ended.
     Closed,
@@ -205,21 +206,21 @@ pub(super) enum Mode {
 pub(super) enum Sleep {
     /// It is awake.
     Not,
-    /// It wakes by itself in a moment, soon enough for what is deferrable.
+    /// It wakes after a short timeout, soon enough for deferrable batches.
     Lightly,
-    /// It wakes when it is told to.
+    /// It wakes only when it is notified.
     Soundly,
 }
 
-/// Everything under the lock.
+/// The state under the lock.
 pub(super) struct Queue {
     pub(super) mode: Mode,
     pub(super) stopping: bool,
     /// Whether the thread sleeps, and how.
     pub(super) sleep: Sleep,
-    /// Whether somebody waits for one of `groups`.
+    /// Whether a caller waits for one of `groups`.
     pub(super) urgent: bool,
-    /// None of them empty; only the last one still takes batches.
+    /// The queued groups, none of them empty. Only the last one takes batches.
     pub(super) groups: VecDeque<Staged>,
     /// Bytes in `groups` and in the group that is being committed.
     pub(super) queued_bytes: usize,
@@ -252,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// Notes that something was staged; whether the thread has to be woken for it.
+    /// Records that a batch was staged. Returns whether the thread must be woken for it.
     pub(super) fn call(&mut self, deferrable: bool) -> bool {
         self.urgent |= !deferrable;
         let wake = match self.sleep {
@@ -266,13 +267,13 @@ impl Queue {
         wake
     }
 
-    /// Bytes that wait, when somebody waits for them.
+    /// Queued bytes if a caller waits for them, otherwise 0.
     pub(super) const fn staged(&self) -> usize {
         if self.urgent { self.queued_bytes } else { 0 }
     }
 
-    /// The next group to be committed; a last one that only the deferrable are in stays, unless they
-    /// have `waited`, or all is coming to an end.
+    /// Takes the next group to commit. The last group stays while it holds only deferrable batches,
+    /// unless they have `waited` or the writer stops.
     pub(super) fn next(&mut self, waited: bool) -> Option<Staged> {
         if !(self.urgent || waited || self.stopping || self.groups.len() > 1) {
             return None;
@@ -282,7 +283,7 @@ impl Queue {
         group
     }
 
-    fn take_room(&mut self, bytes: usize) -> Result<(), CommitError> {
+    fn reserve(&mut self, bytes: usize) -> Result<(), CommitError> {
         if bytes > self.queued_bytes_max {
             return Err(CommitError::TooLarge);
         }
@@ -293,8 +294,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Stages a batch of a subscriber that was `last` in that group and section; returns those it
-    /// is in now.
+    /// Stages a batch of a subscriber whose last batch went to the group and section `last`.
+    /// Returns those of this batch.
     pub(super) fn stage_batch(
         &mut self,
         owner: &Arc<Owner>,
@@ -302,7 +303,7 @@ impl Queue {
         batch: &Batch<'_>,
         need: Need,
     ) -> Result<(GroupNumber, usize), CommitError> {
-        self.take_room(need.bytes)?;
+        self.reserve(need.bytes)?;
         let in_last = |open: &Staged| (open.number == last.0).then_some(last.1);
         let (open, section) = match self.groups.back() {
             Some(open) if open.fits(in_last(open), batch, need) => {
@@ -314,8 +315,8 @@ impl Queue {
         Ok((open.number, open.push(owner, section, batch, need)))
     }
 
-    /// Stages changes of nobody's in particular; `waiter` hears what became of them and, as the
-    /// groups settle in order, of everything before them.
+    /// Stages changes that belong to no subscriber. `waiter` receives their result. Groups settle
+    /// in order, so everything staged before is settled by then.
     pub(super) fn stage_changes(
         &mut self,
         changes: Vec<Change>,
@@ -323,11 +324,11 @@ impl Queue {
     ) -> Result<(), CommitError> {
         let size = |change: &Change| change.key.len() + change.value.as_ref().map_or(0, Vec::len);
         let bytes = BATCH_OVERHEAD + changes.iter().map(size).sum::<usize>();
-        // A barrier must not fail because much waits: that is when it is needed.
+        // A barrier must not fail on a full queue, because that is when it is needed.
         if changes.is_empty() {
             self.queued_bytes += bytes;
         } else {
-            self.take_room(bytes)?;
+            self.reserve(bytes)?;
         }
         let open = match self.groups.back() {
             Some(open) if open.bytes + bytes <= GROUP_BYTES_MAX => self.groups.len() - 1,
@@ -351,7 +352,7 @@ impl Queue {
         self.groups.len() - 1
     }
 
-    /// Takes back a group that was recycled.
+    /// Keeps a recycled group for reuse.
     pub(super) fn give_back(&mut self, group: Staged) {
         if self.spare.len() < KEPT_GROUPS_MAX {
             self.spare.push(group);

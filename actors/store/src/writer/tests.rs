@@ -1,3 +1,5 @@
+//! Tests of the group commit: order, grouping, bounds and notifications.
+
 use crate::log::Log;
 use crate::view::View;
 mod failures;
@@ -125,11 +127,11 @@ fn concurrent_submits_keep_each_ones_order() {
                     assert!(group >= last);
                     last = group;
                 }
-                let mut told = 0;
-                while told != last {
+                let mut notified = 0;
+                while notified != last {
                     let (group, result) = heard.recv().unwrap();
-                    assert!(group > told, "{group} after {told}");
-                    told = group;
+                    assert!(group > notified, "{group} after {notified}");
+                    notified = group;
                     result.unwrap();
                 }
             });
@@ -250,7 +252,7 @@ async fn a_full_queue_refuses_and_takes_again_later() {
     drop(gate.permits);
     writer.barrier().await.unwrap();
     assert_eq!(heard.try_iter().count(), 2);
-    // The group's room is free a moment after its notifications; a barrier is behind that.
+    // The group's bytes are released shortly after its notifications. A barrier settles after that.
     writer.barrier().await.unwrap();
     subscriber.submit(events(&[1; 100])).unwrap();
     writer.stop();
@@ -292,7 +294,7 @@ fn the_event_log_goes_in_chunks() {
     }
 }
 
-/// A deferrable batch is committed without anybody's call, and together with whoever comes.
+/// A deferrable batch is committed without a waiting caller, together with later batches.
 #[tokio::test]
 async fn patient_batches_wait_for_company() {
     let store = Arc::new(MemoryStore::new());
@@ -305,7 +307,7 @@ async fn patient_batches_wait_for_company() {
     assert_eq!(settled.recv().await, Some((first, Ok(()))), "alone, after a moment");
     let second = subscriber.submit(deferrable).unwrap();
     subscriber.hurry();
-    assert_eq!(settled.recv().await, Some((second, Ok(()))), "at once, when told to");
+    assert_eq!(settled.recv().await, Some((second, Ok(()))), "at once, when hurried");
     let third = subscriber.submit(deferrable).unwrap();
     let with = subscriber.submit(events(b"urgent")).unwrap();
     assert!(with >= third, "in the order of the calls");

@@ -1,4 +1,4 @@
-//! The writer's thread.
+//! The writer's thread takes groups, commits them and notifies their callers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::{Frame, Group, Position, Store, StoreError};
 use super::staging::{Mode, Queue, Sleep, Staged};
 use super::{CommitError, Shared, WriterOptions};
 
-/// How long to wait before a failed store is opened again, at first and at most.
+/// The first and the longest delay before a failed store is opened again.
 const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Longest that a deferrable batch waits for company.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// The longest time that a deferrable batch waits for others to share an fsync.
+const DEFER_MAX: Duration = Duration::from_millis(5);
 
-/// Most turns that are given to others before a group is taken.
-const COMPANY_MAX: usize = 16;
+/// How often the thread yields to callers before it takes a group.
+const YIELDS_MAX: usize = 16;
 
-/// What the thread owns.
+/// The state that the thread owns.
 pub(super) struct Worker {
     shared: Arc<Shared>,
     store: Arc<dyn Store>,
     epoch: u64,
     last: Position,
-    /// The group that is being committed. Here, and not on the stack, so that a panic leaves it to
-    /// be failed.
+    /// The group that is being committed. It is not on the stack, so that it can be failed after a
+    /// panic.
     current: Option<Staged>,
     frame: Frame,
     key: Vec<u8>,
@@ -63,7 +63,8 @@ impl Worker {
         Ok((worker, shared))
     }
 
-    /// Runs until told to stop, or until something panics; either way nobody is left waiting.
+    /// Runs until it is stopped or something panics. In both cases every waiting caller is
+    /// notified.
     pub(super) fn run(mut self) {
         let ended = catch_unwind(AssertUnwindSafe(|| {
             while self.take_group() {
@@ -80,7 +81,7 @@ impl Worker {
         self.fail_everything(Mode::Closed, &CommitError::Closed);
     }
 
-    /// Waits for a group and takes it; `false` when it is time to end.
+    /// Waits for a group and takes it. Returns `false` when the thread must end.
     fn take_group(&mut self) -> bool {
         let done = self.current.take().map(|mut group| {
             let bytes = group.bytes;
@@ -94,10 +95,10 @@ impl Worker {
         }
         let (mut waited, mut rested) = (false, false);
         loop {
-            // Those that this group's predecessor let go are about to come back: while batches keep
-            // arriving, whoever makes them goes first.
+            // Callers that the previous group released are about to submit again. While batches
+            // keep arriving, the thread yields to them, so that they share this group.
             let mut staged = queue.staged();
-            for _ in 0..COMPANY_MAX {
+            for _ in 0..YIELDS_MAX {
                 if staged == 0 || queue.stopping {
                     break;
                 }
@@ -117,21 +118,21 @@ impl Worker {
             if queue.stopping {
                 return false;
             }
-            // After a commit what comes next is often deferrable, such as what became of the
-            // messages that it let out: a light sleep spares it the waking.
+            // The batches after a commit are often deferrable, such as the outcomes of messages
+            // that it released. A timed wait saves them the cost of waking the thread.
             if rested && queue.groups.is_empty() {
                 queue.sleep = Sleep::Soundly;
                 self.shared.wake.wait(&mut queue);
             } else {
                 queue.sleep = Sleep::Lightly;
-                waited = self.shared.wake.wait_for(&mut queue, PATIENCE).timed_out();
+                waited = self.shared.wake.wait_for(&mut queue, DEFER_MAX).timed_out();
                 rested = true;
             }
             queue.sleep = Sleep::Not;
         }
     }
 
-    /// Commits the current group and tells those who wait for it.
+    /// Commits the current group and notifies its callers.
     fn commit_group(&mut self) -> Result<(), StoreError> {
         let Some(group) = &mut self.current else {
             return Ok(());
@@ -154,7 +155,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Fails the current group and all behind it, for their states were built on it.
+    /// Fails the current group and all groups behind it, because they build on its state.
     fn fail_everything(&mut self, mode: Mode, error: &CommitError) {
         self.shared.healthy.store(false, Ordering::Release);
         let mut failed: Vec<_> = self.current.take().into_iter().collect();
@@ -164,8 +165,8 @@ impl Worker {
             failed.extend(queue.groups.drain(..));
             queue.queued_bytes = 0;
             queue.urgent = false;
-            // Under the lock, so that none of them gets a batch in once the store is open again:
-            // it may not have heard of the failure by then.
+            // This happens under the lock, so that no owner submits a batch after the store is open
+            // again and before it was notified of the failure.
             for section in failed.iter().flat_map(|group| &group.sections) {
                 section.owner.failed.store(true, Ordering::Relaxed);
             }
@@ -176,8 +177,8 @@ impl Worker {
         }
     }
 
-    /// After a failed commit: tries to open the store again until it works or the writer is told
-    /// to stop, then `false`.
+    /// Opens the store again after a failed commit, and retries with backoff. Returns `false` if
+    /// the writer is stopped first.
     fn recover(&mut self, error: StoreError) -> bool {
         error!(%error, "a commit failed; nothing is accepted until the store is open again");
         self.fail_everything(Mode::Failed(error.clone()), &CommitError::Store(error));
@@ -197,7 +198,7 @@ impl Worker {
                     (self.epoch, self.last) = (epoch, last);
                     break;
                 }
-                // One line when the waits have become long, not one for each attempt.
+                // This logs once, when the delay reaches its maximum, and not at each attempt.
                 Err(error) if delay < REOPEN_DELAY.1 && delay * 2 >= REOPEN_DELAY.1 => {
                     warn!(%error, "the store cannot be opened again yet; trying on");
                 }
@@ -213,7 +214,7 @@ impl Worker {
     }
 }
 
-/// Tells everyone who has something in the group, once.
+/// Notifies every subscriber and every waiter of the group, once.
 fn settle(group: &mut Staged, result: &Result<(), CommitError>) {
     for section in &group.sections {
         let notify = || (section.owner.notify)(group.number, result.clone());
@@ -222,7 +223,7 @@ fn settle(group: &mut Staged, result: &Result<(), CommitError>) {
         }
     }
     for waiter in group.waiters.drain(..) {
-        // Who no longer waits need not be told.
+        // A waiter that was dropped needs no notification.
         drop(waiter.send(result.clone()));
     }
 }

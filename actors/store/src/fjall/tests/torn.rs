@@ -1,4 +1,4 @@
-//! What a crash may leave of the last batch, whose commit nobody was told of, and what it cannot.
+//! Tests of what a crash may leave of the last batch, which was never acknowledged.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Closed {
         end_of(&self.log)
     }
 
-    /// Opens the store with such a log; it has these frames and goes on from there.
+    /// Opens the store with such a log. It must have these frames and continue from there.
     fn goes_on_with(&self, log: &[u8], frames: u64) {
         fs::write(&self.log, log).unwrap();
         let store = self.dir.open();

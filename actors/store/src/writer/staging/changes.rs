@@ -1,4 +1,4 @@
-//! The changes of records in one group: the last one of each record.
+//! Pure: the record changes of one group, of which the last one of each record wins.
 
 use std::hash::BuildHasher;
 
@@ -9,7 +9,7 @@ use crate::{Change, Table};
 use super::{KEPT_BUFFER_BYTES_MAX, KEPT_BUFFERS_MAX};
 
 /// A list of changes with an index by record. The entries behind the live ones are left over from
-/// earlier groups: their buffers are used again.
+/// earlier groups, and their buffers are reused.
 #[derive(Default)]
 pub(in super::super) struct Changes {
     entries: Vec<Change>,
@@ -19,12 +19,12 @@ pub(in super::super) struct Changes {
 }
 
 impl Changes {
-    /// At most one change of each record, in the order in which they were first named.
+    /// At most one change of each record, in the order in which the records were first named.
     pub(in super::super) fn live(&self) -> &[Change] {
         &self.entries[..self.live]
     }
 
-    /// Puts or deletes a record, in place of an earlier change of it.
+    /// Puts or deletes a record, and replaces an earlier change of it.
     pub(in super::super) fn upsert(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
         let slot = self.slot(table, key);
         match value {
@@ -37,7 +37,7 @@ impl Changes {
         }
     }
 
-    /// The same, without a copy of the value.
+    /// Does the same without copying the value.
     pub(in super::super) fn upsert_owned(&mut self, change: Change) {
         *self.slot(change.table, &change.key) = change.value;
     }
@@ -60,7 +60,8 @@ impl Changes {
         } else {
             entries.push(Change { table, key: key.to_vec(), value: None });
         }
-        // A group is bounded in bytes and counts some for each change, far below 2^32 of them.
+        // A group is bounded in bytes and every change takes some, so there are far fewer than
+        // 2^32.
         index.insert_unique(hash, at as u32, |&at| {
             let entry = &entries[at as usize];
             hasher.hash_one((entry.table, entry.key.as_slice()))
@@ -69,7 +70,7 @@ impl Changes {
         &mut entries[at].value
     }
 
-    /// Forgets the changes and keeps buffers, up to a bound.
+    /// Removes the changes and keeps their buffers, up to a bound.
     pub(in super::super) fn recycle(&mut self) {
         let large = |buffer: &Vec<u8>| buffer.capacity() > KEPT_BUFFER_BYTES_MAX;
         for entry in &mut self.entries[..self.live] {

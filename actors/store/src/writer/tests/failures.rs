@@ -1,3 +1,5 @@
+//! Tests of failed commits, panics and the end of the writer.
+
 use crate::Group;
 use crate::{CrashOutcome, CrashingStore, Frame, Keep, Section, Table};
 
@@ -29,7 +31,7 @@ fn a_failure_fails_all_that_waits_and_is_recovered_from() {
         let (again, heard) = subscribe(&writer, "acme");
         again.submit(events(b"4")).unwrap();
         heard.recv().unwrap().1.unwrap();
-        // Whoever had no part in it goes on.
+        // Subscribers without a batch in that group continue.
         lucky.submit(events(b"5")).unwrap();
         writer.stop();
         let expected: &[u8] = if outcome == CrashOutcome::Lost { b"14" } else { b"124" };
@@ -65,12 +67,12 @@ async fn a_failure_reaches_every_group_behind_it_once() {
     tokio::task::yield_now().await;
     drop(gate.permits);
     assert!(matches!(barrier.await.unwrap(), Err(CommitError::Store(_))));
-    let told = |heard: &Heard| {
-        let told = heard.try_iter().inspect(|(_, result)| assert!(result.is_err()));
-        told.map(|(group, _)| group).collect::<Vec<_>>()
+    let notified = |heard: &Heard| {
+        let results = heard.try_iter().inspect(|(_, result)| assert!(result.is_err()));
+        results.map(|(group, _)| group).collect::<Vec<_>>()
     };
-    assert_eq!(told(&first_heard), [started]);
-    assert_eq!(told(&second_heard), groups);
+    assert_eq!(notified(&first_heard), [started]);
+    assert_eq!(notified(&second_heard), groups);
     writer.stop();
     assert_eq!(journal_of(&*store, "first"), b"");
 }

@@ -1,3 +1,5 @@
+//! A store for tests whose commits wait for permits.
+
 use std::sync::mpsc;
 
 use crate::MemoryStore;
@@ -5,7 +7,7 @@ use crate::hooked::{Hook, Hooked};
 
 use super::super::*;
 
-/// A store whose commits wait for a permit each, so that a test decides what piles up meanwhile.
+/// A store whose commits each wait for a permit, so that a test decides what is queued meanwhile.
 pub(super) type Gated = Hooked<Permits>;
 
 #[derive(Debug)]
@@ -49,7 +51,7 @@ impl Hook for Permits {
         self.entered.send(()).unwrap();
         match self.permits.lock().recv() {
             Ok(Permit::Panic) => panic!("a store that panics"),
-            // A gate that is gone lets everything pass.
+            // A dropped gate lets everything pass.
             Ok(Permit::Go) | Err(_) => {}
         }
         self.commits.fetch_add(1, Ordering::Relaxed);
