@@ -19,7 +19,7 @@ use postrider_domain::{Limits, OptOutWords, Prices, WorkspaceId};
 use postrider_number::providers::CustomChannel;
 use postrider_runtime::clock::Clock;
 pub(crate) use postrider_runtime::task::detached;
-use postrider_store::{Store, View};
+use postrider_store::Store;
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::Workspace;
 use postrider_workspace::core::otp::pumping_guard::GuardOptions;

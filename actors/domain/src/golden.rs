@@ -4,7 +4,7 @@
 //! from those bytes. Users' data directories hold these bytes. When such a test fails, the change
 //! is a mistake, or it needs code that reads the old format.
 
-#![expect(clippy::unwrap_used, reason = "only tests use it, and a panic fails the test")]
+#![allow(clippy::unwrap_used, reason = "only tests use it, and a panic fails the test")]
 
 use std::fmt::Write as _;
 

@@ -24,9 +24,6 @@ use postrider_workspace::services::Services;
 /// How often the workspaces are told that time has passed.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How often news of a number are tried to be written, while a workspace cannot take them.
-const NEWS_TRIES: u32 = 100;
-
 /// What the root is told.
 #[derive(Debug)]
 pub(crate) enum RootMessage {

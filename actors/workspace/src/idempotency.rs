@@ -4,7 +4,6 @@
 //! Two records for each key, in [`Table::Idempotency`]: `workspace ‖ 0 ‖ k ‖ route ‖ hash` holds
 //! the answer, `workspace ‖ 0 ‖ t ‖ moment ‖ route ‖ hash` brings it to an end.
 
-use postrider_store::View;
 use std::ops::ControlFlow;
 use std::time::Duration;
 

@@ -54,4 +54,3 @@ pub use options::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};
-

@@ -12,7 +12,7 @@ use crate::services::Services;
 use postrider_domain::{LogEntry, Timestamp, WorkspaceId};
 use postrider_store::view::event_log;
 use postrider_store::view::log_chunk::{Head, event_log_prefix};
-use postrider_store::{Change, Direction, Store, StoreError, Table, View};
+use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use crate::mailbox::slot::Slot;
 

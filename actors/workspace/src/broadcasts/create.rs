@@ -15,7 +15,7 @@ use postrider_domain::template::{Misfit, parameters};
 use postrider_domain::{BroadcastId, EventKind, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
-use postrider_store::{Change, Store, StoreError, Table, View};
+use postrider_store::{Change, StoreError, Table, View};
 
 use crate::broadcasts::{find, save, tell};
 use crate::core::command::{Command, Context};

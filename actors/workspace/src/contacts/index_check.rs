@@ -1,5 +1,7 @@
 //! For tests: whether contacts and what they are found by belong together.
 
+#![allow(clippy::unwrap_used, reason = "only tests use it, and a panic fails the test")]
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 

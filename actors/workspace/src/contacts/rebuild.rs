@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use postrider_domain::WorkspaceId;
-use postrider_store::{Change, Direction, Store, StoreError, Table, View, Writer};
+use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
 
 use crate::contacts::chunk::{chunk_of, slot_of};
 use crate::contacts::record;

@@ -155,7 +155,7 @@ fn snapshots_of_earlier_versions_are_read() {
 fn answers_under_an_idempotency_key_are_stored_as_ever() {
     use crate::broadcasts::BroadcastMade;
     use crate::contacts::Contact;
-    use crate::messages::MessageSent;
+    use crate::messages::{MessageSent, MessageStatus};
     use postrider_broadcast::record::BroadcastStatus;
     use postrider_domain::BroadcastId;
     let mut sheet = Sheet::default();

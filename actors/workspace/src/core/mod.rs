@@ -26,8 +26,8 @@ use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::keys::CodeKeys;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{
-    Destinations, Event, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent,
-    RequestId, Timestamp, WorkspaceId,
+    Destinations, Event, MessageId, NumberId, OptOutWords, OtpCode, Phone, PublicEvent, RequestId,
+    Timestamp, WorkspaceId,
 };
 
 use crate::core::effects::Effects;

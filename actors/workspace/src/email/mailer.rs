@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-
 use crate::Workspace;
 use crate::services::Services;
 use postrider_channel::email::{MailOptions, hand_over};

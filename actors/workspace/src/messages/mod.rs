@@ -11,7 +11,6 @@ pub mod service_window;
 mod settle;
 pub mod waiters;
 
-
 pub use record::{MessageError, MessageKind, MessageState, MessageStatus};
 pub use reply_error::ReplyError;
 pub use send::{MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage};

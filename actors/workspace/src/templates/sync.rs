@@ -5,7 +5,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-
 use crate::services::Services;
 use postrider_channel::cloud_api::{CloudApiNumber, ListedTemplate};
 use postrider_domain::{WorkspaceId, template};
@@ -232,7 +231,7 @@ pub fn resume(shared: &Arc<Services>) {
 
 #[cfg(test)]
 mod tests {
-    
+
     use crate::template_syncs::TemplateSyncs;
 
     #[test]
