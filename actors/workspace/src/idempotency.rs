@@ -21,7 +21,7 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// Most answers that one call of [`Sweep::run`] forgets, so that its changes fit in a commit.
+/// Most answers that one call of `Sweep::run` forgets, so that its changes fit in a commit.
 pub const SWEEP_MAX: usize = 500;
 
 /// What makes a command idempotent: the client's key and what it was used for.

