@@ -1,5 +1,7 @@
-//! A fake of the chat-app channel's Cloud API, to try `cloud_api` numbers without an account:
-//! `cargo run --example fake_cloud_api`. It takes everything that is sent and prints it.
+//! A fake of the Cloud API lets you try `cloud_api` numbers without an account.
+//!
+//! It stands for the chat-app channel's API: `cargo run --example fake_cloud_api`. It takes
+//! everything that is sent and prints it.
 
 #![allow(clippy::print_stdout, reason = "it talks to a person")]
 

@@ -1,5 +1,6 @@
-//! The Postrider engine: one-time passwords, limits and durable dispatch of business messages, as
-//! a system of actors to embed behind any front end.
+//! The Postrider engine sends one-time passwords and business messages durably, within limits.
+//!
+//! It is a system of actors to embed behind any front end.
 //!
 //! ```
 //! use std::time::Duration;

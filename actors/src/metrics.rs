@@ -18,7 +18,7 @@ struct Figures {
     suspicions: Counter,
     /// One-time passwords: sent, verified.
     otps: [Counter; 2],
-    /// In the order of [`Outcomes::read`](postrider_number::metrics::OutcomeCounts::read).
+    /// In the order of [`OutcomeCounts::read`](postrider_number::metrics::OutcomeCounts::read).
     messages: Vec<Counter>,
     number_queue: Gauge,
     number_queue_longest: Gauge,

@@ -1,5 +1,6 @@
-//! The behaviour of ractor that the supervision of this crate leans on, so that an upgrade cannot
-//! change it unseen.
+//! Tests the behaviour of ractor that the supervision relies on.
+//!
+//! An upgrade of ractor cannot change it unseen.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

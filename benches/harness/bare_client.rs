@@ -1,5 +1,7 @@
-//! The client library that the engine has too, and nothing around it: the reference of the rows
-//! about HTTP that the engine calls, and the way to a server whose speed is not limited by it.
+//! The bare client is the client library of the engine with nothing around it.
+//!
+//! It is the reference of the rows about HTTP that the engine calls, and the way to a server whose
+//! speed is not limited by it.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,6 @@
-//! A lean HTTP/1.1 client: requests that are rendered once and patched in place, answers of which
-//! only the status, the length and the body are looked at.
+//! A lean HTTP/1.1 client renders each request once and then patches it in place.
+//!
+//! Of the answers it looks only at the status, the length and the body.
 //!
 //! It has one thread with a runtime of its own, and the servers have theirs: a server then
 //! schedules its tasks as it does in production, where the load comes from another process, and

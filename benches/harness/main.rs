@@ -1,5 +1,7 @@
-//! The harness of the budgets: each row measures the engine or the server, and where there is one a
-//! reference beside it, in alternating rounds of one run on one machine.
+//! The harness measures the engine and the server against their budgets.
+//!
+//! Each row has, where there is one, a reference beside it, measured in alternating rounds of one
+//! run on one machine.
 //!
 //! `cargo bench` runs all rows, prints a Markdown table and writes `target/bench/report.json`.
 //! `cargo bench -- NAME…` runs the rows whose name contains one of the words; `--quick` takes fewer

@@ -1,5 +1,7 @@
-//! What webhooks are delivered to: a server on loopback that takes everything at once, but for one
-//! path where it never answers. It has a thread of its own.
+//! The sink is the server on loopback to which webhooks are delivered.
+//!
+//! It takes everything at once, but for one path where it never answers.
+//! It has a thread of its own.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

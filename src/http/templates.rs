@@ -1,4 +1,4 @@
-//! Lists templates.
+//! Serves the list of a workspace's templates.
 
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Tests how settings are layered, checked and documented.
+
 use super::*;
 
 fn from_text(text: &str) -> Result<Settings, SettingsError> {

@@ -89,8 +89,9 @@ impl Numbers {
 
     /// Connects the supervisor and the receiver of reports; only the first call counts.
     pub fn wire(&self, wiring: Wiring) {
-        self.directory.set_supervisor(wiring.supervisor);
+        // The sink comes first: no actor may run without it.
         self.reporter.wire(wiring.sink);
+        self.directory.set_supervisor(wiring.supervisor);
     }
 
     /// Dispatches new messages to their numbers. They must be durable: one that is lost on the way

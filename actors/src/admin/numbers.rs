@@ -1,4 +1,4 @@
-//! Messaging numbers.
+//! Connects, changes, lists and disconnects messaging numbers.
 
 use postrider_store::view::codec;
 use std::sync::Arc;

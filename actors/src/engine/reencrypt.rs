@@ -1,4 +1,4 @@
-//! Encrypting stored secrets anew under the current master key, so that earlier ones can be dropped.
+//! Encrypts stored secrets anew under the current master key, so that earlier ones can be dropped.
 
 use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;

@@ -1,5 +1,6 @@
-//! Stopping in the order of dependence: first no new work, then the channels, then the
-//! workspaces, then the store.
+//! Stops the engine in the order of dependence.
+//!
+//! First no new work is accepted, then the channels stop, then the workspaces, then the store.
 
 use std::time::Duration;
 

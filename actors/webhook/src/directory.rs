@@ -78,8 +78,9 @@ impl Webhooks {
         supervisor: ActorRef<SupervisorMessage<WebhookId>>,
         control: Arc<dyn EndpointControl>,
     ) {
-        self.directory.set_supervisor(supervisor);
+        // The control comes first: no actor may run without it.
         self.services.set_control(control);
+        self.directory.set_supervisor(supervisor);
     }
 
     /// Updates the directory to what is stored of a workspace's endpoints, and wakes those that are

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_domain::{EventId, Timestamp, WorkspaceId};
-use postrider_store::view::event_log as log;
+use postrider_store::view::event_log;
 use postrider_store::{EventEntry, StoreError, View};
 
 use crate::delivery::{Batch, Parcel};
@@ -58,7 +58,7 @@ pub(super) fn read(
     let mut events: Vec<EventEntry> = Vec::new();
     let (mut scanned, mut more) = (after, false);
     let mut forgotten = None;
-    log::read(store, workspace, after, &mut |sequence, entry| {
+    event_log::read(store, workspace, after, &mut |sequence, entry| {
         if sequence > until {
             return false;
         }
@@ -108,7 +108,7 @@ pub(super) fn read_again(
 ) -> Result<Arc<[EventEntry]>, StoreError> {
     let Parcel { first, last, ref batch, .. } = *parcel;
     let mut events: Vec<EventEntry> = Vec::new();
-    log::read(store, workspace, first - 1, &mut |sequence, entry| {
+    event_log::read(store, workspace, first - 1, &mut |sequence, entry| {
         let is_one = batch.as_ref().map_or(sequence == first, |batch| batch.has(sequence));
         if sequence <= last && is_one {
             events.push(EventEntry::of(workspace, sequence, entry));
@@ -127,15 +127,15 @@ pub(super) fn count_since(
     endpoint: &Endpoint,
     since: Timestamp,
 ) -> Result<(u64, u64), StoreError> {
-    let before = log::before(store, workspace, since)?;
+    let before = event_log::before(store, workspace, since)?;
     let (mut count, mut examined, mut seen) = (0, 0, before);
-    log::read(store, workspace, before, &mut |sequence, entry| {
+    event_log::read(store, workspace, before, &mut |sequence, entry| {
         count += u64::from(endpoint.takes(&entry.event));
         (examined, seen) = (examined + 1, sequence);
         examined < EXAMINED_MAX
     })?;
     if endpoint.settings.events.is_empty() {
-        count += log::last_sequence(store, workspace)?.saturating_sub(seen);
+        count += event_log::last_sequence(store, workspace)?.saturating_sub(seen);
     }
     Ok((before, count))
 }
@@ -151,7 +151,7 @@ pub(super) fn find(
     if sequence == 0 {
         return Ok(None);
     }
-    log::read(store, workspace, sequence - 1, &mut |at, entry| {
+    event_log::read(store, workspace, sequence - 1, &mut |at, entry| {
         let is_it = at == sequence && entry.id(workspace, sequence) == id;
         found = is_it.then(|| (sequence, OrderingKey::of(&entry.event)));
         false

@@ -3,7 +3,7 @@
 use postrider_domain::WorkspaceId;
 use postrider_store::StoreError;
 use postrider_store::View;
-use postrider_store::view::event_log as log;
+use postrider_store::view::event_log;
 
 use crate::delivery::Batch;
 use crate::endpoint::Endpoint;
@@ -22,7 +22,7 @@ pub(super) fn complete(
     for (first, last, batch) in waiting.chain(open) {
         if last > first && batch.is_none() {
             let mut taken = Vec::new();
-            log::read(store, workspace, first - 1, &mut |sequence, entry| {
+            event_log::read(store, workspace, first - 1, &mut |sequence, entry| {
                 if sequence <= last && endpoint.takes(&entry.event) {
                     taken.push(sequence);
                 }

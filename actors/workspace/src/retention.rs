@@ -111,8 +111,8 @@ fn deletions(
     changes
 }
 
-/// The keys of the oldest records of a log, `max` at the most, that are too old, too many or too large. The
-/// newest stays: the next sequence is known by it.
+/// The keys of the oldest records of a log, `max` at the most, that are too old, too many or too
+/// large. The newest stays: the next sequence is known by it.
 fn ended(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -1,5 +1,7 @@
-//! `otp_p99_beside_broadcast`: how long a one-time password takes to its channel while a broadcast
-//! uses all that its number may send, against a number that has nothing else to do.
+//! `otp_p99_beside_broadcast` measures how fast a code passes a broadcast of the same number.
+//!
+//! The broadcast uses all that the number may send. The reference is a number that has nothing else
+//! to do.
 //!
 //! The number sends what one of the Cloud API does by default, 80 messages in a second, and its
 //! channel takes 20 ms for each. What counts is the time from the call until the channel is handed

@@ -1,5 +1,6 @@
-//! `broadcast_fan_out`: a broadcast to a million through a channel that costs nothing, each
-//! window claimed durably before it is sent and each outcome kept.
+//! `broadcast_fan_out` measures a broadcast to a million through a channel that costs nothing.
+//!
+//! Each window is claimed durably before it is sent, and each outcome is kept.
 
 use std::num::NonZero;
 use std::sync::Arc;

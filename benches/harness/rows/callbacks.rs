@@ -1,6 +1,7 @@
-//! `callback_intake` and `callback_intake_batched`: signed reports of the provider that the server
-//! takes over HTTP, one status in each callback, or many, as the provider sends them when it is
-//! busy, beside the messages that it sends through the same channel.
+//! `callback_intake` and `callback_intake_batched` measure how fast reports are taken over HTTP.
+//!
+//! The reports are signed as the provider's are. A callback has one status, or many, as the
+//! provider sends them when it is busy. Its reference is the messages sent through that channel.
 //!
 //! The provider reports three times on a message: sent, delivered, read. So a server that sends as
 //! fast as it can is called back three times as often, and the budget is that ratio. Each round

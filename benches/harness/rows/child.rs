@@ -1,5 +1,6 @@
-//! Processes that this one starts for a measurement: their memory is their own, nothing is warm but
-//! the system's cache of files, and they can be killed.
+//! A child process gives a measurement a memory of its own.
+//!
+//! Nothing in it is warm but the system's cache of files, and it can be killed.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,5 +1,7 @@
-//! `cloud_api_send` and `broadcast_through_cloud_api`: messages through the real channel, against
-//! the same client library that posts the same bytes to the same fake and does nothing else.
+//! `cloud_api_send` and `broadcast_through_cloud_api` measure messages through the real channel.
+//!
+//! The reference is the same client library, which posts the same bytes to the same fake and does
+//! nothing else.
 //!
 //! The fake is in this process, on a thread of its own, and both sides share it, so its cost is a
 //! part of both. A single message is made by a caller that waits for what the channel says: it is

@@ -1,5 +1,6 @@
-//! A workspace with a million contacts: making them, paging, searching, what they cost in memory,
-//! and a start with them.
+//! These rows measure a workspace with a million contacts.
+//!
+//! They measure making, paging and searching them, their memory, and a start with them.
 //!
 //! They are made over HTTP in batches of a thousand, as an import makes them, and read over HTTP
 //! one request after the other, so each time is what one caller waits on an idle server. The search

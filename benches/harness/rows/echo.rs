@@ -1,5 +1,6 @@
-//! The reference of the HTTP rows: what axum serves when a handler reads a small JSON body and
-//! answers another, and nothing else happens.
+//! The echo server is the reference of the HTTP rows.
+//!
+//! Its axum handler reads a small JSON body and answers another, and nothing else happens.
 
 use std::net::SocketAddr;
 

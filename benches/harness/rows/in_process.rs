@@ -1,5 +1,6 @@
-//! `otp_send_in_process`: what an embedding program gets of the engine, against the least that a
-//! question to an actor can cost.
+//! `otp_send_in_process` measures what an embedding program gets of the engine.
+//!
+//! The reference is the least that a question to an actor can cost.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! `otp_pending_memory` and `restart_pending_otps`: what a million pending one-time passwords cost
-//! in memory, and how long a start with them takes.
+//! `otp_pending_memory` and `restart_pending_otps` measure a million pending one-time passwords.
+//!
+//! The first is what they cost in memory, the second how long a start with them takes.
 //!
 //! One process makes a data directory; other ones, started afresh, measure. The memory of pending
 //! requests is all that a process has allocated after a restart on that directory, less what it

@@ -1,5 +1,7 @@
-//! `broadcast_create`, `broadcast_memory` and `broadcast_restart`: a broadcast to a million that is
-//! made with one body over HTTP, by a server in a process of its own.
+//! `broadcast_create`, `broadcast_memory` and `broadcast_restart` measure a served broadcast.
+//!
+//! It goes to a million recipients and is made with one body over HTTP, by a server in a process of
+//! its own.
 //!
 //! What a broadcast takes in memory is the most that the server's process has allocated at any
 //! moment, looked at every millisecond from before the first byte of the body until the last

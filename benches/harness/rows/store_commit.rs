@@ -13,8 +13,7 @@ use fjall::config::BlockSizePolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use postrider_actors::domain::{LogEntry, PublicEvent, RequestId, Timestamp};
 use postrider_actors::store::{
-    Batch, CommitError, FjallOptions, FjallStore, GroupNumber as Commit, Subscriber, Writer,
-    WriterOptions,
+    Batch, CommitError, FjallOptions, FjallStore, GroupNumber, Subscriber, Writer, WriterOptions,
 };
 
 use super::Group;
@@ -102,7 +101,7 @@ fn run_event(scale: &Scale) -> Result<Vec<Row>> {
 /// One thread's way to the writer.
 struct Submitter {
     subscriber: Subscriber,
-    commits: Receiver<(Commit, std::result::Result<(), CommitError>)>,
+    commits: Receiver<(GroupNumber, std::result::Result<(), CommitError>)>,
     events: u64,
     /// Entries of the event log that were submitted, if there are any.
     logged: Option<u64>,
@@ -164,7 +163,7 @@ impl Submitter {
     }
 
     /// Submits one event, and what is told of it.
-    fn submit(&mut self, log: &mut Vec<u8>) -> Result<Commit> {
+    fn submit(&mut self, log: &mut Vec<u8>) -> Result<GroupNumber> {
         let event = event(self.events);
         let mut batch = Batch { events: &event, ..Batch::default() };
         log.clear();
@@ -180,7 +179,7 @@ impl Submitter {
     /// Submits events and waits until each is durable, with a bounded number of them under way.
     fn run(&mut self, start: Stopwatch, time: Duration) -> Result<()> {
         // The commits that are waited for, with how many events each has of this thread.
-        let mut under_way: Vec<(Commit, usize)> = Vec::new();
+        let mut under_way: Vec<(GroupNumber, usize)> = Vec::new();
         let (mut waiting, mut log) = (0, Vec::new());
         loop {
             let more = start.elapsed() < time;

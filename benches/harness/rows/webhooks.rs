@@ -1,5 +1,6 @@
-//! `webhook_delivery`, `webhook_p99_beside_hanging` and `webhook_publish_to_arrival`: deliveries to
-//! a sink on loopback that is in this process, on a thread of its own.
+//! These rows measure deliveries to a sink on loopback, in this process on a thread of its own.
+//!
+//! They are `webhook_delivery`, `webhook_p99_beside_hanging` and `webhook_publish_to_arrival`.
 //!
 //! The first delivers what an endpoint has missed while it was disabled, as fast as it can; its
 //! reference posts the bytes of such a delivery to the same sink, with as many requests at once as

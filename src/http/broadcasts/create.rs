@@ -1,4 +1,4 @@
-//! Creates broadcasts.
+//! Serves the route that creates broadcasts.
 
 use std::borrow::Cow;
 use std::sync::Arc;

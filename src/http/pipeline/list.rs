@@ -1,4 +1,4 @@
-//! Paginates lists.
+//! Cuts lists into numbered pages.
 
 use serde::Serialize;
 

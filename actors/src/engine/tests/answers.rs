@@ -2,7 +2,7 @@
 
 use crate::{Delivery, MessageStatus};
 use postrider_channel::{AttemptOutcome, Failure};
-use postrider_store::CrashOutcome as CommitOutcome;
+use postrider_store::CrashOutcome;
 
 use super::scripted::Rig;
 use super::*;
@@ -13,7 +13,7 @@ fn refused() -> AttemptOutcome {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_commit_failed_is_given_again() {
-    for commit in [CommitOutcome::Lost, CommitOutcome::Kept, CommitOutcome::Unsynced] {
+    for commit in [CrashOutcome::Lost, CrashOutcome::Kept, CrashOutcome::Unsynced] {
         for (answer, status, credits) in [
             (AttemptOutcome::Sent, MessageStatus::Sent, 99),
             (refused(), MessageStatus::Failed, 100),
@@ -40,7 +40,7 @@ async fn a_code_whose_answer_was_not_noted_does_not_go_out_twice() {
         let store = CrashingStore::new();
         let rig = Rig::start(store.clone(), Arc::default(), START).await;
         rig.script.answers.lock().push_back(answer);
-        store.fail_after(1, CommitOutcome::Lost);
+        store.fail_after(1, CrashOutcome::Lost);
         let request = rig.acme.send_otp(SendOtp::to(phone(1))).await.unwrap().request_id;
         let noted = async || rig.acme.otp(request).await.is_ok_and(|otp| otp.delivery == delivery);
         until("it is noted", noted).await;

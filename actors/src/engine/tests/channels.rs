@@ -16,14 +16,14 @@ use postrider_domain::event::Delivery;
 
 use super::*;
 
-/// Outcomes what is scripted, by phone or for all, and else that it took the message.
+/// Resolves to the scripted outcomes, by phone or for all; without one it accepts the message.
 #[derive(Default)]
 struct Script {
     clock: Mutex<Option<Clock>>,
     for_all: Mutex<VecDeque<AttemptOutcome>>,
     always: Mutex<Option<AttemptOutcome>>,
     by_phone: Mutex<HashMap<Phone, VecDeque<AttemptOutcome>>>,
-    /// What was taken, and when.
+    /// What was accepted, and when.
     taken: Mutex<Vec<(Phone, Timestamp)>>,
     calls: Mutex<u32>,
     /// How long an answer takes, in engine time.

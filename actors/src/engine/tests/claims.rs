@@ -1,10 +1,11 @@
-//! Single messages over crashes: what may have been handed over is not handed over again, and what
-//! surely was not is.
+//! Single messages survive crashes without being sent twice.
+//!
+//! What may have been handed over is not handed over again, and what surely was not is.
 
 use crate::MessageStatus;
 use postrider_channel::callback::Progress;
 use postrider_channel::{AttemptOutcome, Failure, FailureClass, Throttle};
-use postrider_store::CrashOutcome as CommitOutcome;
+use postrider_store::CrashOutcome;
 
 use super::message_commands::send_message;
 use super::scripted::Rig;
@@ -98,7 +99,7 @@ async fn what_was_to_go_at_once_and_waits_after_all_is_sent_after_a_crash() {
 /// The commit of a claim fails: nothing may have been handed over for it.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_handed_over_before_its_claim_is_durable() {
-    for outcome in [CommitOutcome::Lost, CommitOutcome::Kept, CommitOutcome::Unsynced] {
+    for outcome in [CrashOutcome::Lost, CrashOutcome::Kept, CrashOutcome::Unsynced] {
         let store = CrashingStore::new();
         let rig = Rig::start(store.clone(), Arc::default(), START).await;
         // The message's own commit, and then that of its claim.
@@ -112,7 +113,7 @@ async fn nothing_is_handed_over_before_its_claim_is_durable() {
     }
     let store = CrashingStore::new();
     let rig = Rig::start(store.clone(), Arc::default(), START).await;
-    store.fail_after(1, CommitOutcome::Lost);
+    store.fail_after(1, CrashOutcome::Lost);
     let message = rig.send(1).await;
     until("the failure", async || store.has_failed()).await;
     let (rig, _) = rig.after_a_crash(&store).await;
@@ -294,7 +295,7 @@ async fn a_rebuilt_workspace_gets_the_answer_that_its_number_waits_for() {
     rig.engine.sandbox().script(&id("acme"), None, script, None);
     let message = rig.send(1).await;
     rig.settle().await;
-    store.fail_next_commits(1, CommitOutcome::Lost);
+    store.fail_next_commits(1, CrashOutcome::Lost);
     send_message(&rig.acme, phone(2)).await.unwrap_err();
     healed(&rig.acme).await;
     rig.settle().await;

@@ -1,5 +1,6 @@
-//! What an engine may answer: everything that was acknowledged holds, and what was answered with
-//! "unknown" may hold or not.
+//! The model says what an engine may answer.
+//!
+//! Whatever was acknowledged holds; what was answered with "unknown" may hold or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 

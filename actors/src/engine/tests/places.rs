@@ -1,9 +1,10 @@
-//! Single messages that are claimed as they are accepted: no more than their number can hand over,
-//! and only while it may have them.
+//! Single messages are claimed as they are accepted, while their number has capacity.
+//!
+//! A number has no more of them than it can hand over, and each only while it may have it.
 
 use crate::MessageStatus;
 use postrider_channel::{AttemptOutcome, Throttle};
-use postrider_store::CrashOutcome as CommitOutcome;
+use postrider_store::CrashOutcome;
 
 use super::message_commands::send_message;
 use super::scripted::Rig;
@@ -82,7 +83,7 @@ async fn a_claim_that_was_given_up_in_vain_is_given_up_again() {
     let (scope, after) = (Throttle::Number, Some(Duration::from_secs(600)));
     rig.script.answers.lock().push_back(AttemptOutcome::Throttled { scope, after });
     // The message's own commit, that of its claim, and then that of its release.
-    store.fail_after(2, CommitOutcome::Lost);
+    store.fail_after(2, CrashOutcome::Lost);
     let message = rig.send(1).await;
     rig.handed(1).await;
     until("the failure", async || store.has_failed()).await;

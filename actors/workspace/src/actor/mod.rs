@@ -1,5 +1,6 @@
-//! The actor around the core: it turns messages into commands, has their effects made durable, and
-//! lets answers and messages out when they are.
+//! The actor turns messages into commands of the core and has their effects made durable.
+//!
+//! Answers and messages leave it once the effects that they depend on are durable.
 
 pub mod child_spec;
 pub mod configure;
@@ -23,10 +24,9 @@ use postrider_runtime::random;
 use postrider_store::GroupNumber;
 
 use crate::actor::output_gate::{PendingReply, refuse};
-use crate::actor::recovery as load;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::mailbox::slot::{Slot, passivate};
-use crate::messages as message;
+use crate::messages;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
@@ -60,7 +60,7 @@ impl Actor for WorkspaceActor {
         myself: ActorRef<Self::Msg>,
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
-        let loaded = load::load(&self.shared, &self.slot).await?;
+        let loaded = recovery::load(&self.shared, &self.slot).await?;
         let actor = myself.clone();
         let notify = move |group, result| {
             // An actor that is gone has nobody left to answer.
@@ -250,12 +250,14 @@ impl WorkspaceActor {
         }
         let (store, slot) = (Arc::clone(&self.shared.store), Arc::clone(&self.slot));
         let myself = myself.clone();
-        drop(tokio::task::spawn_blocking(move || match message::unsent(&*store, &slot.id, &ids) {
-            // An actor that is gone has them read again by its successor.
-            Ok(messages) => drop(myself.cast(WorkspaceMessage::Recovered(messages))),
-            Err(error) => {
-                tracing::error!(workspace = %slot.id, %error, "unsent messages cannot be read");
-                drop(myself.send_after(REDISPATCH_WAIT, || WorkspaceMessage::Redispatch));
+        drop(tokio::task::spawn_blocking(move || {
+            match messages::unsent(&*store, &slot.id, &ids) {
+                // An actor that is gone has them read again by its successor.
+                Ok(messages) => drop(myself.cast(WorkspaceMessage::Recovered(messages))),
+                Err(error) => {
+                    tracing::error!(workspace = %slot.id, %error, "unsent messages cannot be read");
+                    drop(myself.send_after(REDISPATCH_WAIT, || WorkspaceMessage::Redispatch));
+                }
             }
         }));
     }

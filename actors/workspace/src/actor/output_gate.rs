@@ -36,7 +36,7 @@ pub(crate) enum PendingReply {
     Settled(Waiter, MessageStatus),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
-    /// A number's answers of this ticket are noted.
+    /// The outcomes that a number reported under this ticket must be acknowledged.
     Noted(Arc<Numbers>, NumberId, u64),
     /// A number may hand these over.
     Claimed(Arc<Numbers>, NumberId, Granted),

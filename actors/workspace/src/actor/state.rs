@@ -23,9 +23,9 @@ use crate::core::effects::Effects;
 use crate::core::records;
 use crate::core::records::Profile;
 use crate::core::view::{Pending, Records};
-use crate::inbox::inbound_messages as inbound;
+use crate::inbox::inbound_messages;
 use crate::messages::waiters::Waiters;
-use crate::{broadcasts, idempotency, messages as message};
+use crate::{broadcasts, idempotency, messages};
 use postrider_channel::outcome::FinalOutcome;
 
 /// Most answers that are noted in one commit.
@@ -56,7 +56,7 @@ pub struct WorkspaceState {
     /// Changes of records that are not known to be durable.
     pub(crate) pending: Pending,
     answers_sweep: idempotency::Sweep,
-    received_sweep: inbound::Sweep,
+    received_sweep: inbound_messages::Sweep,
     broadcasts_sweep: broadcasts::Sweep,
     /// How far conversations whose contact was deleted are deleted.
     pub(crate) deletion: DeletionProgress,
@@ -97,7 +97,7 @@ impl WorkspaceState {
             effects: Effects::default(),
             pending: Pending::default(),
             answers_sweep: idempotency::Sweep::default(),
-            received_sweep: inbound::Sweep::default(),
+            received_sweep: inbound_messages::Sweep::default(),
             broadcasts_sweep: broadcasts::Sweep::default(),
             deletion: DeletionProgress::default(),
             waiters: Waiters::default(),
@@ -205,8 +205,8 @@ impl WorkspaceState {
         Ok(group)
     }
 
-    /// Notes the number's answers, in parts, because a commit is bounded, and then lets `held` out. Those that the records
-    /// cannot be read for now are noted later.
+    /// Records the number's outcomes, in parts, because a commit is bounded, and then lets `held`
+    /// out. Outcomes whose records cannot be read now are recorded later.
     pub(crate) fn settle(
         &mut self,
         store: &dyn View,
@@ -225,7 +225,7 @@ impl WorkspaceState {
                 }
                 Origin::Message(id) => {
                     let mut context = self.context(store);
-                    if message::settle(&mut context, id, &settled).is_err() {
+                    if messages::settle(&mut context, id, &settled).is_err() {
                         let settled = vec![(origin, settled)];
                         self.unnoted.push(Outcomes { settled, ack_to: None });
                     }
@@ -255,7 +255,7 @@ impl WorkspaceState {
         for id in overdue {
             let claimed = context.core.hot.messages.is_claimed(id);
             let settled = if claimed { FinalOutcome::Unknown } else { FinalOutcome::NotSentInTime };
-            if message::settle(&mut context, id, &settled).is_err() {
+            if messages::settle(&mut context, id, &settled).is_err() {
                 // A later tick finds it again.
                 return false;
             }

@@ -1,5 +1,6 @@
-//! Analytics: what is counted by day, of broadcasts and of advertisements, in the commits that make
-//! it true.
+//! Analytics counts by day what broadcasts and advertisements brought.
+//!
+//! The counts are written in the commits that make them true.
 
 mod ads;
 mod campaigns;

@@ -1,5 +1,7 @@
-//! The counts of a broadcast that is settled, in a record of their own: only what the provider
-//! reports changes them then, each report in its own commit, so nobody counts the recipients again.
+//! The counts of a settled broadcast are kept in a record of their own.
+//!
+//! From then on only reports of the provider change them, each in its own commit, so nobody counts
+//! the recipients again.
 
 use postrider_broadcast::outcomes::{Mark, Window};
 use postrider_broadcast::record::{Record, WINDOW, counts_key, window_key};

@@ -1,5 +1,6 @@
-//! Making a broadcast: its audience is written first, in parts, and its record last, so that it is
-//! there wholly or not at all.
+//! Creates broadcasts: the audience is written first, in parts, and the record last.
+//!
+//! So a broadcast exists wholly or not at all.
 
 use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
-//! One message of a broadcast, found by its id: which is worked out from the broadcast's and the
-//! recipient's place, so none is written down.
+//! Finds one message of a broadcast by its id.
+//!
+//! The id is derived from the id of the broadcast and the index of the recipient; none is stored.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;

@@ -1,5 +1,7 @@
-//! Who replied to a broadcast: a recipient that writes while it is sent, or within three days of
-//! its end, to the last one whose message went out to them; each recipient counts once.
+//! Attributes a message that a contact wrote to the broadcast that it replies to.
+//!
+//! A recipient that writes while a broadcast is sent, or within three days of its end, replies to
+//! the last one whose message went out to them. Each recipient counts once.
 //!
 //! [`Table::Analytics`] knows the broadcasts that may be replied to under `workspace ‖ 0 ‖ r ‖
 //! begin ‖ broadcast`; the value is empty while one is sent, and then when its replies end.

@@ -1,5 +1,6 @@
-//! Chunks: contacts are indexed in chunks of 64 neighbouring places, so that which of them
-//! something is true of is one word.
+//! Contacts are indexed in chunks of 64 neighbouring places.
+//!
+//! So one word says which contacts of a chunk something is true of.
 
 /// Places of a chunk.
 pub(crate) const CHUNK: u64 = 64;

@@ -13,7 +13,7 @@ use postrider_store::{Direction, StoreError, Table, View};
 use crate::contacts::chunk::Mask;
 use crate::contacts::record;
 use crate::contacts::segment_index::{Facet, Hash, field_hash, name_hash, tag_hash};
-use crate::contacts::{occupancy as live, search_index as texts};
+use crate::contacts::{occupancy, search_index};
 
 /// What a contact must be like; the default is every contact.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ impl Matcher {
             &mut |key, value| {
                 let visited = record::number_of(key).and_then(|number| match kind {
                     b'l' => {
-                        let mut chunks = live::chunks(number, value);
+                        let mut chunks = occupancy::chunks(number, value);
                         Ok(chunks.try_for_each(|(chunk, mask)| visit(chunk, mask)))
                     }
                     _ => {
@@ -111,7 +111,7 @@ impl Matcher {
         let Some(needle) = &self.needle else {
             return Ok(self.facets_mask(value));
         };
-        let mask = texts::matching(value, needle);
+        let mask = search_index::matching(value, needle);
         if mask == 0 || !self.asks_facets() {
             return Ok(mask);
         }

@@ -10,7 +10,7 @@ use postrider_store::Table;
 use crate::contacts::chunk::{chunk_of, slot_of};
 use crate::contacts::record;
 use crate::contacts::record::Contact;
-use crate::contacts::{occupancy as live, search_index as texts, segment_index as facets};
+use crate::contacts::{occupancy, search_index, segment_index};
 
 const INDEX: Table = Table::ContactIndex;
 
@@ -23,17 +23,17 @@ pub(crate) fn update(
 ) -> Result<(), Unavailable> {
     let (chunk, slot) = (chunk_of(place), slot_of(place));
     let key = |kind, number| record::key(&context.core.id, kind, number);
-    let keys = [key(b'l', live::bitmap_of(chunk)), key(b't', chunk), key(b'f', chunk)];
-    let text = contact.map(texts::text_of);
-    let entry = contact.map(facets::entry_of);
+    let keys = [key(b'l', occupancy::bitmap_of(chunk)), key(b't', chunk), key(b'f', chunk)];
+    let text = contact.map(search_index::text_of);
+    let entry = contact.map(segment_index::entry_of);
     let mut old = Vec::with_capacity(keys.len());
     for key in &keys {
         old.push(context.get(INDEX, key)?);
     }
     let new = [
-        live::with(old[0].clone(), place, contact.is_some()),
-        texts::with(old[1].as_deref(), slot, text.as_deref()),
-        facets::with(old[2].as_deref(), slot, entry.as_deref()),
+        occupancy::with(old[0].clone(), place, contact.is_some()),
+        search_index::with(old[1].as_deref(), slot, text.as_deref()),
+        segment_index::with(old[2].as_deref(), slot, entry.as_deref()),
     ];
     for ((key, old), new) in keys.into_iter().zip(old).zip(new) {
         match new {

@@ -10,7 +10,7 @@ use postrider_store::{Direction, Table, View};
 
 use crate::contacts::record;
 use crate::contacts::record::{Contact, contact_key, next_key, phone_key, prefix};
-use crate::contacts::{occupancy as live, search_index as texts, segment_index as facets};
+use crate::contacts::{occupancy, search_index, segment_index};
 
 /// Every record below a prefix.
 fn all(store: &dyn View, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -42,10 +42,10 @@ pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
         let keys = [(b'l', chunk / 64), (b't', chunk), (b'f', chunk)];
         let [of_live, of_texts, of_facets] =
             keys.map(|(kind, number)| record::key(workspace, kind, number));
-        let bitmap = live::with(index.remove(&of_live), place, true);
-        let (text, entry) = (texts::text_of(contact), facets::entry_of(contact));
-        let texts = texts::with(index.remove(&of_texts).as_deref(), slot, Some(&text));
-        let facets = facets::with(index.remove(&of_facets).as_deref(), slot, Some(&entry));
+        let bitmap = occupancy::with(index.remove(&of_live), place, true);
+        let (text, entry) = (search_index::text_of(contact), segment_index::entry_of(contact));
+        let texts = search_index::with(index.remove(&of_texts).as_deref(), slot, Some(&text));
+        let facets = segment_index::with(index.remove(&of_facets).as_deref(), slot, Some(&entry));
         let changed = [(of_live, bitmap), (of_texts, texts), (of_facets, facets)];
         index.extend(changed.map(|(key, value)| (key, value.unwrap())));
     }

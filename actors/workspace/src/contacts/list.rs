@@ -11,7 +11,7 @@ use crate::contacts::chunk::{CHUNK, places};
 use crate::contacts::filter::{ContactFilter, Matcher};
 use crate::contacts::record;
 use crate::contacts::record::Contact;
-use crate::contacts::search_index as texts;
+use crate::contacts::search_index;
 
 /// A page of contacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(crate) fn phones(
             }
         };
         debug_assert!(found.is_empty() || mask.count_ones() <= CHUNK as u32);
-        texts::phones(&found)
+        search_index::phones(&found)
             .filter(|(slot, _)| mask.checked_shr(*slot).is_some_and(|rest| rest & 1 == 1))
             .try_for_each(|(_, phone)| visit(phone))
     })?;

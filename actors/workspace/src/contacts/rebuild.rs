@@ -13,7 +13,7 @@ use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
 use crate::contacts::chunk::{chunk_of, slot_of};
 use crate::contacts::record;
 use crate::contacts::record::Contact;
-use crate::contacts::{occupancy as live, search_index as texts, segment_index as facets};
+use crate::contacts::{occupancy, search_index, segment_index};
 
 /// The number of what `index`, `live`, `texts` and `facets` write; another one with each change of
 /// it. Up to 1 no number was kept.
@@ -183,16 +183,16 @@ impl Rebuild {
 
     /// Adds a contact to its chunk and its bitmap.
     fn add(&mut self, place: u64, contact: &Contact, chunk: &mut Chunk, changes: &mut Vec<Change>) {
-        let number = live::bitmap_of(chunk_of(place));
+        let number = occupancy::bitmap_of(chunk_of(place));
         if number != self.bitmap.0 {
             let (number, whole) = std::mem::replace(&mut self.bitmap, (number, None));
             changes.extend(self.bitmap_change(number, whole));
         }
-        self.bitmap.1 = live::with(self.bitmap.1.take(), place, true);
-        let (slot, text) = (slot_of(place), texts::text_of(contact));
-        chunk.texts = texts::with(chunk.texts.as_deref(), slot, Some(&text));
-        let entry = facets::entry_of(contact);
-        chunk.facets = facets::with(chunk.facets.as_deref(), slot, Some(&entry));
+        self.bitmap.1 = occupancy::with(self.bitmap.1.take(), place, true);
+        let (slot, text) = (slot_of(place), search_index::text_of(contact));
+        chunk.texts = search_index::with(chunk.texts.as_deref(), slot, Some(&text));
+        let entry = segment_index::entry_of(contact);
+        chunk.facets = segment_index::with(chunk.facets.as_deref(), slot, Some(&entry));
         self.contacts += 1;
         if self.contacts.is_multiple_of(TOLD_EVERY) {
             let (workspace, contacts) = (&self.workspace, self.contacts);

@@ -1,5 +1,6 @@
-//! How many conversations there are of each status, and of each agent's, kept in the commit that
-//! changes it.
+//! Counts the conversations of each status and of each agent.
+//!
+//! The counts change in the commit that changes a conversation.
 //!
 //! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` once they are kept, `n ‖ status` for all
 //! of a status and `n ‖ status ‖ agent` for those of one agent.

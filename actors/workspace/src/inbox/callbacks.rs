@@ -1,5 +1,4 @@
-//! What the provider calls back about: reports on messages, what contacts write, and
-//! what became of templates.
+//! Records the provider's callbacks: reports, messages of contacts, and changes of templates.
 
 use std::collections::VecDeque;
 
@@ -8,11 +7,11 @@ use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::NumberId;
 
 use crate::core::command::{Command, Context};
-use crate::inbox::inbound_messages as inbound;
-use crate::inbox::phone_aliases as aliases;
+use crate::inbox::inbound_messages;
+use crate::inbox::phone_aliases;
 use crate::templates::apply_template_update;
 use crate::templates::sync as template_sync;
-use crate::{Workspace, broadcasts, messages as message};
+use crate::{Workspace, broadcasts, messages};
 use postrider_domain::unavailable::Unavailable;
 
 /// Most items that one command takes up: others want their turn too.
@@ -90,7 +89,7 @@ impl Command for Take {
                         fault = Some(failure);
                     }
                 }
-                Some(Item::Inbound(number, it)) => inbound::take(context, number, &it)?,
+                Some(Item::Inbound(number, it)) => inbound_messages::take(context, number, &it)?,
                 Some(Item::Template(update)) => {
                     unknown_template |= !apply_template_update(context, &update)?;
                 }
@@ -115,14 +114,14 @@ fn report(
             context.core.report(request_id, number, status, context.effects);
             (context.core.known(request_id).map(|otp| otp.phone), request_id.timestamp())
         }
-        Origin::Message(id) => (message::report(context, id, status, *at)?, id.timestamp()),
+        Origin::Message(id) => (messages::report(context, id, status, *at)?, id.timestamp()),
         Origin::Broadcast { broadcast, index } => {
             broadcasts::report(context, broadcast, index, update)?;
             (*to, broadcast.timestamp())
         }
     };
     match to.zip(*known_as) {
-        Some((to, known_as)) => aliases::learn(context, number, to, known_as, written_at),
+        Some((to, known_as)) => phone_aliases::learn(context, number, to, known_as, written_at),
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use crate::contacts::{find_contact, index, record, tell};
 use crate::conversations::{by_mail, moved, of_place};
 use crate::core::command::{Command, Context};
 use crate::inbox::deletion::forget;
-use crate::inbox::phone_aliases as aliases;
+use crate::inbox::phone_aliases;
 
 /// Why a contact was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,14 +49,14 @@ impl Command for DeleteContact {
         let conversations = [of_place(context, place)?, by_mail(context, place)?];
         let conversations = Vec::from_iter(conversations.iter().flatten());
         let counted = moved(context, &conversations, &[])?;
-        let names = contact.phone.map(|phone| aliases::of(context, phone)).transpose()?;
+        let names = contact.phone.map(|phone| phone_aliases::of(context, phone)).transpose()?;
         index::update(context, place, None)?;
         for conversation in conversations {
             forget(context, conversation);
         }
         counted.write(context);
         if let Some(names) = names {
-            aliases::forget(context, &names);
+            phone_aliases::forget(context, &names);
         }
         context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
         if let Some(phone) = contact.phone {

@@ -19,9 +19,9 @@ use crate::conversations;
 use crate::conversations::Conversation;
 use crate::conversations::append::Received;
 use crate::core::command::Context;
-use crate::inbox::phone_aliases as aliases;
+use crate::inbox::phone_aliases;
 use crate::inbox::phone_aliases::Writer;
-use crate::messages::service_window as window;
+use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
 use postrider_domain::unavailable::Unavailable;
 
@@ -49,19 +49,19 @@ pub(crate) fn take(
     let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
     received_first(context, &received)?;
     // Last, so that one that could not be taken is not known when it comes again.
-    context.put(Table::Received, key, window::own_key(line, inbound.from));
+    context.put(Table::Received, key, service_window::own_key(line, inbound.from));
     Ok(())
 }
 
 /// Everything that a contact's message sets off. Each message comes here exactly once.
 fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
     let Received { number, at, inbound, .. } = *received;
-    let Writer { phone, other } = aliases::writer(context, inbound.from)?;
+    let Writer { phone, other } = phone_aliases::writer(context, inbound.from)?;
     let inbound = &Inbound { from: phone, ..inbound.clone() };
     let received = &Received { inbound, ..*received };
     let conversation = conversations::received(context, received)?;
     for phone in other.into_iter().chain([phone]) {
-        window::open(context, number, phone, at)?;
+        service_window::open(context, number, phone, at)?;
         apply_opt_out(context, phone, &inbound.text, at)?;
     }
     reply_attribution::note_reply(context, phone, at)?;
@@ -136,7 +136,7 @@ impl Sweep {
             context.delete(Table::Received, key);
             // Those that were received before windows were forgotten have none.
             if !window.is_empty() {
-                window::forget(context, &window)?;
+                service_window::forget(context, &window)?;
             }
         }
         Ok(more)

@@ -1,6 +1,7 @@
-//! Other names of phones: what the provider calls somebody can differ from the phone that was
-//! written to, as with the digits that Brazil and Mexico have added to their numbers. What such a
-//! person writes comes from the provider's name for them.
+//! A phone alias is another number by which the provider knows somebody's phone.
+//!
+//! It differs from the phone that was written to where, as in Brazil and Mexico, digits were added
+//! to the numbers. What such a person writes comes from the alias.
 //!
 //! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's name`, and
 //! nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of a phone. Of a
@@ -16,7 +17,7 @@ use postrider_store::{StoreError, Table};
 
 use crate::core::command::Context;
 use crate::core::view::unreadable;
-use crate::messages::service_window as window;
+use crate::messages::service_window;
 use crate::{contacts, suppressions};
 use postrider_domain::unavailable::Unavailable;
 
@@ -79,8 +80,8 @@ pub(crate) fn learn(
         return Ok(());
     }
     suppressions::follow(context, phone, known_as)?;
-    if let Some(at) = window::last(context, number, known_as)? {
-        window::open(context, number, phone, at)?;
+    if let Some(at) = service_window::last(context, number, known_as)? {
+        service_window::open(context, number, phone, at)?;
     }
     let key = key(&context.core.id, known_as);
     context.put(Table::Aliases, key, phone.as_u64().to_be_bytes().to_vec());
@@ -120,9 +121,9 @@ pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
     let workspace = context.core.id.clone();
     let now = context.now().as_millis().to_be_bytes();
     context.put(Table::Aliases, deleted_key(&workspace, *phone), now.to_vec());
-    window::forget_all(context, *phone);
+    service_window::forget_all(context, *phone);
     for name in known_as {
-        window::forget_all(context, *name);
+        service_window::forget_all(context, *name);
         context.delete(Table::Aliases, key(&workspace, *name));
         context.delete(Table::Aliases, name_key(&workspace, *phone, Some(*name)));
     }

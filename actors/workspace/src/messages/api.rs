@@ -58,7 +58,8 @@ impl Workspace {
         self.perform(Idempotent { key, command }).await
     }
 
-    /// Where a message stands, one of a broadcast too, of which no moments are known; `None` when there is none of that id.
+    /// Where a message stands, one of a broadcast too, of which no moments are known; `None` when
+    /// there is none of that id.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.

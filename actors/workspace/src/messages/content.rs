@@ -1,5 +1,7 @@
-//! What a message says, in a record of its own: written once, read to hand the message over again,
-//! and deleted when it is known what became of the message.
+//! The content of a message is kept in a record of its own.
+//!
+//! It is written once, read to hand the message over again, and deleted when the outcome of the
+//! message is known.
 
 use postrider_store::view::codec;
 use std::sync::Arc;

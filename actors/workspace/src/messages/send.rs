@@ -8,7 +8,7 @@ use crate::conversations;
 use crate::conversations::Wrote;
 use crate::core::command::{Command, Context};
 use crate::core::rules::UseTemplateError;
-use crate::messages::service_window as window;
+use crate::messages::service_window;
 use crate::suppressions::has_opted_out;
 use crate::templates::use_template;
 use postrider_channel::{Content, TemplateName};
@@ -196,7 +196,7 @@ fn check_text(
     let others = context.numbers.iter().map(|(id, _)| *id).filter(|id| *id != preferred);
     let mut open = None;
     for number in [preferred].into_iter().chain(others) {
-        if window::is_open(context, number, to)? {
+        if service_window::is_open(context, number, to)? {
             open = Some(number);
             break;
         }

@@ -1,5 +1,6 @@
-//! The conversation window: for 24 hours after a contact has written to a number, the number may
-//! answer with free text.
+//! The service window is open for 24 hours after a contact has written to a number.
+//!
+//! While it is open, the number may answer with free text.
 //!
 //! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ line ‖ phone`: a number
 //! that is connected anew has its windows still. One that has passed is forgotten with the message

@@ -7,11 +7,12 @@ use postrider_domain::{EventKind, NumberId, PublicEvent};
 use postrider_number::notices::{NumberNotice, Recipient};
 
 use crate::core::command::{Command, Context};
-use crate::inbox::phone_aliases as aliases;
+use crate::inbox::phone_aliases;
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
 
-/// Writes news of a number into the workspace's event log, or notes what it has learned.
+/// Writes a number's notice into the workspace's event log, or records what it revealed of
+/// recipients.
 #[derive(Debug, Clone)]
 pub struct RecordNotice {
     /// The number.
@@ -52,7 +53,7 @@ fn note(
 ) -> Result<(), Unavailable> {
     match recipient {
         Recipient::KnownAs { phone, known_as, at } => {
-            aliases::learn(context, number, phone, known_as, at)
+            phone_aliases::learn(context, number, phone, known_as, at)
         }
         Recipient::StoppedMarketing(phone) => {
             let now = context.now();

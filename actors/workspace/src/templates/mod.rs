@@ -1,5 +1,6 @@
-//! A workspace's templates: records in [`Table::Templates`], under `workspace ‖ 0 ‖ name ‖ 0 ‖
-//! language`.
+//! A workspace's templates are records in [`Table::Templates`].
+//!
+//! Their keys are `workspace ‖ 0 ‖ name ‖ 0 ‖ language`.
 
 pub mod sync;
 

@@ -1,6 +1,8 @@
-//! Bringing a workspace's templates up to date with its provider's: when it is asked for, and in the
-//! background when a number is connected or a template is told of that is not known. That it is wanted
-//! is written with what it is wanted for, so that a start goes on with what was cut short.
+//! Synchronizes a workspace's templates with those of its provider.
+//!
+//! That happens on request, and in the background when a number is connected or a template is
+//! reported that is not known. The request for it is written with what caused it, so the next start
+//! continues what was cut short.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

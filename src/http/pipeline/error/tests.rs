@@ -1,3 +1,5 @@
+//! Tests the form in which errors are answered.
+
 use super::*;
 
 fn answer(error: impl Into<ApiError>) -> (u16, serde_json::Value, Option<String>) {

@@ -1,3 +1,5 @@
+//! Tests how single messages are claimed and released.
+
 use crate::core::tests::*;
 
 impl Bench {

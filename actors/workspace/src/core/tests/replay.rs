@@ -13,7 +13,7 @@ enum Step {
     Verify(usize, bool),
     Resend(usize),
     /// Which of its messages: 0 is the newest; so below.
-    OutcomeSink(usize, u8, FinalOutcome),
+    Settle(usize, u8, FinalOutcome),
     /// What the provider reports of a request's message.
     Report(usize, u8, Progress),
     /// A message is accepted, or the oldest one settled.
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0_u32..4).prop_map(Step::Send),
         4 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(at, ok)| Step::Verify(at, ok)),
         3 => any::<usize>().prop_map(Step::Resend),
-        4 => (any::<usize>(), 0_u8..4, settled).prop_map(|(at, of, it)| Step::OutcomeSink(at, of, it)),
+        4 => (any::<usize>(), 0_u8..4, settled).prop_map(|(at, of, it)| Step::Settle(at, of, it)),
         3 => (any::<usize>(), 0_u8..4, reported).prop_map(|(at, of, it)| Step::Report(at, of, it)),
         2 => any::<bool>().prop_map(Step::Message),
         2 => any::<bool>().prop_map(Step::Claim),
@@ -76,7 +76,7 @@ impl Bench {
                 drop(self.verify(id, &code));
             }
             Step::Resend(at) => drop(self.resend(pick(at))),
-            Step::OutcomeSink(at, of, settled) => self.settle_message(pick(at), of, settled),
+            Step::Settle(at, of, settled) => self.settle_message(pick(at), of, settled),
             Step::Report(at, of, progress) => self.report(pick(at), of, &progress),
             Step::Message(true) => {
                 self.unique += 1;

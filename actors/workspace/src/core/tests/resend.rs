@@ -1,3 +1,5 @@
+//! Tests how a code is sent again on request.
+
 use crate::core::tests::*;
 
 #[test]

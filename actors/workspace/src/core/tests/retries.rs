@@ -1,3 +1,5 @@
+//! Tests how a code whose outcome is unknown is sent again by itself.
+
 use crate::core::tests::*;
 
 const PAUSE: Duration = Duration::from_secs(10);

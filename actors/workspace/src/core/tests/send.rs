@@ -1,3 +1,5 @@
+//! Tests what sending a one-time password does, and what refuses it.
+
 use crate::core::rules::UseTemplateError;
 use crate::core::tests::*;
 use postrider_domain::code::{CodeLength, Expiry};

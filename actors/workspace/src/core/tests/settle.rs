@@ -1,3 +1,5 @@
+//! Tests what the final outcomes of messages change.
+
 use crate::core::tests::*;
 use postrider_domain::event::OtpFailure;
 

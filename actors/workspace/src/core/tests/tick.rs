@@ -1,3 +1,5 @@
+//! Tests what the passing of time changes.
+
 use crate::core::tests::*;
 use postrider_domain::event::OtpFailure;
 

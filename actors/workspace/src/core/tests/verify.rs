@@ -1,3 +1,5 @@
+//! Tests how a submitted code is compared.
+
 use crate::core::tests::*;
 
 fn wrong(attempts_remaining: u8) -> Result<Verification, VerifyOtpError> {

@@ -21,7 +21,7 @@ fn keys_are_as_ever() {
     let mut sheet = Sheet::default();
     sheet.text("id", id.to_string().as_bytes());
     sheet.text("received", &received_key(&"acme".parse().unwrap(), Some(id)));
-    sheet.text("value", &window::own_key(line, inbound.from));
+    sheet.text("value", &service_window::own_key(line, inbound.from));
     sheet.is(expect![[r#"
         id: msg_01hf7yat3v5g2156jc8xxfkj20
         received: acme\x00\x01\x8b\xcf\xe5h{,\x04\x12\x9aLGz\xf9\xc8@
