@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 
-use super::buckets::{Addresses, Saved, key_name};
+use super::address_buckets::Addresses;
 use super::keys::{KeyHash, KeyRecord};
+use super::saved_buckets::{SavedBuckets, key_name, put};
 use super::*;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{KeyId, Scope};
@@ -71,7 +72,9 @@ fn buckets_are_stored_as_ever() {
         wacme: \x17\x97\x9c\xfeD\xa5\xe2\xc0
     "#]]);
     let mut read = Vec::new();
-    Saved::load(&store).unwrap().each(|name, full_at_ns| read.push((name.to_vec(), full_at_ns)));
+    SavedBuckets::load(&store)
+        .unwrap()
+        .each(|name, full_at_ns| read.push((name.to_vec(), full_at_ns)));
     read.sort_unstable();
     assert_eq!(read, all);
     assert_eq!(clock.now().since(AT), Duration::ZERO);

@@ -3,10 +3,12 @@
 //! A key is 32 random bytes; the store and the memory hold its SHA-256 only. Since the hash of a
 //! guess tells nothing about the key next to it, a look-up by hash leaks nothing by its time.
 
-mod buckets;
+mod address_buckets;
 #[cfg(test)]
 mod golden;
+mod key_buckets;
 mod keys;
+mod saved_buckets;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,18 +19,19 @@ use arc_swap::ArcSwap;
 use dashmap::DashMap;
 
 use crate::engine::{Services, StartError};
-use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
+use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, WorkspaceId};
 use postrider_runtime::clock::Clock;
+use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
-use postrider_store::{Change, StoreError, Table};
 use postrider_workspace::Workspace;
 
-use buckets::{Addresses, Saved};
+use address_buckets::Addresses;
+use key_buckets::KeyBuckets;
 pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
-pub(crate) use postrider_runtime::shared_bucket::{BucketState, SharedBucket};
+pub(crate) use postrider_runtime::shared_bucket::BucketState;
+use saved_buckets::SavedBuckets;
 
-const HOUR: Duration = Duration::from_secs(3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The keys and buckets of an engine. Cheap to clone.
@@ -41,7 +44,7 @@ struct Inner {
     shared: Arc<Services>,
     by_hash: DashMap<KeyHash, Arc<Caller>>,
     addresses: Addresses,
-    saved: Saved,
+    saved: SavedBuckets,
     /// A checkpoint is under way.
     saving: AtomicBool,
 }
@@ -55,7 +58,7 @@ pub struct Caller {
     /// What it may do.
     pub scopes: Scopes,
     record: KeyRecord,
-    buckets: ArcSwap<Vec<SharedBucket>>,
+    buckets: ArcSwap<KeyBuckets>,
 }
 
 impl std::fmt::Debug for Caller {
@@ -85,7 +88,7 @@ impl Access {
         let store = Arc::clone(&shared.store);
         let read = tokio::task::spawn_blocking(move || {
             let keys = keys::load_all(store.as_ref())?;
-            Ok::<_, StoreError>((keys, Saved::load(store.as_ref())?))
+            Ok::<_, StoreError>((keys, SavedBuckets::load(store.as_ref())?))
         });
         let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
         let (records, saved) = read?;
@@ -122,15 +125,7 @@ impl Access {
     /// Takes one request from the key's buckets, or from none of them if one is empty.
     #[must_use]
     pub fn admit(&self, caller: &Caller) -> Admission {
-        let buckets = caller.buckets.load();
-        let now = self.clock().now();
-        // An empty bucket is looked for before any is taken from. Two requests that race for the
-        // last token may both pass here; one of them is then refused by the bucket itself.
-        if let Some(wait) = buckets.iter().filter_map(|bucket| bucket.wait(now)).max() {
-            return Admission { refused: Some(wait), bucket: least(&buckets, now) };
-        }
-        let refused = buckets.iter().filter_map(|bucket| bucket.take(self.clock()).err()).max();
-        Admission { refused, bucket: least(&buckets, now) }
+        caller.buckets.load().admit(self.clock())
     }
 
     /// Takes one request from the bucket of a client's address. IPv6 addresses share a bucket with
@@ -146,11 +141,10 @@ impl Access {
             entry.value().record.workspace == *workspace
         };
         for caller in self.inner.by_hash.iter().filter(of_workspace) {
-            let buckets = self.buckets(&caller.record, limits, |window_s| {
-                let old = caller.buckets.load();
-                old.iter().find(|old| old.window_s() == window_s).map(SharedBucket::full_at_ns)
-            });
-            caller.buckets.store(Arc::new(buckets));
+            let limits = limits.with(caller.record.limits);
+            let old = caller.buckets.load();
+            let full_at_ns = |window_s| old.full_at_ns(window_s);
+            caller.buckets.store(Arc::new(KeyBuckets::new(limits, full_at_ns, self.clock())));
         }
     }
 
@@ -207,7 +201,7 @@ impl Access {
         };
         let limits = self.limits_of(&record.workspace).await?;
         let saved = |window_s| self.inner.saved.key(record.id, window_s);
-        let buckets = self.buckets(&record, limits, saved);
+        let buckets = KeyBuckets::new(limits.with(record.limits), saved, self.clock());
         let caller = Caller {
             key_id: record.id,
             workspace: Workspace::new(Arc::clone(shared), slot),
@@ -237,21 +231,6 @@ impl Access {
             Err(error) => return Err(error.into()),
         };
         Ok(shared.limits.with(own))
-    }
-
-    fn buckets(
-        &self,
-        record: &KeyRecord,
-        limits: Limits,
-        full_at_ns: impl Fn(u32) -> Option<u64>,
-    ) -> Vec<SharedBucket> {
-        let limits = limits.with(record.limits);
-        let sizes =
-            [(limits.key_requests_per_hour, HOUR), (limits.key_requests_per_minute, MINUTE)];
-        let bucket = |(limit, window): (u32, Duration)| {
-            SharedBucket::new(limit, window, full_at_ns(window.as_secs() as u32), self.clock())
-        };
-        sizes.into_iter().filter_map(bucket).collect()
     }
 
     /// Writes the buckets that were used since the last time. A restart then refills none.
@@ -284,7 +263,7 @@ impl Access {
         let mut all = Vec::new();
         for caller in &self.inner.by_hash {
             for bucket in caller.buckets.load().iter() {
-                let name = buckets::key_name(caller.key_id, bucket.window_s());
+                let name = saved_buckets::key_name(caller.key_id, bucket.window_s());
                 all.push((name, bucket.full_at_ns()));
             }
         }
@@ -292,21 +271,4 @@ impl Access {
         self.inner.shared.creations.collect(&mut all, self.clock().now());
         all
     }
-}
-
-/// The bucket with the least share left.
-fn least(buckets: &[SharedBucket], now: Timestamp) -> Option<BucketState> {
-    let share = |state: &BucketState| {
-        // Parts in 2³², exact enough to compare.
-        (u64::from(state.remaining) << 32) / u64::from(state.limit)
-    };
-    buckets.iter().map(|bucket| bucket.state(now)).min_by_key(share)
-}
-
-/// Where the buckets are in the store.
-const BUCKETS: Table = Table::Buckets;
-
-/// A saved bucket.
-fn put(name: &[u8], full_at_ns: u64) -> Change {
-    Change::put(BUCKETS, name, full_at_ns.to_be_bytes())
 }

@@ -1,0 +1,60 @@
+//! The token buckets of an API key: its requests for an hour and for a minute.
+
+use std::time::Duration;
+
+use postrider_domain::{Limits, Timestamp};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::shared_bucket::{BucketState, SharedBucket};
+
+use super::{Admission, MINUTE};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The buckets of one key. A limit of 0 is off and has no bucket.
+pub(super) struct KeyBuckets(Vec<SharedBucket>);
+
+impl KeyBuckets {
+    /// The buckets for the limits in force. `full_at_ns` gives the moment at which the bucket of a
+    /// window of so many seconds is full, if it was used before.
+    pub(super) fn new(
+        limits: Limits,
+        full_at_ns: impl Fn(u32) -> Option<u64>,
+        clock: &Clock,
+    ) -> Self {
+        let sizes =
+            [(limits.key_requests_per_hour, HOUR), (limits.key_requests_per_minute, MINUTE)];
+        let bucket = |(limit, window): (u32, Duration)| {
+            SharedBucket::new(limit, window, full_at_ns(window.as_secs() as u32), clock)
+        };
+        Self(sizes.into_iter().filter_map(bucket).collect())
+    }
+
+    /// Takes one request from every bucket, or from none of them if one is empty.
+    pub(super) fn admit(&self, clock: &Clock) -> Admission {
+        let now = clock.now();
+        // All buckets are read before one is taken from. Two requests that race for the last token
+        // may both pass here; the bucket itself then refuses one of them.
+        let wait = self.0.iter().filter_map(|bucket| bucket.wait(now)).max();
+        let take = || self.0.iter().filter_map(|bucket| bucket.take(clock).err()).max();
+        Admission { refused: wait.or_else(take), bucket: self.least(now) }
+    }
+
+    /// When the bucket of this window is full, in nanoseconds.
+    pub(super) fn full_at_ns(&self, window_s: u32) -> Option<u64> {
+        self.0.iter().find(|it| it.window_s() == window_s).map(SharedBucket::full_at_ns)
+    }
+
+    /// The buckets.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &SharedBucket> {
+        self.0.iter()
+    }
+
+    /// The bucket with the least share left.
+    fn least(&self, now: Timestamp) -> Option<BucketState> {
+        let share = |state: &BucketState| {
+            // Parts in 2³², exact enough to compare.
+            (u64::from(state.remaining) << 32) / u64::from(state.limit)
+        };
+        self.0.iter().map(|bucket| bucket.state(now)).min_by_key(share)
+    }
+}
