@@ -12,6 +12,7 @@ mod documents;
 mod edges;
 mod facts;
 mod layers;
+mod packages;
 mod purity;
 mod ratchet;
 mod repository;
