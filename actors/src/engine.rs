@@ -24,7 +24,7 @@ use postrider_webhook::WebhookOptions;
 use postrider_workspace::Workspace;
 use postrider_workspace::core::otp::pumping_guard::GuardOptions;
 use postrider_workspace::core::rules::MessageOptions;
-use postrider_workspace::options::EventOptions;
+use postrider_workspace::event_options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
 
 mod callbacks;

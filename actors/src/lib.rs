@@ -126,7 +126,7 @@ pub use postrider_workspace::messages::{
     MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
     SendMessage, SendMessageError, TemplateMessage,
 };
-pub use postrider_workspace::options::EventOptions;
+pub use postrider_workspace::event_options::EventOptions;
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };

@@ -15,6 +15,7 @@ pub mod core;
 pub mod delivery_sink;
 pub mod directory;
 pub mod email;
+pub mod event_options;
 mod handle;
 pub mod idempotency;
 pub mod inbox;
@@ -22,7 +23,6 @@ pub mod mailbox;
 pub mod mailer_state;
 pub mod messages;
 pub mod numbers;
-pub mod options;
 mod otp;
 pub mod recovered;
 pub mod retention;
@@ -46,11 +46,11 @@ pub use conversations::{
     ConversationsPage, Direction, ReadConversationError, UpdateConversationError,
 };
 pub use email::{EmailChannel, ReceiveMailError};
+pub use event_options::EventOptions;
 pub use handle::{EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use inbox::{ConversationMessage, DeleteContactError, MessagesPage};
 pub use messages::ReplyError;
-pub use options::EventOptions;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};

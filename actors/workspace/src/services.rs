@@ -14,9 +14,9 @@ use crate::contacts::creation_limit::Creations;
 use crate::core::otp::pumping_guard::Guard;
 use crate::core::rules::MessageOptions;
 use crate::directory::Workspaces;
+use crate::event_options::EventOptions;
 use crate::mailbox::admission::Admission;
 use crate::mailer_state::Mailer;
-use crate::options::EventOptions;
 use crate::recovered::Recovered;
 use crate::template_syncs::TemplateSyncs;
 

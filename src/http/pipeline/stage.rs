@@ -20,8 +20,8 @@ use serde::Deserialize;
 use super::auth::{Admitted, Guard};
 use super::body::{self, ReadDeadline};
 use super::error::{ApiError, Code};
-use super::limits;
 use super::query::Query;
+use super::rate_limit_headers;
 use super::reply::Reply;
 use super::request_id::{self, RequestId};
 use crate::http::edge::Edge;
@@ -203,7 +203,7 @@ impl<G: Guard> Stage<G> {
         reply.header(request_id::HEADER, id.into_header());
         let mut response = reply.into_response();
         if let Some(bucket) = bucket {
-            limits::add_headers(response.headers_mut(), bucket, now);
+            rate_limit_headers::add_headers(response.headers_mut(), bucket, now);
         }
         response
     }

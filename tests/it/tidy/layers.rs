@@ -13,8 +13,7 @@ const LAYERS: [&[&str]; 15] = [
         "handle",
         "services",
         "directory",
-        "events",
-        "options",
+        "event_options",
         "recovered",
         "snapshots",
         "template_syncs",
@@ -35,7 +34,7 @@ const LAYERS: [&[&str]; 15] = [
 ];
 
 /// Stands above all layers.
-const TOP: [&str; 4] = ["delivery_sink", "retention", "testing", "lib"];
+const TOP: [&str; 3] = ["delivery_sink", "retention", "lib"];
 
 fn layer(package: &Package, source: &Source) -> Option<usize> {
     let path = package.inner_path(source);
@@ -66,6 +65,22 @@ fn imports_inside_of_the_workspace_run_down_the_layers() {
         TOP.join(", ")
     );
     assert_ratchet(&rule, ("CLIMBING", CLIMBING), &found);
+}
+
+#[test]
+fn every_name_of_the_layers_is_a_file_or_a_folder() {
+    let repository = Repository::this();
+    let package = repository.package(PACKAGE).unwrap();
+    let names = LAYERS.iter().copied().flatten().chain(&TOP);
+    let dead: Vec<_> = names
+        .filter(|name| {
+            let own = |path: &str| {
+                path.strip_prefix(*name).is_some_and(|rest| rest.starts_with(['.', '/']))
+            };
+            !package.shipped().any(|source| own(package.inner_path(source)))
+        })
+        .collect();
+    assert!(dead.is_empty(), "the list of layers names nothing: {dead:?}");
 }
 
 #[test]
