@@ -6,15 +6,16 @@ use std::ops::ControlFlow;
 use hashbrown::HashMap;
 
 use postrider_broadcast::audience::Segment;
-use postrider_broadcast::outcomes::{Failed, Mark, Window};
+use postrider_broadcast::outcomes::{Failed, Window};
 use postrider_broadcast::record::{self, Record, SEGMENT, WINDOW, message_id};
 use postrider_broadcast::reports::{Report, Reports};
 use postrider_domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::broadcasts::counts;
-use crate::broadcasts::read::{
+use crate::broadcasts::view::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
+    status_of, unsent,
 };
 
 /// Called with a recipient's place, phone and variables.
@@ -25,35 +26,6 @@ pub(crate) struct Committed<'a> {
     store: &'a dyn View,
     workspace: &'a WorkspaceId,
     pub(crate) record: Record,
-}
-
-/// What is said of a recipient that is not sent to yet.
-pub(crate) const fn unsent(record: &Record) -> RecipientStatus {
-    match record.status.is_over() {
-        true => RecipientStatus::Cancelled,
-        false => RecipientStatus::Pending,
-    }
-}
-
-/// What became of a recipient, by its outcome and what was reported later.
-pub(crate) const fn status_of(
-    record: &Record,
-    mark: Mark,
-    report: Option<Report>,
-) -> RecipientStatus {
-    match (report, mark) {
-        (Some(Report::Failed), _) => RecipientStatus::Failed,
-        (Some(Report::Read), _) => RecipientStatus::Read,
-        (Some(Report::Delivered), _) => RecipientStatus::Delivered,
-        // A report also settles what nobody knew.
-        (Some(Report::Sent), _) | (None, Mark::Sent) => RecipientStatus::Sent,
-        (None, Mark::Claimed) if record.settled => RecipientStatus::Unknown,
-        (None, Mark::Claimed) => RecipientStatus::Pending,
-        (None, Mark::Retry) => unsent(record),
-        (None, Mark::Failed) => RecipientStatus::Failed,
-        (None, Mark::Unknown) => RecipientStatus::Unknown,
-        (None, Mark::OptedOut) => RecipientStatus::Suppressed,
-    }
 }
 
 impl<'a> Committed<'a> {

@@ -9,8 +9,7 @@ use postrider_broadcast::reports::{Report, Reports};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
 
-use crate::broadcasts::committed::{status_of, unsent};
-use crate::broadcasts::read::{BroadcastCounts, RecipientStatus};
+use crate::broadcasts::view::{BroadcastCounts, RecipientStatus, status_of, unsent};
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;

@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::BroadcastCounts;
-use super::read::RecipientStatus;
+use super::view::RecipientStatus;
 use postrider_domain::golden::Sheet;
 
 #[test]

@@ -10,7 +10,7 @@ use postrider_domain::{MessageId, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::broadcasts::committed::Committed;
-use crate::broadcasts::read::{RecipientError, RecipientStatus};
+use crate::broadcasts::view::{RecipientError, RecipientStatus};
 use crate::messages::{MessageError, MessageKind, MessageState, MessageStatus};
 
 /// Where a broadcast's message stands; nothing for one that is not sent to, and when no broadcast

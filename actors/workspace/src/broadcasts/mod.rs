@@ -13,6 +13,7 @@ pub mod reply_attribution;
 mod report;
 mod retry;
 mod sweep;
+mod view;
 
 use serde_json::json;
 
@@ -30,10 +31,10 @@ pub(crate) use sweep::Sweep;
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
 pub use host::Host;
-pub use read::{
+pub use retry::RetryBroadcastError;
+pub use view::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
 };
-pub use retry::RetryBroadcastError;
 
 /// The broadcast's record.
 pub(crate) fn find(context: &Context<'_>, id: BroadcastId) -> Result<Option<Record>, Unavailable> {

@@ -6,7 +6,7 @@ use postrider_domain::BroadcastId;
 use crate::broadcasts::committed::Committed;
 use crate::broadcasts::control::BroadcastError;
 use crate::broadcasts::create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
-use crate::broadcasts::read::RecipientStatus;
+use crate::broadcasts::view::RecipientStatus;
 use crate::handle::Workspace;
 use crate::idempotency::IdempotentError;
 
