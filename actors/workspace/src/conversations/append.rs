@@ -8,9 +8,9 @@ use postrider_domain::{ContactName, CustomFields, EventKind, MessageId, Phone, T
 use postrider_domain::{NumberId, Timestamp};
 use postrider_store::Table;
 
-use crate::conversations::counts::{Counted, moved};
+use crate::conversations::counts::moved;
 use crate::conversations::record::{
-    Conversation, ConversationStatus, Direction, Written, message_key, of_place, put, tell,
+    Conversation, ConversationStatus, Counted, Direction, Written, message_key, of_place, put, tell,
 };
 
 /// A message that a contact wrote, the first time that it is told of.

@@ -6,8 +6,8 @@ use crate::core::command::{Command, Context};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ConversationId, EventKind};
 
-use crate::conversations::counts::{Counted, moved};
-use crate::conversations::record::{Conversation, ConversationStatus, find, put, tell};
+use crate::conversations::counts::moved;
+use crate::conversations::record::{Conversation, ConversationStatus, Counted, find, put, tell};
 
 /// A change of a conversation; `None` leaves a field as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -14,26 +14,9 @@ use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::{Direction, StoreError, Table, View};
 
-use crate::conversations::list::ConversationFilter;
-use crate::conversations::record::{Conversation, ConversationStatus, prefix};
+use crate::conversations::record::{Conversation, ConversationStatus, Counted, prefix};
 
 const TABLE: Table = Table::Conversations;
-
-/// Counts to be written, by key.
-#[derive(Default)]
-pub(crate) struct Counted(BTreeMap<Vec<u8>, u64>);
-
-impl Counted {
-    /// Writes them.
-    pub(crate) fn write(self, context: &mut Context<'_>) {
-        for (key, count) in self.0 {
-            match count {
-                0 => context.delete(TABLE, key),
-                count => context.put(TABLE, key, count.to_be_bytes().to_vec()),
-            }
-        }
-    }
-}
 
 fn kept_key(workspace: &WorkspaceId) -> Vec<u8> {
     prefix(workspace, b'n')
@@ -94,19 +77,21 @@ fn count_all(
     Ok(counts)
 }
 
-/// How many conversations a filter finds; `None` where that is not kept yet.
+/// How many conversations of a status and an agent's there are, without one those of all; `None`
+/// where that is not kept yet.
 pub(crate) fn total(
     store: &dyn View,
     workspace: &WorkspaceId,
-    filter: &ConversationFilter,
+    wanted: Option<ConversationStatus>,
+    agent: Option<&str>,
 ) -> Result<Option<usize>, StoreError> {
     if store.get(TABLE, &kept_key(workspace))?.is_none() {
         return Ok(None);
     }
-    let agent = filter.assigned_to.as_deref().unwrap_or_default().as_bytes();
+    let agent = agent.unwrap_or_default().as_bytes();
     let mut total = 0;
     for status in ConversationStatus::ALL {
-        if filter.status.is_none_or(|wanted| wanted == status) {
+        if wanted.is_none_or(|wanted| wanted == status) {
             total += number(store.get(TABLE, &key(workspace, status.as_byte(), agent))?)?;
         }
     }

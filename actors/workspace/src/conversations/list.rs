@@ -104,7 +104,7 @@ fn find(
     if filter.assigned_to.as_deref() == Some("") {
         return Ok((ids, seen));
     }
-    let total = counts::total(store, workspace, filter)?;
+    let total = counts::total(store, workspace, filter.status, filter.assigned_to.as_deref())?;
     let prefix = prefix(workspace, b'a');
     let status = filter.status.map(ConversationStatus::as_byte);
     let assigned_to = filter.assigned_to.as_deref().map(str::as_bytes);

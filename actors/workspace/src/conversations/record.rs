@@ -1,5 +1,7 @@
 //! A conversation, and the records that it is kept in.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,8 +13,6 @@ use postrider_domain::{
     Timestamp, WorkspaceId,
 };
 use postrider_store::Table;
-
-use crate::conversations::counts::Counted;
 
 /// Where a conversation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +152,21 @@ pub(crate) struct Written {
     /// Of a mail that came in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<MailKnownBy>,
+}
+
+/// The counts that a change of conversations leaves, by key. They are written in its commit.
+#[derive(Default)]
+pub(crate) struct Counted(pub BTreeMap<Vec<u8>, u64>);
+
+impl Counted {
+    pub(crate) fn write(self, context: &mut Context<'_>) {
+        for (key, count) in self.0 {
+            match count {
+                0 => context.delete(Table::Conversations, key),
+                count => context.put(Table::Conversations, key, count.to_be_bytes().to_vec()),
+            }
+        }
+    }
 }
 
 /// What the keys of a kind start with.
