@@ -115,13 +115,11 @@ pub use postrider_workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
 };
-pub use postrider_workspace::core::otp::pumping_guard::{GuardMode, GuardOptions};
 pub use postrider_workspace::core::otp::types::{
     Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
-pub use postrider_workspace::core::rules::ChangeError;
-pub use postrider_workspace::core::rules::MessageOptions;
+pub use postrider_workspace::core::rules::{ChangeError, GuardMode, GuardOptions, MessageOptions};
 pub use postrider_workspace::messages::{
     MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
     SendMessage, SendMessageError, TemplateMessage,

@@ -6,8 +6,6 @@ use postrider_domain::template::{Misfit, TemplateStatus};
 use postrider_domain::{Destinations, Limits, Prices, Unavailable};
 use postrider_number::record::NumberInfo;
 
-use crate::core::otp::pumping_guard::GuardOptions;
-
 /// The settings that a workspace's rules read.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
@@ -49,6 +47,25 @@ impl Default for MessageOptions {
         let day = Duration::from_secs(24 * 3600);
         Self { give_up: day, unknown_after: day, unsent_max: 1_000_000 }
     }
+}
+
+/// What is done about many one-time passwords to one country that nobody verifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GuardOptions {
+    /// As many of a workspace in an hour to one country calling code are suspicious; 0 is never.
+    pub unverified_per_prefix_hour: u32,
+    /// What is done then.
+    pub mode: GuardMode,
+}
+
+/// What is done about suspicious one-time passwords.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GuardMode {
+    /// They are told of, and sent.
+    #[default]
+    Report,
+    /// They are told of, and not sent.
+    Refuse,
 }
 
 /// What a workspace is set to, and how much it holds.

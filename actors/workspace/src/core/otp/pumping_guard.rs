@@ -11,25 +11,7 @@ use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::country_counts::hour_start;
 use crate::core::otp::types::SendOtpError;
-
-/// What is done about many one-time passwords to one country that nobody verifies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GuardOptions {
-    /// As many of a workspace in an hour to one country calling code are suspicious; 0 is never.
-    pub unverified_per_prefix_hour: u32,
-    /// What is done then.
-    pub mode: GuardMode,
-}
-
-/// What is done about suspicious one-time passwords.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GuardMode {
-    /// They are told of, and sent.
-    #[default]
-    Report,
-    /// They are told of, and not sent.
-    Refuse,
-}
+use crate::core::rules::{GuardMode, GuardOptions};
 
 /// The guard of an engine.
 #[derive(Debug)]

@@ -26,16 +26,13 @@ use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::country_counts::PrefixCount;
-use crate::core::otp::pumping_guard::GuardOptions;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::resends::OtpMessage;
 use crate::core::otp::types::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
-use crate::core::rules::CreditsChange;
-use crate::core::rules::MessageOptions;
-use crate::core::rules::Rules;
+use crate::core::rules::{CreditsChange, GuardOptions, MessageOptions, Rules};
 use crate::core::unsent::Unsent;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::Repeat;
