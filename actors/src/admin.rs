@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
-use crate::engine::CLOCK_OFFSET_KEY;
+use crate::engine::clock_offset;
 use postrider_channel::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
@@ -305,9 +305,7 @@ impl Admin {
         let _one_at_a_time = self.clock_moves.lock().await;
         let step = step.min(TIME_MAX.since(shared.clock.now()));
         let offset = shared.clock.offset().saturating_add(step);
-        let offset_ms = u64::try_from(offset.as_millis()).unwrap_or(u64::MAX).to_be_bytes();
-        let change = Change::put(Table::Meta, CLOCK_OFFSET_KEY, offset_ms);
-        shared.writer.commit(vec![change]).await?;
+        shared.writer.commit(vec![clock_offset::change(offset)]).await?;
         shared.clock.advance(step);
         shared.broadcasts.beat();
         for actor in shared.workspaces.slots().iter().filter_map(|slot| slot.live()) {

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::Recorder;
 use ractor::ActorRef;
 
 use crate::access::Access;
@@ -27,6 +26,7 @@ use postrider_workspace::event_options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
 
 mod callbacks;
+pub(crate) mod clock_offset;
 mod health;
 mod key_check;
 mod reencrypt;
@@ -37,9 +37,9 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
+pub use crate::metrics::SharedRecorder;
 pub use callbacks::{CallbackError, CallbackReceiver};
 pub use health::Health;
-pub(crate) use start::CLOCK_OFFSET_KEY;
 pub use start_error::StartError;
 pub use stop::ShutdownError;
 
@@ -79,9 +79,6 @@ pub struct SandboxOptions {
     /// The newest messages of each workspace that can be read; older ones are forgotten.
     pub messages_kept: usize,
 }
-
-/// Where metrics are registered.
-pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
 /// How an engine is set up.
 #[derive(Clone)]

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 
-use crate::engine::{Services, SharedRecorder};
+use postrider_workspace::services::Services;
+
+/// Where metrics are registered.
+pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 

@@ -20,9 +20,7 @@ use postrider_number::record::Stored;
 use postrider_store::fjall::FjallStore;
 use postrider_store::memory::MemoryStore;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
-use postrider_store::{
-    Change, Log, Position, Store, StoreError, Table, View, Writer, WriterOptions,
-};
+use postrider_store::{Change, Log, Position, Store, StoreError, View, Writer, WriterOptions};
 use postrider_webhook::Webhooks;
 use postrider_workspace::snapshots;
 use postrider_workspace::snapshots::{Replay, Snapshots};
@@ -40,12 +38,9 @@ use postrider_workspace::templates::sync as template_sync;
 
 use super::root::Root;
 use super::{Durability, Engine, EngineOptions, Inner, StartError};
-use super::{key_check, reencrypt};
+use super::{clock_offset, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::services::Services;
-
-/// Milliseconds that engine time is ahead of the system's, in [`Table::Meta`].
-pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
 
 /// Records that one commit of the start changes.
 const CHANGES_AT_ONCE: usize = 100;
@@ -237,9 +232,7 @@ fn open(
     catch_up(store.as_ref(), &mut replay)?;
     let (hot, damaged) = replay.into_states();
     let snapshots = snapshots.map(|dir| (Arc::new(dir), newest));
-    let offset = store.get(Table::Meta, CLOCK_OFFSET_KEY)?;
-    let offset = offset.map(|bytes| bytes.try_into().map(u64::from_be_bytes)).transpose();
-    let offset = offset.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
+    let clock_offset = clock_offset::read(store.as_ref())?;
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
     let mut deleting = workspaces.clone();
@@ -247,7 +240,6 @@ fn open(
     deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
     let broadcasts = recover::find(store.as_ref())?;
     let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
-    let clock_offset = Duration::from_millis(offset.unwrap_or_default());
     Ok(Opened {
         store,
         snapshots,

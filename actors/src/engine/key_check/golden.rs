@@ -15,7 +15,7 @@ fn the_fingerprints_of_master_keys_are_stored_as_ever() {
     sheet.text("key", &change.key);
     let value = change.value.as_deref().unwrap();
     sheet.bytes("value", value);
-    sheet.text("the clock's offset", crate::engine::start::CLOCK_OFFSET_KEY);
+    sheet.text("the clock's offset", crate::engine::clock_offset::KEY);
     sheet.is(expect![[r#"
         key: master_keys
         value: 01053acce28e0fa932cbf289951b4fd70b048349ff3a28d97cdecee476bfdb79f80e
