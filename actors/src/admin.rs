@@ -1,6 +1,5 @@
 //! Administration: workspaces, keys, limits, credits, numbers.
 
-mod destinations;
 mod info;
 mod numbers;
 mod provider;
@@ -15,7 +14,7 @@ use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
 use crate::engine::clock_offset;
 use postrider_channel::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
+use postrider_domain::{Destinations, KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table};
@@ -235,6 +234,27 @@ impl Admin {
     pub async fn add_credits(&self, id: &WorkspaceId, add: u64) -> Result<u64, AdminError> {
         let change = Configure::Credits(CreditsChange::Add(add));
         Ok(self.configure(id, change).await?.credits)
+    }
+
+    /// Sets where one-time passwords of a workspace may go.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn set_destinations(
+        &self,
+        id: &WorkspaceId,
+        destinations: Destinations,
+    ) -> Result<Destinations, AdminError> {
+        let change = Configure::Destinations(destinations);
+        Ok(self.configure(id, change).await?.destinations)
+    }
+
+    /// Where one-time passwords of a workspace may go.
+    ///
+    /// # Errors
+    /// [`AdminError`]: there is no such workspace, or not now.
+    pub async fn destinations(&self, id: &WorkspaceId) -> Result<Destinations, AdminError> {
+        Ok(self.configure(id, Configure::Read).await?.destinations)
     }
 
     /// Sets the template that carries a workspace's one-time passwords. It need not be known yet.
