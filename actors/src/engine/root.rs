@@ -15,9 +15,9 @@ use postrider_workspace::broadcasts::Host;
 use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::retention::Retention;
-use postrider_workspace::snapshots::{SnapshotMessage, Snapshots};
 
 use postrider_workspace::actor::child_spec::WorkspaceSpec;
+use postrider_workspace::actor::snapshots::{SnapshotMessage, Snapshots};
 use postrider_workspace::delivery_sink::DeliverySink;
 use postrider_workspace::services::Services;
 

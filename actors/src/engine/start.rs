@@ -23,8 +23,9 @@ use postrider_store::snapshot::{SnapshotDir, SnapshotError};
 use postrider_store::{Change, Log, Position, Store, StoreError, View, Writer, WriterOptions};
 use postrider_webhook::Webhooks;
 use postrider_workspace::snapshots;
-use postrider_workspace::snapshots::{Replay, Snapshots};
+use postrider_workspace::snapshots::Replay;
 
+use postrider_workspace::actor::snapshots::Snapshots;
 use postrider_workspace::contacts;
 use postrider_workspace::core::hot::HotState;
 use postrider_workspace::core::otp::pumping_guard::Guard;

@@ -6,6 +6,7 @@ pub mod child_spec;
 pub mod configure;
 mod output_gate;
 pub mod recovery;
+pub mod snapshots;
 mod state;
 mod unannounced;
 
