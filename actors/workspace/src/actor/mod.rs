@@ -26,6 +26,7 @@ use postrider_store::GroupNumber;
 
 use crate::actor::output_gate::{PendingReply, refuse};
 use crate::actor::state::{StateLost, WorkspaceState};
+use crate::core::claims;
 use crate::mailbox::slot::{Slot, passivate};
 use crate::messages;
 use postrider_channel::outcome::FinalOutcome;
@@ -278,7 +279,8 @@ impl WorkspaceActor {
         state.release_late()?;
         let Claims { number, released, asked } = claims;
         let (ticket, asked) = asked.unzip();
-        let messages = state.core.claim(&released, asked.unwrap_or_default(), &mut state.effects);
+        let asked = asked.unwrap_or_default();
+        let messages = claims::claim(&mut state.core, &released, asked, &mut state.effects);
         let Some(ticket) = ticket else {
             // At once: a crash before it is durable makes unknown what was surely not taken.
             return state.finish(None);

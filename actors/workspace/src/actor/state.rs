@@ -18,6 +18,7 @@ use postrider_store::{ChangeRef, CommitError, GroupNumber};
 use crate::actor::output_gate::{Gate, PendingReply};
 use crate::actor::unannounced::Untold;
 use crate::core::Core;
+use crate::core::claims;
 use crate::core::command::Context;
 use crate::core::effects::Effects;
 use crate::core::records;
@@ -240,7 +241,7 @@ impl WorkspaceState {
     /// Gives up the claims that could not be given up while storage failed.
     pub(crate) fn release_late(&mut self) -> Result<(), StateLost> {
         for released in std::mem::take(&mut self.unreleased).chunks(SETTLED_MAX) {
-            self.core.claim(released, Vec::new(), &mut self.effects);
+            claims::claim(&mut self.core, released, Vec::new(), &mut self.effects);
             self.finish(None)?;
         }
         Ok(())

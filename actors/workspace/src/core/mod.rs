@@ -1,6 +1,6 @@
 //! Pure: the rules of a workspace. A command and a moment go in; an answer and effects come out.
 
-mod claims;
+pub(crate) mod claims;
 pub mod command;
 pub(crate) mod deletion_progress;
 pub mod effects;
@@ -16,8 +16,6 @@ pub mod view;
 #[cfg(test)]
 mod tests;
 
-use crate::core::rules::CreditsChange;
-use crate::core::rules::Rules;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,12 +31,12 @@ use postrider_domain::{
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::requests::Otp;
+use crate::core::otp::retries;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use crate::core::rules::ChangeError;
-use crate::core::rules::UseTemplateError;
+use crate::core::rules::{ChangeError, CreditsChange, Rules, UseTemplateError};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
@@ -165,7 +163,7 @@ impl Core {
     /// Notes what has expired and forgets what is long over. Returns whether there is more to do,
     /// which another call does.
     pub fn tick(&mut self, effects: &mut Effects) -> bool {
-        if self.repeat_due(effects) {
+        if retries::send_due(self, effects) {
             return true;
         }
         for _ in 0..TICK_MAX {
@@ -200,7 +198,7 @@ impl Core {
             .map(|(_, otp)| otp)
             .filter(|otp| otp.is_unsent())
             .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
-            .chain(self.repeats_under_way())
+            .chain(retries::under_way(self))
             .collect()
     }
 

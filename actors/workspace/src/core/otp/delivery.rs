@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::resends::{OtpMessage, Standing};
+use crate::core::otp::retries;
 use postrider_channel::outcome::FinalOutcome;
 
 impl Core {
@@ -29,7 +30,7 @@ impl Core {
         if message.is.unsettled > 0 {
             self.settle_known(otp, message, settled, effects);
         } else if message.is_newest {
-            self.settle_repeat(otp, settled, effects);
+            retries::settle(self, otp, settled, effects);
         }
     }
 
@@ -53,7 +54,7 @@ impl Core {
             self.pay_back(&otp, message, reason, effects);
         }
         if delivery == Delivery::Unknown && message.is_newest {
-            self.plan_repeat(otp.id, effects);
+            retries::plan(self, otp.id, effects);
         }
     }
 

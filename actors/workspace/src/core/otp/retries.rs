@@ -83,66 +83,59 @@ fn is_lost(otp: &Otp, at: Timestamp) -> bool {
     unknown && otp.status(at) == OtpStatus::Active
 }
 
-impl Core {
-    /// No answer came: plans the next time, if there is one.
-    pub(crate) fn plan_repeat(&mut self, id: RequestId, effects: &mut Effects) {
-        let count = self.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
-        let due = self.now().plus(PAUSE.delay(count.into()));
-        let lost = self.known(id).is_some_and(|otp| is_lost(&otp, due));
-        let repeat = Repeat { count, due: Some(due) };
-        self.set_repeat(id, (lost && count < REPEATS_MAX).then_some(repeat), effects);
-    }
+/// No answer came: plans the next time, if there is one.
+pub(crate) fn plan(core: &mut Core, id: RequestId, effects: &mut Effects) {
+    let count = core.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
+    let due = core.now().plus(PAUSE.delay(count.into()));
+    let lost = core.known(id).is_some_and(|otp| is_lost(&otp, due));
+    let repeat = Repeat { count, due: Some(due) };
+    set_repeat(core, id, (lost && count < REPEATS_MAX).then_some(repeat), effects);
+}
 
-    /// Takes what the channel said of a code that went out again.
-    pub(crate) fn settle_repeat(
-        &mut self,
-        otp: Otp,
-        settled: &FinalOutcome,
-        effects: &mut Effects,
-    ) {
-        if self.hot.repeats.get(otp.id).is_none_or(|repeat| repeat.due.is_some()) {
-            return;
+/// Takes what the channel said of a code that went out again.
+pub(crate) fn settle(core: &mut Core, otp: Otp, settled: &FinalOutcome, effects: &mut Effects) {
+    if core.hot.repeats.get(otp.id).is_none_or(|repeat| repeat.due.is_some()) {
+        return;
+    }
+    match settled {
+        FinalOutcome::Unknown => return plan(core, otp.id, effects),
+        FinalOutcome::Sent if otp.delivery == Delivery::Unknown => {
+            let delivery = Delivery::Sent;
+            core.perform(Event::OtpReported { id: otp.id, delivery }, effects);
         }
-        match settled {
-            FinalOutcome::Unknown => return self.plan_repeat(otp.id, effects),
-            FinalOutcome::Sent if otp.delivery == Delivery::Unknown => {
-                let delivery = Delivery::Sent;
-                self.perform(Event::OtpReported { id: otp.id, delivery }, effects);
-            }
-            // The first one may have arrived all the same.
-            FinalOutcome::Sent | FinalOutcome::Failed(_) | FinalOutcome::NotSentInTime => {}
-        }
-        self.set_repeat(otp.id, None, effects);
+        // The first one may have arrived all the same.
+        FinalOutcome::Sent | FinalOutcome::Failed(_) | FinalOutcome::NotSentInTime => {}
     }
+    set_repeat(core, otp.id, None, effects);
+}
 
-    /// Sends again what is due. Returns whether there may be more.
-    pub(crate) fn repeat_due(&mut self, effects: &mut Effects) -> bool {
-        let due = self.hot.repeats.due(self.now());
-        for id in due.iter().copied() {
-            let count = self.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
-            let message = self.lost_message(id);
-            let repeat = message.is_some().then_some(Repeat { count: count + 1, due: None });
-            self.set_repeat(id, repeat, effects);
-            effects.outbound.extend(message.map(HandedOver::from));
-        }
-        due.len() == TICK_MAX
+/// Sends again what is due. Returns whether there may be more.
+pub(crate) fn send_due(core: &mut Core, effects: &mut Effects) -> bool {
+    let due = core.hot.repeats.due(core.now());
+    for id in due.iter().copied() {
+        let count = core.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
+        let message = lost_message(core, id);
+        let repeat = message.is_some().then_some(Repeat { count: count + 1, due: None });
+        set_repeat(core, id, repeat, effects);
+        effects.outbound.extend(message.map(HandedOver::from));
     }
+    due.len() == TICK_MAX
+}
 
-    /// Those that were under way again: after a restart they are handed over once more.
-    pub(crate) fn repeats_under_way(&self) -> impl Iterator<Item = Outbound> {
-        let under_way = self.hot.repeats.iter().filter(|(_, repeat)| repeat.due.is_none());
-        under_way.filter_map(|(id, _)| self.lost_message(id))
-    }
+/// Those that were under way again: after a restart they are handed over once more.
+pub(crate) fn under_way(core: &Core) -> impl Iterator<Item = Outbound> {
+    let under_way = core.hot.repeats.iter().filter(|(_, repeat)| repeat.due.is_none());
+    under_way.filter_map(|(id, _)| lost_message(core, id))
+}
 
-    /// The message of a request, if nobody knows what became of it and its code is of use.
-    fn lost_message(&self, id: RequestId) -> Option<Outbound> {
-        let otp = self.known(id).filter(|otp| is_lost(otp, self.now()))?;
-        self.outbound(&otp, MessageId::from_bytes(*id.as_bytes()))
-    }
+/// The message of a request, if nobody knows what became of it and its code is of use.
+fn lost_message(core: &Core, id: RequestId) -> Option<Outbound> {
+    let otp = core.known(id).filter(|otp| is_lost(otp, core.now()))?;
+    core.outbound(&otp, MessageId::from_bytes(*id.as_bytes()))
+}
 
-    fn set_repeat(&mut self, id: RequestId, repeat: Option<Repeat>, effects: &mut Effects) {
-        if self.hot.repeats.get(id) != repeat {
-            self.perform(Event::OtpRepeat { id, repeat }, effects);
-        }
+fn set_repeat(core: &mut Core, id: RequestId, repeat: Option<Repeat>, effects: &mut Effects) {
+    if core.hot.repeats.get(id) != repeat {
+        core.perform(Event::OtpRepeat { id, repeat }, effects);
     }
 }

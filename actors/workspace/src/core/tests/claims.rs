@@ -1,12 +1,13 @@
 //! Tests how single messages are claimed and released.
 
+use crate::core::claims;
 use crate::core::tests::*;
 
 impl Bench {
     /// Releases and claims messages; gives those that may be handed over.
     pub(crate) fn claim(&mut self, released: &[MessageId], asked: &[MessageId]) -> Vec<MessageId> {
         let claim = |core: &mut Core, effects: &mut Effects| {
-            Ok::<_, ()>(core.claim(released, asked.to_vec(), effects))
+            Ok::<_, ()>(claims::claim(core, released, asked.to_vec(), effects))
         };
         self.run(true, claim).unwrap()
     }
