@@ -11,7 +11,7 @@ use super::*;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{KeyId, Scope};
 use postrider_store::{Group, MemoryStore, Store as _};
-use postrider_workspace::contacts::creation_limit::Creations;
+use postrider_workspace::creation_limit::Creations;
 
 #[test]
 fn a_key_is_stored_as_ever() {

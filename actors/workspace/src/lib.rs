@@ -12,6 +12,7 @@ pub mod broadcasts;
 pub mod contacts;
 mod conversations;
 pub mod core;
+pub mod creation_limit;
 pub mod delivery_sink;
 pub mod directory;
 pub mod email;

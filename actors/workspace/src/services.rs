@@ -10,9 +10,9 @@ use postrider_runtime::Clock;
 use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
-use crate::contacts::creation_limit::Creations;
 use crate::core::otp::pumping_guard::Guard;
 use crate::core::rules::MessageOptions;
+use crate::creation_limit::Creations;
 use crate::directory::Workspaces;
 use crate::event_options::EventOptions;
 use crate::mailbox::admission::Admission;

@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 15] = [
         "snapshots",
         "template_syncs",
         "mailer_state",
+        "creation_limit",
     ],
     &["otp", "templates", "idempotency"],
     &["contacts"],

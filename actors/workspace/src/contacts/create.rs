@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Workspace;
-use crate::contacts::creation_limit::Creations;
 use crate::core::command::{Command, Context};
+use crate::creation_limit::Creations;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{EventKind, Phone};

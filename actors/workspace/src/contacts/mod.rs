@@ -6,7 +6,6 @@
 mod change;
 mod chunk;
 mod create;
-pub mod creation_limit;
 mod export;
 mod filter;
 #[cfg(test)]
