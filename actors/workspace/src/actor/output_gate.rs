@@ -11,16 +11,16 @@ use postrider_number::capacity::HandedOver;
 use postrider_number::{Granted, Numbers};
 use postrider_store::GroupNumber;
 
+use crate::core::message_status::MessageStatus;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
 use crate::core::rules::ChangeError;
 use crate::core::rules::WorkspaceSettings;
+use crate::core::waiters::OutcomeWaiter;
 use crate::mailbox::errand::Answering;
 use crate::mailbox::message::WorkspaceMessage;
 use crate::mailbox::slot::ReplyTo;
-use crate::messages::MessageStatus;
-use crate::messages::waiters::Waiter;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// An answer that is not given yet, and where it goes.
@@ -33,7 +33,7 @@ pub(crate) enum PendingReply {
     /// That of a command beside the hot path.
     Answer(Box<dyn Answering>),
     /// Somebody waited for what became of a message.
-    Settled(Waiter, MessageStatus),
+    Settled(Box<dyn OutcomeWaiter>, MessageStatus),
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
     /// The outcomes that a number reported under this ticket must be acknowledged.

@@ -24,8 +24,8 @@ use crate::core::effects::Effects;
 use crate::core::records;
 use crate::core::records::Profile;
 use crate::core::view::{Pending, Records};
+use crate::core::waiters::Waiters;
 use crate::inbox::inbound_messages;
-use crate::messages::waiters::Waiters;
 use crate::{broadcasts, idempotency, messages};
 use postrider_channel::outcome::FinalOutcome;
 
@@ -61,7 +61,7 @@ pub struct WorkspaceState {
     broadcasts_sweep: broadcasts::Sweep,
     /// How far conversations whose contact was deleted are deleted.
     pub(crate) deletion: DeletionProgress,
-    /// Who waits for what becomes of messages.
+    /// The callers that wait for outcomes of messages.
     waiters: Waiters,
     /// The number's answers that came while storage failed.
     pub(crate) unnoted: Vec<Outcomes>,
@@ -112,7 +112,7 @@ impl WorkspaceState {
 
     /// Has the effects made durable, then lets `held` and the messages out.
     pub(crate) fn finish(&mut self, held: Option<PendingReply>) -> Result<(), StateLost> {
-        if self.effects.can_be_refused() && !self.waiters.has_answers() {
+        if self.effects.can_be_refused() {
             tracing::error!(workspace = %self.core.id, "a command tells more than fits in a commit");
             self.effects.clear();
             held.into_iter().for_each(PendingReply::fail);
@@ -140,19 +140,22 @@ impl WorkspaceState {
             }
         };
         self.gate.hold_outbound(group, self.effects.outbound.drain(..));
-        self.hold_answers(group);
+        self.hold_outcomes(group);
         self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();
         Ok(())
     }
 
-    /// Has those who wait for what became of messages told when `group` is durable.
-    fn hold_answers(&mut self, group: GroupNumber) {
-        if !self.waiters.has_answers() {
+    /// Takes up who waits for outcomes, and has those told whose outcome `group` makes durable.
+    fn hold_outcomes(&mut self, group: GroupNumber) {
+        for (id, waiter) in self.effects.awaited.drain(..) {
+            self.waiters.add(id, waiter);
+        }
+        if self.effects.outcomes.is_empty() {
             return;
         }
-        for (waiter, status) in self.waiters.take_answered() {
-            self.gate.hold(group, PendingReply::Settled(waiter, status));
+        for (waiter, status) in self.effects.outcomes.drain(..) {
+            self.gate.hold(group, PendingReply::Settled(waiter.caller, status));
         }
         self.subscriber.hurry();
     }

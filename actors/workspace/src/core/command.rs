@@ -19,7 +19,7 @@ use postrider_store::{Direction, Table, View, Visit};
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::view::{Records, unreadable};
-use crate::messages::waiters::Waiters;
+use crate::core::waiters::Waiters;
 use postrider_domain::unavailable::Unavailable;
 
 /// Something that a workspace can be asked to do or tell.
@@ -52,7 +52,7 @@ pub struct Context<'a> {
     pub(crate) connected: &'a [NumberInfo],
     /// How far conversations whose contact was deleted are deleted.
     pub(crate) deletion: &'a mut DeletionProgress,
-    /// Who waits for the channel's answers.
+    /// The callers that wait for outcomes of messages that were accepted before.
     pub(crate) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
     pub(crate) log_next: u64,

@@ -1,10 +1,12 @@
 //! Pure: what a command wants done: made durable first, then sent.
 
-use postrider_domain::{Event, LogEntry, PublicEvent, Timestamp};
+use postrider_domain::{Event, LogEntry, MessageId, PublicEvent, Timestamp};
 use postrider_number::capacity::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
+use crate::core::message_status::MessageStatus;
 use crate::core::view::Changes;
+use crate::core::waiters::Waiter;
 
 /// Collects the effects of one command. The buffers are used again for the next one.
 #[derive(Debug, Default)]
@@ -27,6 +29,10 @@ pub struct Effects {
     pub(crate) deferrable: bool,
     /// Messages for the number, once all of this is durable.
     pub(crate) outbound: Vec<HandedOver>,
+    /// Callers that wait for the outcome of a message that was accepted.
+    pub(crate) awaited: Vec<(MessageId, Waiter)>,
+    /// Callers that are told an outcome, once all of this is durable.
+    pub(crate) outcomes: Vec<(Waiter, MessageStatus)>,
 }
 
 impl Effects {
@@ -45,6 +51,7 @@ impl Effects {
             && self.events.is_empty()
             && self.credits.is_none()
             && self.outbound.is_empty()
+            && self.outcomes.is_empty()
     }
 
     /// Empties the buffers and keeps their memory.
@@ -58,10 +65,22 @@ impl Effects {
         self.otps = [0; 2];
         self.deferrable = false;
         self.outbound.clear();
+        self.awaited.clear();
+        self.outcomes.clear();
     }
 
     pub(crate) fn journal(&mut self, event: &Event) {
         event.encode_into(&mut self.events);
+    }
+
+    /// Has a caller wait for the outcome of a message that this command accepts.
+    pub(crate) fn await_outcome(&mut self, id: MessageId, waiter: Waiter) {
+        self.awaited.push((id, waiter));
+    }
+
+    /// Has a caller told the outcome that it waited for.
+    pub(crate) fn tell_outcome(&mut self, waiter: Waiter, status: MessageStatus) {
+        self.outcomes.push((waiter, status));
     }
 
     /// Emits an event to the workspace's event log.

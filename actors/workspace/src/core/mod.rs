@@ -7,11 +7,13 @@ pub mod effects;
 #[cfg(test)]
 mod golden;
 pub mod hot;
+pub mod message_status;
 pub mod otp;
 pub mod records;
 pub mod rules;
 pub mod unsent;
 pub mod view;
+pub mod waiters;
 
 #[cfg(test)]
 mod tests;

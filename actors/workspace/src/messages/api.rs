@@ -2,6 +2,7 @@
 
 use crate::Workspace;
 use crate::broadcasts;
+use crate::core::waiters::Waiter;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use postrider_domain::MessageId;
 use postrider_domain::unavailable::Unavailable;
@@ -11,8 +12,7 @@ use postrider_store::view::codec;
 
 use crate::messages::record::MessageState;
 use crate::messages::send::{MessageSent, Send, SendMessage, SendMessageError};
-use crate::messages::waiters;
-use crate::messages::waiters::Waiter;
+use crate::messages::waiting;
 
 impl Workspace {
     /// Accepts a message: when this answers it is durable and on its way. With an idempotency key a
@@ -40,7 +40,7 @@ impl Workspace {
         patience: impl Future<Output = ()>,
     ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
         let kept_under = key.map(|key| key.record_key(self.id()));
-        let (waiter, waiting) = waiters::waiter(kept_under);
+        let (waiter, waiting) = waiting::waiter(kept_under);
         let mut accepted = self.accept(message, key, Some(waiter)).await?;
         if let Some(status) = waiting.settled(patience).await {
             accepted.answer.status = status;

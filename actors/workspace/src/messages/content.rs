@@ -12,7 +12,8 @@ use postrider_channel::{Content, Origin, Outbound, TemplateContent, TemplateName
 use postrider_domain::{MessageId, WorkspaceId};
 use postrider_store::{StoreError, Table, View};
 
-use crate::messages::record::{MessageState, MessageStatus};
+use crate::core::message_status::MessageStatus;
+use crate::messages::record::MessageState;
 
 /// The content's record, as JSON.
 #[derive(Serialize, Deserialize)]

@@ -2,8 +2,9 @@
 
 use expect_test::expect;
 
+use super::MessageStatus;
 use super::content::StoredContent;
-use super::record::{MessageError, MessageKind, MessageState, MessageStatus};
+use super::record::{MessageError, MessageKind, MessageState};
 use postrider_channel::TemplateName;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{MessageId, NumberId, WorkspaceId};

@@ -9,9 +9,10 @@ mod reply_error;
 pub mod send;
 pub mod service_window;
 mod settle;
-pub mod waiters;
+mod waiting;
 
-pub use record::{MessageError, MessageKind, MessageState, MessageStatus};
+pub use crate::core::message_status::MessageStatus;
+pub use record::{MessageError, MessageKind, MessageState};
 pub use reply_error::ReplyError;
 pub use send::{MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage};
 

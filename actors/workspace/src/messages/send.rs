@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::conversations;
 use crate::conversations::Wrote;
 use crate::core::command::{Command, Context};
+use crate::core::message_status::MessageStatus;
 use crate::core::rules::UseTemplateError;
+use crate::core::waiters::Waiter;
 use crate::messages::service_window;
 use crate::suppressions::has_opted_out;
 use crate::templates::use_template;
@@ -21,8 +23,7 @@ use postrider_number::record::NumberInfo;
 use postrider_store::Table;
 
 use crate::messages::content::{StoredContent, outbound};
-use crate::messages::record::{MessageKind, MessageState, MessageStatus};
-use crate::messages::waiters::Waiter;
+use crate::messages::record::{MessageKind, MessageState};
 
 /// Asks for a message to be sent.
 #[derive(Debug, Clone)]
@@ -178,7 +179,7 @@ impl Command for Send {
         let message = outbound(&workspace, &state, content);
         context.effects.outbound.push(HandedOver { message, place });
         if let Some(waiter) = waiter {
-            context.waiters.add(message_id, waiter);
+            context.effects.await_outcome(message_id, waiter);
         }
         Ok(MessageSent { message_id, status: MessageStatus::Queued })
     }

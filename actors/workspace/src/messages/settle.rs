@@ -11,8 +11,9 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Event, MessageId, Phone, Timestamp};
 use postrider_store::Table;
 
+use crate::core::message_status::MessageStatus;
 use crate::messages::content::StoredContent;
-use crate::messages::record::{Learned, MessageError, MessageState, MessageStatus};
+use crate::messages::record::{Learned, MessageError, MessageState};
 use crate::messages::send::MessageSent;
 
 /// Most characters of a channel's explanation that are kept.
@@ -118,7 +119,7 @@ fn learn(
             // Where it cannot be read, the first answer stays; that was logged.
             idempotency::replace(context, record, &MessageSent { message_id: id, status }).ok();
         }
-        context.waiters.answer(waiter, status);
+        context.effects.tell_outcome(waiter, status);
     }
     context.put_json(Table::Messages, key, &state);
     Ok(to)

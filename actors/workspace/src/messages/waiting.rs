@@ -1,0 +1,66 @@
+//! The channel through which a caller waits for the outcome of its message.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::oneshot;
+
+use crate::core::message_status::MessageStatus;
+use crate::core::waiters::{OutcomeWaiter, Waiter};
+
+/// The end of the channel that the actor holds.
+#[derive(Debug)]
+struct Caller {
+    sender: oneshot::Sender<MessageStatus>,
+    /// Whether it is decided that the caller is told, or that it has given up.
+    decided: Arc<AtomicBool>,
+}
+
+/// The end of the channel that the caller holds.
+pub(crate) struct Waiting {
+    receiver: oneshot::Receiver<MessageStatus>,
+    decided: Arc<AtomicBool>,
+}
+
+/// Somebody who will wait, and what tells them.
+pub(crate) fn waiter(kept_under: Option<Vec<u8>>) -> (Waiter, Waiting) {
+    let (sender, receiver) = oneshot::channel();
+    let decided = Arc::new(AtomicBool::new(false));
+    let caller = Box::new(Caller { sender, decided: Arc::clone(&decided) });
+    (Waiter { caller, kept_under }, Waiting { receiver, decided })
+}
+
+impl OutcomeWaiter for Caller {
+    fn is_waiting(&self) -> bool {
+        !self.decided.load(Ordering::Acquire) && !self.sender.is_closed()
+    }
+
+    fn decide(&self) -> bool {
+        // A caller that has gone away has given up too.
+        !self.sender.is_closed() && !self.decided.swap(true, Ordering::AcqRel)
+    }
+
+    fn tell(self: Box<Self>, status: MessageStatus) {
+        // Nobody is told if the asker has gone away.
+        self.sender.send(status).ok();
+    }
+}
+
+impl Waiting {
+    /// What they are told, if that comes before `patience` is over. What is on its way by then is
+    /// waited for: it only has to become durable.
+    pub(crate) async fn settled(
+        mut self,
+        patience: impl Future<Output = ()>,
+    ) -> Option<MessageStatus> {
+        tokio::select! {
+            biased;
+            // Nobody tells when the answer was given before, or when the workspace restarts.
+            status = &mut self.receiver => status.ok(),
+            () = patience => {
+                let decided = self.decided.swap(true, Ordering::AcqRel);
+                if decided { self.receiver.await.ok() } else { None }
+            }
+        }
+    }
+}
