@@ -21,6 +21,9 @@ use postrider_domain::{
     BroadcastId, CodeKey, MessageId, NumberId, OtpCode, Phone, RequestId, Timestamp, WorkspaceId,
 };
 
+pub use postrider_domain::content::{RenderedContent, TemplateContent};
+pub use postrider_domain::template::TemplateName;
+
 /// A message that is ready to be sent. It is durable already; its `Debug` shows no code and no full
 /// phone number.
 #[derive(Debug, Clone)]
@@ -83,7 +86,7 @@ impl Origin {
     }
 }
 
-/// The content of a message.
+/// The content of a message that is ready to be sent.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A one-time password, as an authentication template.
@@ -97,10 +100,8 @@ pub enum Content {
         /// The template that carries it.
         template: Arc<TemplateName>,
     },
-    /// A template with its parameters.
-    Template(Arc<TemplateContent>),
-    /// Free text.
-    Text(Arc<str>),
+    /// Any other message. It is shared: recipients of a broadcast may have the same content.
+    Message(Arc<RenderedContent>),
 }
 
 impl Content {
@@ -109,31 +110,9 @@ impl Content {
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Otp { .. } => None,
-            Self::Template(content) => Some(&content.text),
-            Self::Text(text) => Some(text),
+            Self::Message(content) => Some(content.text()),
         }
     }
-}
-
-/// The name of a template in one language.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct TemplateName {
-    /// Its name, such as `order_update`.
-    pub name: Box<str>,
-    /// Its language as the channel writes it, such as `en` or `en_US`.
-    pub language: Box<str>,
-}
-
-/// A template with parameters that fit it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TemplateContent {
-    /// The template's name and language.
-    pub template: TemplateName,
-    /// The parameters: a JSON array in the channel's own form, `[{"type": "body", "parameters":
-    /// [{"type": "text", "text": "Ada"}]}]`.
-    pub components: Box<str>,
-    /// The text that the recipient reads, without media.
-    pub text: Box<str>,
 }
 
 impl Outbound {
@@ -144,7 +123,7 @@ impl Outbound {
             Content::Otp { request_id, length, code_key, .. } => {
                 Some(code_key.code(*request_id, self.to, *length))
             }
-            Content::Template(_) | Content::Text(_) => None,
+            Content::Message(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use postrider_domain::{MessageId, OtpCode, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 
-use super::{AttemptOutcome, Channel, Content, Failure, Outbound, Sending, TemplateContent};
+use super::{AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending};
 
 /// Most scripts of one workspace at a time; more are ignored.
 const SCRIPTS_MAX: usize = 10_000;
@@ -44,7 +44,7 @@ pub struct SandboxMessage {
     pub message_id: MessageId,
     /// The recipient.
     pub to: Phone,
-    /// What kind of message it is: `otp`, `template` or `text`.
+    /// The word of its [`MessageKind`](postrider_domain::MessageKind), or `otp`.
     pub kind: &'static str,
     /// Its text.
     pub text: String,
@@ -89,8 +89,7 @@ struct Delivered {
 #[derive(Debug)]
 enum DeliveredContent {
     Otp(OtpCode),
-    Template(Arc<TemplateContent>),
-    Text(Arc<str>),
+    Message(Arc<RenderedContent>),
 }
 
 #[derive(Debug)]
@@ -176,8 +175,7 @@ impl Mailbox {
         let (message_id, to) = (message.message_id, message.to);
         let content = match (&message.content, message.code()) {
             (_, Some(code)) => DeliveredContent::Otp(code),
-            (Content::Template(template), _) => DeliveredContent::Template(template.clone()),
-            (Content::Text(text), _) => DeliveredContent::Text(text.clone()),
+            (Content::Message(content), _) => DeliveredContent::Message(Arc::clone(content)),
             // Unreachable: a one-time password always has a code.
             (Content::Otp { .. }, None) => return,
         };
@@ -205,8 +203,9 @@ impl Delivered {
                 let code = code.reveal();
                 ("otp", format!("{code} is your verification code."), Some(code))
             }
-            DeliveredContent::Template(template) => ("template", template.text.to_string(), None),
-            DeliveredContent::Text(text) => ("text", text.to_string(), None),
+            DeliveredContent::Message(content) => {
+                (content.kind().as_str(), content.text().to_owned(), None)
+            }
         };
         SandboxMessage { message_id: self.message_id, to: self.to, kind, text, code, at: self.at }
     }

@@ -6,6 +6,7 @@
 
 pub mod code;
 pub mod contact;
+pub mod content;
 pub mod day;
 pub mod destination;
 pub mod event;
@@ -23,10 +24,12 @@ pub mod template;
 pub mod text;
 pub mod time;
 pub mod unavailable;
+mod words;
 pub mod workspace;
 
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
+pub use content::{MessageContent, MessageKind, RenderedContent, TemplateContent, TemplateMessage};
 pub use day::{Day, DayError};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventKind, LogEntry, PublicEvent};

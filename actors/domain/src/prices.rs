@@ -17,7 +17,25 @@ pub struct Prices {
     pub template_authentication: u64,
 }
 
+/// What the price of a message depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PriceClass {
+    /// Content that the sender wrote: text, and whatever else is no template.
+    FreeForm,
+    /// A template of this category.
+    Template(TemplateCategory),
+}
+
 impl Prices {
+    /// The price of one message of this class.
+    #[must_use]
+    pub const fn of(&self, class: PriceClass) -> u64 {
+        match class {
+            PriceClass::FreeForm => self.text,
+            PriceClass::Template(category) => self.template(category),
+        }
+    }
+
     /// The price of one message of a template of this category.
     #[must_use]
     pub const fn template(&self, category: TemplateCategory) -> u64 {

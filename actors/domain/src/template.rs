@@ -4,9 +4,10 @@ pub mod components;
 pub mod parameters;
 mod places;
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+
+pub use crate::words::UnknownWord;
+use crate::words::words;
 
 /// Most characters of a template's name.
 pub const NAME_CHARS_MAX: usize = 512;
@@ -29,41 +30,13 @@ impl Misfit {
     }
 }
 
-/// The text is not one of the known words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be one of {}", .0.join(", "))]
-pub struct UnknownWord(&'static [&'static str]);
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum $name {
-            $($(#[$about])* #[serde(rename = $word)] $variant,)*
-        }
-
-        impl $name {
-            /// Every word, as it is serialized.
-            pub const WORDS: &'static [&'static str] = &[$($word,)*];
-
-            /// The word.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = UnknownWord;
-
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                match text {
-                    $($word => Ok(Self::$variant),)*
-                    _ => Err(UnknownWord(Self::WORDS)),
-                }
-            }
-        }
-    };
+/// The name of a template in one language.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TemplateName {
+    /// Its name, such as `order_update`.
+    pub name: Box<str>,
+    /// Its language as the channel writes it, such as `en` or `en_US`.
+    pub language: Box<str>,
 }
 
 words! {

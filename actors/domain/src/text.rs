@@ -39,6 +39,27 @@ impl std::fmt::Debug for MessageText {
     }
 }
 
+/// A text in a record. Reading does not check it: it was checked when it was accepted, and a message
+/// that is durable must be sent even if the limit is lower today.
+pub(crate) mod stored {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::MessageText;
+
+    pub(crate) fn serialize<S: Serializer>(
+        text: &MessageText,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&text.0)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<MessageText, D::Error> {
+        Box::<str>::deserialize(deserializer).map(|text| MessageText(text.into()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -151,7 +151,8 @@ impl SendQueue {
 pub(super) mod tests {
     use super::*;
     use postrider_channel::Content;
-    use postrider_domain::NumberId;
+    use postrider_domain::{NumberId, RenderedContent};
+    use std::sync::Arc;
 
     pub(crate) fn at(seconds: u64) -> Timestamp {
         Timestamp::from_millis(seconds * 1000)
@@ -167,7 +168,7 @@ pub(super) mod tests {
             workspace: "acme".parse().unwrap(),
             to: format!("+1555{phone:07}").parse().unwrap(),
             give_up_at: at(until),
-            content: Content::Text("hello".into()),
+            content: Content::Message(Arc::new(RenderedContent::Text("hello".parse().unwrap()))),
         }
     }
 

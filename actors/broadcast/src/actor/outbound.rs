@@ -8,9 +8,12 @@ use crate::audience::{Segment, Variables};
 use crate::parameters::with_variables;
 use crate::ports::BroadcastHost;
 use crate::record::{Record, SEGMENT, message_id};
-use postrider_channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
+use postrider_channel::{Content, Origin, Outbound};
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::parameters::{self, Filled};
-use postrider_domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{
+    BroadcastId, NumberId, Phone, RenderedContent, TemplateContent, Timestamp, WorkspaceId,
+};
 use postrider_store::{StoreError, View};
 
 /// What the messages of one broadcast are made from.
@@ -23,7 +26,7 @@ pub(super) struct OutboundMessages {
     components: Vec<Value>,
     personal: bool,
     /// The content that all recipients share, where they have no variables.
-    common: Option<Arc<TemplateContent>>,
+    common: Option<Arc<RenderedContent>>,
     /// The segment of the audience that was read last.
     segment: Option<Segment>,
 }
@@ -60,7 +63,7 @@ impl OutboundMessages {
                 workspace: self.workspace.clone(),
                 to,
                 give_up_at,
-                content: Content::Template(self.content(&variables)?),
+                content: Content::Message(self.content(&variables)?),
             });
         }
         Ok(messages)
@@ -101,7 +104,7 @@ impl OutboundMessages {
         Ok((phone, variables.into()))
     }
 
-    fn content(&mut self, variables: &[Box<str>]) -> Result<Arc<TemplateContent>, StoreError> {
+    fn content(&mut self, variables: &[Box<str>]) -> Result<Arc<RenderedContent>, StoreError> {
         if let (true, Some(common)) = (variables.is_empty(), &self.common) {
             return Ok(Arc::clone(common));
         }
@@ -111,7 +114,8 @@ impl OutboundMessages {
             .map_err(|misfit| StoreError::Damaged(format!("{}: {misfit}", self.broadcast)))?;
         let (components, text) = (components.into(), text.into());
         let template = self.template.clone();
-        let content = Arc::new(TemplateContent { template, components, text });
+        let content = TemplateContent { template, components, text };
+        let content = Arc::new(RenderedContent::Template(content));
         if variables.is_empty() {
             self.common = Some(Arc::clone(&content));
         }

@@ -1,7 +1,7 @@
 //! Pure: the body of a request to send a message, and the opaque field that callbacks return.
 
 use crate::{Content, Origin, Outbound, TemplateName};
-use postrider_domain::Phone;
+use postrider_domain::{MessageContent, Phone, RenderedContent};
 
 /// The JSON of a request to send `message`, with our id in its opaque field.
 pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
@@ -11,14 +11,7 @@ pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
     );
     json.extend_from_slice(message.to.as_u64().to_string().as_bytes());
     match &message.content {
-        Content::Text(text) => {
-            json.extend_from_slice(br#"","type":"text","text":{"preview_url":false,"body":"#);
-            push_string(&mut json, text);
-            json.push(b'}');
-        }
-        Content::Template(content) => {
-            push_template(&mut json, &content.template, &content.components);
-        }
+        Content::Message(content) => push_content(&mut json, content),
         Content::Otp { template, .. } => {
             let code = message.code().map(postrider_domain::OtpCode::reveal).unwrap_or_default();
             push_template(&mut json, template, &otp_components(&code));
@@ -69,6 +62,20 @@ pub(super) fn parse_opaque(opaque: &str) -> Option<Opaque> {
 /// Parses a phone as the provider writes it: digits only.
 pub(super) fn phone(digits: &str) -> Option<Phone> {
     digits.parse().ok().and_then(|digits| Phone::from_digits(digits).ok())
+}
+
+/// Appends the content under the provider's word for its kind.
+fn push_content(json: &mut Vec<u8>, content: &RenderedContent) {
+    match content {
+        MessageContent::Text(text) => {
+            json.extend_from_slice(br#"","type":"text","text":{"preview_url":false,"body":"#);
+            push_string(json, text.as_str());
+            json.push(b'}');
+        }
+        MessageContent::Template(content) => {
+            push_template(json, &content.template, &content.components);
+        }
+    }
 }
 
 /// Appends a template. `components` is JSON already and is inserted as it is.
@@ -132,7 +139,8 @@ mod tests {
     #[test]
     fn a_text_is_escaped() {
         let id = MessageId::from_parts(Timestamp::from_millis(1_700_000_000_000), 1);
-        let message = message(Origin::Message(id), Content::Text("Hello \"Ada\"\n".into()));
+        let text = RenderedContent::Text("Hello \"Ada\"\n".parse().unwrap());
+        let message = message(Origin::Message(id), Content::Message(Arc::new(text)));
         let expected = format!(
             r#"{{"messaging_product":"whatsapp","recipient_type":"individual","to":"15551234567","type":"text","text":{{"preview_url":false,"body":"Hello \"Ada\"\n"}},"biz_opaque_callback_data":"{id}"}}"#
         );
@@ -146,11 +154,11 @@ mod tests {
         let components =
             r#"[{"type":"body", "parameters":[{"type":"text","text":"Ada"}]}]"#.to_owned();
         let template = |components: &str| {
-            Content::Template(Arc::new(TemplateContent {
+            Content::Message(Arc::new(RenderedContent::Template(TemplateContent {
                 template: name("order_update", "en_US"),
                 components: components.into(),
                 text: "Hello Ada".into(),
-            }))
+            })))
         };
         let given = message(Origin::Message(id), template(&components));
         let expected = format!(

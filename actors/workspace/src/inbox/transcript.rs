@@ -19,7 +19,8 @@ pub struct ConversationMessage {
     pub id: MessageId,
     /// Who wrote it.
     pub direction: Direction,
-    /// `text`, `template`, or what else the contact sent.
+    /// The word of its [`MessageKind`](crate::messages::MessageKind), `email`, or what else the
+    /// contact sent.
     pub kind: String,
     /// What it says.
     pub text: String,

@@ -6,60 +6,26 @@
 use postrider_store::view::codec;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use postrider_channel::{Content, Origin, Outbound, TemplateContent, TemplateName};
-use postrider_domain::{MessageId, WorkspaceId};
+use postrider_channel::{Content, Origin, Outbound};
+use postrider_domain::{MessageId, RenderedContent, WorkspaceId};
 use postrider_store::{StoreError, Table, View};
 
 use crate::core::message_status::MessageStatus;
 use crate::messages::record::MessageState;
 
-/// The content's record, as JSON.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StoredContent {
-    Text(Box<str>),
-    Template { template: TemplateName, components: Box<str>, text: Box<str> },
-}
-
-impl From<&Content> for StoredContent {
-    fn from(content: &Content) -> Self {
-        match content {
-            Content::Template(content) => {
-                let TemplateContent { template, components, text } = (**content).clone();
-                Self::Template { template, components, text }
-            }
-            Content::Text(text) => Self::Text((**text).into()),
-            // A code is derived, never stored; no single message has one.
-            Content::Otp { .. } => Self::Text(Box::default()),
-        }
-    }
-}
-
-impl StoredContent {
-    /// The key of the content's record: that of the message, and one letter.
-    pub(crate) fn key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
-        let mut key = MessageState::key(workspace, id);
-        key.push(b'c');
-        key
-    }
-
-    fn into_content(self) -> Content {
-        match self {
-            Self::Text(text) => Content::Text(text.into()),
-            Self::Template { template, components, text } => {
-                Content::Template(Arc::new(TemplateContent { template, components, text }))
-            }
-        }
-    }
+/// The key of the content's record: that of the message, and one letter. The record is
+/// [`RenderedContent`] as JSON.
+pub(crate) fn content_key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
+    let mut key = MessageState::key(workspace, id);
+    key.push(b'c');
+    key
 }
 
 /// The message as its number gets it.
 pub(crate) fn outbound(
     workspace: &WorkspaceId,
     state: &MessageState,
-    content: Content,
+    content: RenderedContent,
 ) -> Outbound {
     Outbound {
         message_id: state.message_id,
@@ -68,7 +34,7 @@ pub(crate) fn outbound(
         workspace: workspace.clone(),
         to: state.to,
         give_up_at: state.give_up_at,
-        content,
+        content: Content::Message(Arc::new(content)),
     }
 }
 
@@ -84,17 +50,17 @@ pub(crate) fn unsent(
 ) -> Result<Vec<Outbound>, StoreError> {
     let mut messages = Vec::with_capacity(ids.len());
     for id in ids {
-        let content = store.get(Table::Messages, &StoredContent::key(workspace, *id))?;
+        let content = store.get(Table::Messages, &content_key(workspace, *id))?;
         let state = store.get(Table::Messages, &MessageState::key(workspace, *id))?;
         let state = state.and_then(|state| codec::decode::<MessageState>(&state).ok());
         if state.as_ref().is_some_and(|state| state.status != MessageStatus::Queued) {
             // Its answer came meanwhile.
             continue;
         }
-        let content = content.and_then(|content| codec::decode::<StoredContent>(&content).ok());
+        let content = content.and_then(|content| codec::decode::<RenderedContent>(&content).ok());
         match state.zip(content) {
             Some((state, content)) => {
-                messages.push(outbound(workspace, &state, content.into_content()));
+                messages.push(outbound(workspace, &state, content));
             }
             None => tracing::error!(%workspace, message = %id, "an unsent message cannot be read"),
         }

@@ -3,11 +3,13 @@
 use expect_test::expect;
 
 use super::MessageStatus;
-use super::content::StoredContent;
-use super::record::{MessageError, MessageKind, MessageState};
+use super::content::content_key;
+use super::record::{MessageError, MessageState};
 use postrider_channel::TemplateName;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use postrider_domain::{MessageId, NumberId, WorkspaceId};
+use postrider_domain::{
+    MessageId, MessageKind, NumberId, RenderedContent, TemplateContent, WorkspaceId,
+};
 
 fn state() -> MessageState {
     MessageState {
@@ -42,12 +44,12 @@ fn a_message_is_stored_as_ever() {
     use MessageStatus::{Delivered, Failed, Queued, Read, Sent, Unknown};
     sheet.json("statuses", &[Queued, Unknown, Sent, Delivered, Read, Failed]);
     sheet.json("kinds", &[MessageKind::Text, MessageKind::Template]);
-    sheet.text("content key", &StoredContent::key(&workspace, id));
-    sheet.json("text", &StoredContent::Text("Hé".into()));
+    sheet.text("content key", &content_key(&workspace, id));
+    sheet.json("text", &RenderedContent::Text("Hé".parse().unwrap()));
     let template = TemplateName { name: "offer".into(), language: "en".into() };
     let components = r#"[{"type":"body"}]"#.into();
-    let content = StoredContent::Template { template, components, text: "Hi".into() };
-    sheet.json("template", &content);
+    let content = TemplateContent { template, components, text: "Hi".into() };
+    sheet.json("template", &RenderedContent::Template(content));
     sheet.is(expect![[r#"
         key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         message: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"sent_at":1700000000123,"delivered_at":null,"read_at":1700000000123,"failed_at":1700000000123}

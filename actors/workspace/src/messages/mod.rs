@@ -12,9 +12,10 @@ mod settle;
 mod waiting;
 
 pub use crate::core::message_status::MessageStatus;
-pub use record::{MessageError, MessageKind, MessageState};
+pub use postrider_domain::content::{MessageContent, MessageKind, TemplateMessage};
+pub use record::{MessageError, MessageState};
 pub use reply_error::ReplyError;
-pub use send::{MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage};
+pub use send::{MessageSent, SendMessage, SendMessageError};
 
 pub(crate) use content::unsent;
 pub(crate) use send::Send;

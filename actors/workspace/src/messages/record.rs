@@ -7,31 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use postrider_channel::TemplateName;
 use postrider_domain::{
-    EventKind, MessageId, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
+    EventKind, MessageId, MessageKind, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
 };
 
 use crate::core::message_status::MessageStatus;
-
-/// What kind of message it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageKind {
-    /// Free text.
-    Text,
-    /// A template.
-    Template,
-}
-
-impl MessageKind {
-    /// The kind as a body spells it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Template => "template",
-        }
-    }
-}
 
 /// Why a message failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,5 @@
 //! Accepting a message.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use crate::conversations;
@@ -13,17 +11,15 @@ use crate::core::waiters::Waiter;
 use crate::messages::service_window;
 use crate::suppressions::has_opted_out;
 use crate::templates::use_template;
-use postrider_channel::{Content, TemplateName};
 use postrider_domain::template::TemplateCategory;
-use postrider_domain::text::MessageText;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Event, MessageId, NumberId, Phone};
+use postrider_domain::{Event, MessageContent, MessageId, NumberId, Phone, RenderedContent};
 use postrider_number::capacity::HandedOver;
 use postrider_number::record::NumberInfo;
 use postrider_store::Table;
 
-use crate::messages::content::{StoredContent, outbound};
-use crate::messages::record::{MessageKind, MessageState};
+use crate::messages::content::{content_key, outbound};
+use crate::messages::record::MessageState;
 
 /// Asks for a message to be sent.
 #[derive(Debug, Clone)]
@@ -32,33 +28,6 @@ pub struct SendMessage {
     pub to: Phone,
     /// What it says.
     pub content: MessageContent,
-}
-
-/// What a message says.
-#[derive(Debug, Clone)]
-pub enum MessageContent {
-    /// Free text, to somebody who has written in the last 24 hours.
-    Text(MessageText),
-    /// A template with its parameters.
-    Template(TemplateMessage),
-}
-
-/// A template and the parameters for its places.
-#[derive(Clone)]
-pub struct TemplateMessage {
-    /// The template's name.
-    pub name: Box<str>,
-    /// Its language as the channel writes it.
-    pub language: Box<str>,
-    /// The channel's `components` of a message.
-    pub components: Vec<serde_json::Value>,
-}
-
-impl std::fmt::Debug for TemplateMessage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("TemplateMessage");
-        shown.field("name", &self.name).field("language", &self.language).finish_non_exhaustive()
-    }
 }
 
 /// A message was accepted.
@@ -113,13 +82,11 @@ pub struct Send {
     pub waiter: Option<Waiter>,
 }
 
-/// What a message is, once it may be sent.
+/// A message that may be sent.
 struct Checked {
     number: NumberId,
-    kind: MessageKind,
-    template: Option<TemplateName>,
     price: u64,
-    content: Content,
+    content: RenderedContent,
 }
 
 impl Command for Send {
@@ -131,19 +98,16 @@ impl Command for Send {
         // Before anything is changed: what can fail is done first.
         let conversation = conversations::of_phone(context, to)?;
         let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
-        let checked = match content {
-            MessageContent::Text(text) => check_text(context, to, written_to, &text)?,
-            MessageContent::Template(template) => check_template(context, to, through, &template)?,
-        };
-        let Checked { number, kind, template, price, content } = checked;
+        let checked = check(context, to, through, written_to, content)?;
+        let Checked { number, price, content } = checked;
         may_send(context, number, price)?;
         let now = context.now();
         let message_id = MessageId::from_parts(now, unique);
         let state = MessageState {
             message_id,
             to,
-            kind,
-            template,
+            kind: content.kind(),
+            template: content.template().map(|content| content.template.clone()),
             status: MessageStatus::Queued,
             error: None,
             number,
@@ -168,12 +132,11 @@ impl Command for Send {
             context.effects.emit(now, event);
         }
         let workspace = context.core.id.clone();
-        let (content_key, stored) =
-            (StoredContent::key(&workspace, message_id), StoredContent::from(&content));
-        context.put_json(Table::Messages, content_key, &stored);
+        context.put_json(Table::Messages, content_key(&workspace, message_id), &content);
         context.put_json(Table::Messages, MessageState::key(&workspace, message_id), &state);
-        if let (Some(conversation), Some(text)) = (conversation, content.text()) {
-            let wrote = Wrote { id: message_id, kind: kind.as_str(), text };
+        if let Some(conversation) = conversation {
+            let (kind, text) = (content.kind().as_str(), content.text());
+            let wrote = Wrote { id: message_id, kind, text };
             conversations::sent(context, conversation, &wrote);
         }
         let message = outbound(&workspace, &state, content);
@@ -185,54 +148,58 @@ impl Command for Send {
     }
 }
 
-/// Free text goes to those who have written lately, through the number that they have written to:
-/// the last one, if it is still connected.
-fn check_text(
+/// Checks the content against the rules of its kind: renders a template, chooses the number, and
+/// gives the price. `through` is the number that the message replies to, and `written_to` the one
+/// that the recipient last wrote to.
+fn check(
     context: &Context<'_>,
     to: Phone,
+    through: Option<NumberId>,
     written_to: Option<NumberId>,
-    text: &MessageText,
+    content: MessageContent,
 ) -> Result<Checked, SendMessageError> {
-    let preferred = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
-    let others = context.numbers.iter().map(|(id, _)| *id).filter(|id| *id != preferred);
-    let mut open = None;
-    for number in [preferred].into_iter().chain(others) {
-        if service_window::is_open(context, number, to)? {
-            open = Some(number);
-            break;
-        }
-    }
-    let number = open.ok_or(SendMessageError::WindowClosed)?;
-    let price = context.core.rules.prices.text;
-    let content = Content::Text(text.as_str().clone());
-    Ok(Checked { number, kind: MessageKind::Text, template: None, price, content })
+    let content = content.try_map_template(|asked| use_template(context, &asked))?;
+    let number = match content.template() {
+        Some((template, _)) => template_number(context, to, through, template.category)?,
+        None => open_number(context, to, written_to)?,
+    };
+    let class = content.price_class(|(template, _)| template.category);
+    let price = context.core.rules.prices.of(class);
+    Ok(Checked { number, price, content: content.map_template(|(_, content)| content) })
 }
 
-/// A template must be approved and its parameters must fit; marketing goes to nobody who has opted
-/// out of it.
-fn check_template(
+/// The number for free-form content, which the channel accepts only while a conversation window is
+/// open: that of the number that the recipient last wrote to, if it is still connected, or of
+/// another one.
+fn open_number(
     context: &Context<'_>,
     to: Phone,
     written_to: Option<NumberId>,
-    message: &TemplateMessage,
-) -> Result<Checked, SendMessageError> {
-    let TemplateMessage { name, language, components } = message;
-    let (template, content) = use_template(context, name, language, components)?;
-    let knows_it = |id: &NumberId| has_templates(context, *id);
-    let number = through(context, written_to.filter(knows_it));
-    let number = number.ok_or(SendMessageError::NotConnected)?;
-    let prices = context.core.rules.prices;
-    let price = match template.category {
-        TemplateCategory::Utility => prices.template_utility,
-        TemplateCategory::Authentication => prices.template_authentication,
-        TemplateCategory::Marketing if has_opted_out(context, to)? => {
-            return Err(SendMessageError::OptedOut);
+) -> Result<NumberId, SendMessageError> {
+    let preferred = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
+    let others = context.numbers.iter().map(|(id, _)| *id).filter(|id| *id != preferred);
+    for number in [preferred].into_iter().chain(others) {
+        if service_window::is_open(context, number, to)? {
+            return Ok(number);
         }
-        TemplateCategory::Marketing => prices.template_marketing,
-    };
-    let template = TemplateName { name: template.name, language: template.language };
-    let content = Content::Template(Arc::new(content));
-    Ok(Checked { number, kind: MessageKind::Template, template: Some(template), price, content })
+    }
+    Err(SendMessageError::WindowClosed)
+}
+
+/// The number for a template of this category. Marketing goes to nobody who has opted out of it.
+fn template_number(
+    context: &Context<'_>,
+    to: Phone,
+    written_to: Option<NumberId>,
+    category: TemplateCategory,
+) -> Result<NumberId, SendMessageError> {
+    let has_template = |id: &NumberId| has_templates(context, *id);
+    let number = through(context, written_to.filter(has_template));
+    let number = number.ok_or(SendMessageError::NotConnected)?;
+    if category == TemplateCategory::Marketing && has_opted_out(context, to)? {
+        return Err(SendMessageError::OptedOut);
+    }
+    Ok(number)
 }
 
 /// The number that a message leaves through: the one that was written to, if it is still connected,

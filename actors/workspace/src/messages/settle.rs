@@ -12,7 +12,7 @@ use postrider_domain::{Event, MessageId, Phone, Timestamp};
 use postrider_store::Table;
 
 use crate::core::message_status::MessageStatus;
-use crate::messages::content::StoredContent;
+use crate::messages::content::content_key;
 use crate::messages::record::{Learned, MessageError, MessageState};
 use crate::messages::send::MessageSent;
 
@@ -104,7 +104,7 @@ fn learn(
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);
         // It is not handed over again, so nobody needs what it says.
-        context.delete(Table::Messages, StoredContent::key(&context.core.id, id));
+        context.delete(Table::Messages, content_key(&context.core.id, id));
     }
     if state.status == MessageStatus::Failed {
         let refunded = context.core.credits.saturating_add(state.price);

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use postrider_channel::callback::TemplateUpdate;
 use postrider_channel::cloud_api::ListError;
-use postrider_channel::{TemplateContent, TemplateName};
+use postrider_domain::content::{TemplateContent, TemplateMessage};
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::parameters::{self, Filled};
 use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
 use postrider_domain::{EventKind, PublicEvent, Timestamp, WorkspaceId};
@@ -143,18 +144,16 @@ pub fn approved_template(
     }
 }
 
-/// The template that a message is to be sent with, and what it says with these parameters.
+/// The template that a message asks for, and the content that it has with these parameters.
 ///
 /// # Errors
 /// [`UseTemplateError`]: there is none, it is not approved, or the parameters do not fit.
 pub fn use_template(
     context: &Context<'_>,
-    name: &str,
-    language: &str,
-    given: &[Value],
+    asked: &TemplateMessage,
 ) -> Result<(Template, TemplateContent), UseTemplateError> {
-    let template = approved_template(context, name, language)?;
-    let content = template.content(given)?;
+    let template = approved_template(context, &asked.name, &asked.language)?;
+    let content = template.content(&asked.components)?;
     Ok((template, content))
 }
 

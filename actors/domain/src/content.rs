@@ -1,0 +1,168 @@
+//! Pure: what a message says, from the request for it to the channel.
+//!
+//! A new kind of message is a word of [`MessageKind`] and a variant of [`MessageContent`]. What the
+//! engine needs to know of a kind is answered here; beyond this file only the parser of requests and
+//! the channels look into the variants.
+
+use std::convert::Infallible;
+
+use serde::{Deserialize, Serialize};
+
+use crate::prices::PriceClass;
+use crate::template::{TemplateCategory, TemplateName};
+use crate::text::{self, MessageText};
+use crate::words::words;
+
+words! {
+    /// The kind of a message, as requests, records and events spell it.
+    MessageKind {
+        /// A template.
+        Template = "template",
+        /// Free text.
+        Text = "text",
+    }
+}
+
+/// The content of a message. `T` is its template: a [`TemplateMessage`] in a request, a
+/// [`TemplateContent`] once it is rendered.
+///
+/// All content but a template is free-form: the channel accepts it only while the conversation
+/// window is open. Rendered content is stored as JSON, so the variants' names are part of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageContent<T = TemplateMessage> {
+    /// Free text.
+    Text(#[serde(with = "text::stored")] MessageText),
+    /// A template with its parameters.
+    Template(T),
+}
+
+/// Content that can be handed to a channel.
+pub type RenderedContent = MessageContent<TemplateContent>;
+
+/// A template and the parameters for its placeholders, as they are requested.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TemplateMessage {
+    /// The template's name.
+    pub name: Box<str>,
+    /// Its language as the channel writes it.
+    pub language: Box<str>,
+    /// The parameters: the `components` of a message in the channel's own form.
+    pub components: Vec<serde_json::Value>,
+}
+
+impl std::fmt::Debug for TemplateMessage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("TemplateMessage");
+        shown.field("name", &self.name).field("language", &self.language).finish_non_exhaustive()
+    }
+}
+
+/// A template with parameters that fit it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TemplateContent {
+    /// The template's name and language.
+    pub template: TemplateName,
+    /// The parameters: a JSON array in the channel's own form, `[{"type": "body", "parameters":
+    /// [{"type": "text", "text": "Ada"}]}]`.
+    pub components: Box<str>,
+    /// The text that the recipient reads, without media.
+    pub text: Box<str>,
+}
+
+impl<T> MessageContent<T> {
+    /// The kind of the content.
+    #[must_use]
+    pub const fn kind(&self) -> MessageKind {
+        match self {
+            Self::Text(_) => MessageKind::Text,
+            Self::Template(_) => MessageKind::Template,
+        }
+    }
+
+    /// The template; `None` for free-form content.
+    #[must_use]
+    pub const fn template(&self) -> Option<&T> {
+        match self {
+            Self::Template(template) => Some(template),
+            Self::Text(_) => None,
+        }
+    }
+
+    /// The class that the message is priced in. `category_of` tells the category of a template.
+    #[must_use]
+    pub fn price_class(&self, category_of: impl FnOnce(&T) -> TemplateCategory) -> PriceClass {
+        self.template().map_or(PriceClass::FreeForm, |it| PriceClass::Template(category_of(it)))
+    }
+
+    /// The same content with another form of its template.
+    #[must_use]
+    pub fn map_template<U>(self, map: impl FnOnce(T) -> U) -> MessageContent<U> {
+        let Ok(mapped) = self.try_map_template(|template| Ok::<_, Infallible>(map(template)));
+        mapped
+    }
+
+    /// The same content with another form of its template, which may not exist.
+    ///
+    /// # Errors
+    /// What `map` returns.
+    pub fn try_map_template<U, E>(
+        self,
+        map: impl FnOnce(T) -> Result<U, E>,
+    ) -> Result<MessageContent<U>, E> {
+        Ok(match self {
+            Self::Text(text) => MessageContent::Text(text),
+            Self::Template(template) => MessageContent::Template(map(template)?),
+        })
+    }
+}
+
+impl RenderedContent {
+    /// The text that the recipient reads, without media. Conversations show it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text.as_str(),
+            Self::Template(content) => &content.text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text() -> MessageText {
+        "Hé".parse().unwrap()
+    }
+
+    fn template() -> TemplateContent {
+        TemplateContent {
+            template: TemplateName { name: "offer".into(), language: "en".into() },
+            components: r#"[{"type":"body"}]"#.into(),
+            text: "Hi".into(),
+        }
+    }
+
+    #[test]
+    fn stored_text_stays_readable_whatever_the_limit_is() {
+        let stored = format!(r#"{{"text":"{}"}}"#, "a".repeat(text::CHARS_MAX + 1));
+        let content: RenderedContent = serde_json::from_str(&stored).unwrap();
+        assert_eq!(content.text().len(), text::CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn only_a_template_is_mapped_and_priced_by_its_category() {
+        let free = MessageContent::<u8>::Text(text());
+        assert_eq!(free.price_class(|_| unreachable!()), PriceClass::FreeForm);
+        assert_eq!(free.clone().template(), None);
+        let refused: Result<MessageContent<()>, &str> = free.try_map_template(|_| Err("no"));
+        assert_eq!(refused, Ok(MessageContent::Text(text())));
+        let asked = MessageContent::Template(7_u8);
+        let class = asked.price_class(|_| TemplateCategory::Marketing);
+        assert_eq!(class, PriceClass::Template(TemplateCategory::Marketing));
+        assert_eq!(asked.clone().try_map_template(|_| Err::<(), _>("no")), Err("no"));
+        let rendered = asked.map_template(|_| template());
+        assert_eq!((rendered.template(), rendered.text()), (Some(&template()), "Hi"));
+    }
+}
