@@ -1,6 +1,5 @@
 //! Serves the inbox: conversations, their messages, and replies.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use postrider_actors::domain::ConversationId;
@@ -13,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::contacts::ContactRow;
-use super::messages::{self, SentAnswer, TemplateBody};
+use super::message_body::ReplyBody;
+use super::messages::{self, SentAnswer};
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
 
 /// Longest name of an agent, in characters.
@@ -249,23 +249,6 @@ async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     Ok(Reply::ok(&ConversationRow::from(updated)))
 }
 
-/// A reply; without `Debug`, as it has the text.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = Reply)]
-pub(crate) struct ReplyBody<'a> {
-    /// `text` or `template`.
-    #[serde(borrow, rename = "type")]
-    #[schema(example = "text")]
-    kind: Cow<'a, str>,
-    /// When `type` is `template`.
-    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
-    template: Option<TemplateBody<'a>>,
-    /// When `type` is `text`.
-    #[serde(borrow)]
-    #[schema(example = "It is on its way.", min_length = 1, max_length = 4096)]
-    text: Option<Cow<'a, str>>,
-}
-
 #[utoipa::path(
     post,
     path = "/v1/conversations/{conversation_id}/messages",
@@ -286,10 +269,7 @@ pub(crate) struct ReplyBody<'a> {
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
 async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
-    let content = {
-        let body: ReplyBody<'_> = call.json()?;
-        messages::content(&body.kind, body.template.as_ref(), body.text.as_deref())?
-    };
+    let content = call.json::<ReplyBody<'_>>()?.content()?;
     let key = call.idempotency_key(Route::Reply)?;
     let id = conversation(&mut call).await?;
     let Replayable { answer, replayed } = call.caller.workspace.reply(id, content, key).await?;

@@ -1,69 +1,23 @@
 //! Sends and reads single messages.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use postrider_actors::channel::TemplateName;
-use postrider_actors::domain::{MessageId, Phone};
+use postrider_actors::domain::MessageId;
 use postrider_actors::{
-    Caller, MessageContent, MessageError, MessageSent, MessageState, Replayable, Route,
-    SendMessage, SendMessageError, TemplateMessage,
+    Caller, MessageError, MessageSent, MessageState, Replayable, Route, SendMessageError,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::message_body::SendMessageBody;
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Reply, Routes, route};
 use super::templates::template_refusal;
-
-/// Language of a template when the body gives none.
-const LANGUAGE_DEFAULT: &str = "en";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(send).guarded(Key::SEND))
         .routes(route!(read).guarded(Key::SEND))
-}
-
-/// Asks for a message to be sent; without `Debug`, as it has the text.
-#[derive(Deserialize, ToSchema)]
-#[schema(
-    as = SendMessage,
-    example = json!({"to": "+15550123456", "type": "template", "template": {"name": "welcome"}})
-)]
-pub(crate) struct SendMessageBody<'a> {
-    /// Who gets it, in E.164.
-    #[serde(borrow)]
-    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
-    to: Cow<'a, str>,
-    /// `template` or `text`.
-    #[serde(borrow, rename = "type")]
-    #[schema(example = "template")]
-    kind: Cow<'a, str>,
-    /// When `type` is `template`.
-    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
-    template: Option<TemplateBody<'a>>,
-    /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has written.
-    #[serde(borrow)]
-    #[schema(example = "Your table is ready.", min_length = 1, max_length = 4096)]
-    text: Option<Cow<'a, str>>,
-}
-
-/// A template and the parameters for its places.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = MessageTemplate)]
-pub(crate) struct TemplateBody<'a> {
-    /// The template's name.
-    #[serde(borrow)]
-    #[schema(example = "order_update")]
-    name: Cow<'a, str>,
-    /// Its language.
-    #[serde(borrow)]
-    #[schema(default = "en")]
-    language: Option<Cow<'a, str>>,
-    /// The parameters, in the channel's form; left out when the template has no places.
-    #[schema(value_type = Option<Vec<Object>>, example = json!([{"type": "body", "parameters": [
-        {"type": "text", "text": "Ada"}, {"type": "text", "text": "1234"}]}]))]
-    components: Option<Vec<serde_json::Value>>,
 }
 
 /// A message was accepted.
@@ -95,7 +49,7 @@ pub(crate) struct SentAnswer {
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
 async fn send(call: Call<Arc<Caller>>) -> Answer {
-    let message = message(&call.json()?)?;
+    let message = call.json::<SendMessageBody<'_>>()?.message()?;
     let key = call.idempotency_key(Route::SendMessage)?;
     let workspace = &call.caller.workspace;
     let Replayable { answer, replayed } = match call.preferred_wait() {
@@ -117,36 +71,6 @@ async fn send(call: Call<Arc<Caller>>) -> Answer {
 /// Answers that a message was accepted.
 pub(crate) fn sent_reply(MessageSent { message_id, status }: MessageSent) -> Reply {
     Reply::ok(&SentAnswer { message_id: message_id.to_string(), status: status.as_str() })
-}
-
-fn message(body: &SendMessageBody<'_>) -> Result<SendMessage, ApiError> {
-    let to: Phone = body.to.parse().map_err(|error| ApiError::field("to", error))?;
-    let content = content(&body.kind, body.template.as_ref(), body.text.as_deref())?;
-    Ok(SendMessage { to, content })
-}
-
-/// Checks the content of a message of type `kind`.
-pub(crate) fn content(
-    kind: &str,
-    template: Option<&TemplateBody<'_>>,
-    text: Option<&str>,
-) -> Result<MessageContent, ApiError> {
-    match kind {
-        "text" => {
-            let text = text.ok_or_else(|| ApiError::field("text", "must be given"))?;
-            let text = text.parse().map_err(|error| ApiError::field("text", error))?;
-            Ok(MessageContent::Text(text))
-        }
-        "template" => {
-            let template = template.ok_or_else(|| ApiError::field("template", "must be given"))?;
-            Ok(MessageContent::Template(TemplateMessage {
-                name: (*template.name).into(),
-                language: template.language.as_deref().unwrap_or(LANGUAGE_DEFAULT).into(),
-                components: template.components.clone().unwrap_or_default(),
-            }))
-        }
-        _ => Err(ApiError::field("type", "must be template or text")),
-    }
 }
 
 /// A message and where it stands.

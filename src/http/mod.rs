@@ -10,6 +10,7 @@ mod edge;
 mod email;
 mod events;
 mod health;
+mod message_body;
 mod messages;
 mod openapi;
 mod otp;

@@ -1,0 +1,196 @@
+//! Parses the content of a message, which two requests have: sending one, and replying.
+//!
+//! The fields stand in each body, and `type` says which of them counts. A tagged enum or a flattened
+//! struct would say it shorter, but serde buffers those, and then an error does not name its field.
+
+use std::borrow::Cow;
+
+use postrider_actors::domain::{MessageKind, Phone};
+use postrider_actors::{MessageContent, SendMessage, TemplateMessage};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::pipeline::ApiError;
+
+/// Language of a template when the body gives none.
+const LANGUAGE_DEFAULT: &str = "en";
+
+/// Asks for a message to be sent; without `Debug`, as it has the text.
+#[derive(Deserialize, ToSchema)]
+#[schema(
+    as = SendMessage,
+    example = json!({"to": "+15550123456", "type": "template", "template": {"name": "welcome"}})
+)]
+pub(crate) struct SendMessageBody<'a> {
+    /// Who gets it, in E.164.
+    #[serde(borrow)]
+    #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
+    to: Cow<'a, str>,
+    /// `template` or `text`.
+    #[serde(borrow, rename = "type")]
+    #[schema(example = "template")]
+    kind: Cow<'a, str>,
+    /// When `type` is `template`.
+    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+    template: Option<TemplateBody<'a>>,
+    /// Free text, when `type` is `text`: allowed for 24 hours after the recipient has written.
+    #[serde(borrow)]
+    #[schema(example = "Your table is ready.", min_length = 1, max_length = 4096)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// A reply; without `Debug`, as it has the text.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Reply)]
+pub(crate) struct ReplyBody<'a> {
+    /// `text` or `template`.
+    #[serde(borrow, rename = "type")]
+    #[schema(example = "text")]
+    kind: Cow<'a, str>,
+    /// When `type` is `template`.
+    #[serde(borrow, default, deserialize_with = "super::pipeline::object::optional")]
+    template: Option<TemplateBody<'a>>,
+    /// When `type` is `text`.
+    #[serde(borrow)]
+    #[schema(example = "It is on its way.", min_length = 1, max_length = 4096)]
+    text: Option<Cow<'a, str>>,
+}
+
+/// A template and the parameters for its places.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = MessageTemplate)]
+pub(crate) struct TemplateBody<'a> {
+    /// The template's name.
+    #[serde(borrow)]
+    #[schema(example = "order_update")]
+    name: Cow<'a, str>,
+    /// Its language.
+    #[serde(borrow)]
+    #[schema(default = "en")]
+    language: Option<Cow<'a, str>>,
+    /// The parameters, in the channel's form; left out when the template has no places.
+    #[schema(value_type = Option<Vec<Object>>, example = json!([{"type": "body", "parameters": [
+        {"type": "text", "text": "Ada"}, {"type": "text", "text": "1234"}]}]))]
+    components: Option<Vec<serde_json::Value>>,
+}
+
+/// The fields of a body that are its content.
+struct Fields<'a> {
+    kind: &'a str,
+    template: Option<&'a TemplateBody<'a>>,
+    text: Option<&'a str>,
+}
+
+impl SendMessageBody<'_> {
+    /// Checks the body.
+    pub(crate) fn message(&self) -> Result<SendMessage, ApiError> {
+        let to: Phone = self.to.parse().map_err(|error| ApiError::field("to", error))?;
+        let Self { to: _, kind, template, text } = self;
+        let fields = Fields { kind, template: template.as_ref(), text: text.as_deref() };
+        Ok(SendMessage { to, content: fields.content()? })
+    }
+}
+
+impl ReplyBody<'_> {
+    /// Checks the body.
+    pub(crate) fn content(&self) -> Result<MessageContent, ApiError> {
+        let Self { kind, template, text } = self;
+        Fields { kind, template: template.as_ref(), text: text.as_deref() }.content()
+    }
+}
+
+impl Fields<'_> {
+    /// Checks the field of the body's type; the others are ignored.
+    fn content(self) -> Result<MessageContent, ApiError> {
+        let unknown = |_| {
+            ApiError::field("type", format_args!("must be {}", MessageKind::WORDS.join(" or ")))
+        };
+        match self.kind.parse::<MessageKind>().map_err(unknown)? {
+            MessageKind::Text => {
+                let text = self.text.ok_or_else(|| ApiError::field("text", "must be given"))?;
+                let text = text.parse().map_err(|error| ApiError::field("text", error))?;
+                Ok(MessageContent::Text(text))
+            }
+            MessageKind::Template => {
+                let template = self.template;
+                let template =
+                    template.ok_or_else(|| ApiError::field("template", "must be given"))?;
+                Ok(MessageContent::Template(TemplateMessage {
+                    name: (*template.name).into(),
+                    language: template.language.as_deref().unwrap_or(LANGUAGE_DEFAULT).into(),
+                    components: template.components.clone().unwrap_or_default(),
+                }))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::{openapi_document, pipeline::body};
+
+    /// The descriptions of fields named `type` or `kind`, by path, that mention templates.
+    fn lists(value: &serde_json::Value, path: &str, found: &mut Vec<(String, String)>) {
+        let children = value.as_object().into_iter().flatten();
+        for (name, child) in children {
+            let path = format!("{path}/{name}");
+            let description = child["description"].as_str().unwrap_or_default();
+            if matches!(name.as_str(), "type" | "kind") && description.contains("`template`") {
+                found.push((path.clone(), description.to_owned()));
+            }
+            lists(child, &path, found);
+        }
+        for (index, child) in value.as_array().into_iter().flatten().enumerate() {
+            lists(child, &format!("{path}/{index}"), found);
+        }
+    }
+
+    #[test]
+    fn the_document_lists_every_kind_of_message() {
+        let document = serde_json::to_value(openapi_document()).unwrap();
+        let mut found = Vec::new();
+        lists(&document["components"]["schemas"], "", &mut found);
+        // The two bodies, a message, one of the sandbox, one of a conversation, and an event.
+        assert_eq!(found.len(), 6, "{found:?}");
+        for (path, description) in found {
+            for word in MessageKind::WORDS {
+                assert!(description.contains(&format!("`{word}`")), "{path}: {description}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_bodies_name_the_field_that_is_wrong() {
+        let send = |fields: &str| {
+            let body = format!(r#"{{"to": "+15550123456"{fields}}}"#);
+            let message = body::parse::<SendMessageBody<'_>>(body.as_bytes())?.message();
+            message.map(|message| message.content)
+        };
+        let reply = |fields: &str| {
+            let body = format!(r#"{{"x": 1{fields}}}"#);
+            body::parse::<ReplyBody<'_>>(body.as_bytes())?.content()
+        };
+        for (fields, expected) in [
+            ("", "missing field `type`"),
+            (r#", "type": "x""#, "`type` must be template or text"),
+            (r#", "type": "text""#, "`text` must be given"),
+            (r#", "type": "text", "text": """#, "`text` must have 1 to 4096 characters"),
+            (r#", "type": "template", "text": "a""#, "`template` must be given"),
+            (
+                r#", "type": "template", "template": {"name": 1}"#,
+                "`template.name`: invalid type: integer `1`, expected a string",
+            ),
+        ] {
+            for refused in [send(fields), reply(fields)] {
+                assert_eq!(refused.unwrap_err().message(), expected, "{fields}");
+            }
+        }
+        let MessageContent::Template(asked) =
+            reply(r#", "type": "template", "template": {"name": "a"}, "text": """#).unwrap()
+        else {
+            panic!("a template was asked for")
+        };
+        assert_eq!((&*asked.name, &*asked.language, asked.components.len()), ("a", "en", 0));
+    }
+}
