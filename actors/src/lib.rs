@@ -78,6 +78,10 @@ pub use postrider_runtime::{BucketState, Clock, Secret, clock, random};
 pub use postrider_store as store;
 pub use postrider_store::EventEntry;
 
+// The engine's tests share helpers with `tests/engine`, which names the crate from outside.
+#[cfg(test)]
+extern crate self as postrider_actors;
+
 mod access;
 mod admin;
 mod engine;

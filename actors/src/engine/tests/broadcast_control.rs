@@ -7,7 +7,8 @@ use crate::{
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventKind};
 
-use super::broadcasts::{CREDITS, becomes, broadcast_to, counts, create, delivered, with_template};
+use super::broadcasts::{counts, delivered};
+use super::support::broadcasts::{CREDITS, becomes, broadcast_to, create, with_template};
 use super::*;
 
 /// Most messages that go out after a pause: what the channel has of a number at first, and what

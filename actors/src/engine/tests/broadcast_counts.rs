@@ -9,7 +9,8 @@ use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::{BroadcastId, NumberId};
 use postrider_store::{Change, Direction, Table};
 
-use super::broadcasts::{becomes, broadcast_to, counts, create, with_template};
+use super::broadcasts::counts;
+use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
 
 /// The recipients by status, each of them looked at.

@@ -1,6 +1,6 @@
 //! How fast a number sends a broadcast, and that a one-time password does not wait for it.
 
-use super::broadcasts::{becomes, broadcast_to, create, with_template};
+use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
 use crate::{BroadcastStatus, EngineOptions, ScriptedOutcome};
 use postrider_store::Keep;

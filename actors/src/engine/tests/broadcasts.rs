@@ -1,66 +1,18 @@
 //! Broadcasts from their making to their end, on stores that fail and crash.
 
 use postrider_store::View;
-use serde_json::json;
 
 use crate::{
-    Audience, Broadcast, BroadcastCounts, BroadcastError, BroadcastPolicy, BroadcastStatus,
-    CreateBroadcastError, IdempotentError, NewBroadcast, NewTemplate, RecipientStatus,
-    RetryBroadcastError, ScriptedOutcome, Variables,
+    BroadcastCounts, BroadcastError, BroadcastPolicy, BroadcastStatus, CreateBroadcastError,
+    IdempotentError, NewBroadcast, RecipientStatus, RetryBroadcastError, ScriptedOutcome,
+    Variables,
 };
 use postrider_domain::BroadcastId;
-use postrider_domain::template::{TemplateCategory, TemplateStatus};
+use postrider_domain::template::TemplateStatus;
 use postrider_store::{CrashOutcome, Keep};
 
+use super::support::broadcasts::{CREDITS, becomes, broadcast_to, create, with_template};
 use super::*;
-
-pub(super) const CREDITS: u64 = 100_000;
-
-pub(super) async fn with_template(engine: &Engine) -> Workspace {
-    let acme = workspace(engine, "acme", CREDITS).await;
-    for (name, text) in [("sale", "Sale"), ("hello", "Hello {{1}}")] {
-        let template = NewTemplate {
-            name: name.into(),
-            language: "en".into(),
-            category: TemplateCategory::Marketing,
-            status: TemplateStatus::Approved,
-            components: vec![json!({"type": "BODY", "text": text})],
-        };
-        acme.create_template(template).await.unwrap();
-    }
-    acme
-}
-
-pub(super) fn broadcast_to(recipients: u32) -> NewBroadcast {
-    let mut audience = Audience::new();
-    (0..recipients).for_each(|number| audience.add(phone(number), Variables::default()));
-    NewBroadcast {
-        name: "Sale".into(),
-        template: "sale".into(),
-        language: "en".into(),
-        components: Vec::new(),
-        audience,
-        schedule_at: None,
-        policy: BroadcastPolicy::AtMostOnce,
-    }
-}
-
-pub(super) async fn create(acme: &Workspace, new: NewBroadcast) -> BroadcastId {
-    acme.create_broadcast(new, None).await.unwrap().answer.broadcast_id
-}
-
-/// Waits until a broadcast stands there and has noted all that it has to.
-pub(super) async fn becomes(
-    acme: &Workspace,
-    id: BroadcastId,
-    status: BroadcastStatus,
-) -> Broadcast {
-    until(status.as_str(), async || {
-        acme.broadcast(id).await.is_ok_and(|found| found.status == status)
-    })
-    .await;
-    acme.broadcast(id).await.unwrap()
-}
 
 pub(super) fn counts(change: impl FnOnce(&mut BroadcastCounts)) -> BroadcastCounts {
     let mut counts = BroadcastCounts::default();

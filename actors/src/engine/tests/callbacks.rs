@@ -7,7 +7,8 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{EventKind, MessageId, PublicEvent};
 use postrider_workspace::core::command::{Command, Context};
 
-use super::messages::{await_status, begin, read, send, told, wrote};
+use super::messages::{await_status, begin, told};
+use super::support::messages::{read, send, wrote};
 use super::*;
 
 /// Three letters of three bytes each.

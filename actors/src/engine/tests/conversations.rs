@@ -8,7 +8,7 @@ use postrider_channel::callback::Callback;
 use postrider_domain::NumberId;
 use postrider_store::{Direction, Table};
 
-use super::messages::wrote;
+use super::support::messages::wrote;
 use super::*;
 
 async fn number(engine: &Engine) -> NumberId {

@@ -14,7 +14,7 @@ use postrider_store::hooked::{Hook, Hooked};
 use postrider_store::{Direction, Keep, MemoryStore, Table};
 use postrider_workspace::email;
 
-use super::messages::{send, text, wrote};
+use super::support::messages::{send, text, wrote};
 use super::*;
 
 const MESSAGES: usize = 700;

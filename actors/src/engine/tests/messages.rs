@@ -3,36 +3,21 @@
 use postrider_store::View;
 use std::collections::BTreeMap;
 
-use crate::{
-    Delivery, MessageContent, MessageState, MessageStatus, ScriptedOutcome, SendMessage,
-    SendMessageError,
-};
-use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
+use crate::{Delivery, MessageStatus, ScriptedOutcome, SendMessageError};
+use postrider_channel::callback::{Callback, Progress, StatusUpdate, TemplateUpdate};
 use postrider_channel::{Failure, Origin, TemplateName};
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 use postrider_domain::{MessageId, NumberId};
 use postrider_store::Table;
 use postrider_workspace::{NewTemplate, Template};
 
+use super::support::messages::{read, send, text, wrote};
 use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 async fn number(engine: &Engine) -> NumberId {
     engine.admin().numbers(&id("acme")).await.unwrap()[0].id
-}
-
-pub(super) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
-    let inbound = Inbound {
-        provider_id: provider_id.into(),
-        from,
-        name: None,
-        kind: "text".into(),
-        text: "Hello".into(),
-        at,
-        referral: None,
-    };
-    Callback { inbound: vec![inbound], ..Callback::default() }
 }
 
 pub(super) fn reports(of: impl Reported, statuses: impl IntoIterator<Item = Progress>) -> Callback {
@@ -73,18 +58,6 @@ impl Reported for Origin {
 
 pub(super) fn failed() -> Progress {
     Progress::Failed(Failure::permanent(Some(131_026)))
-}
-
-pub(super) fn text(to: Phone) -> SendMessage {
-    SendMessage { to, content: MessageContent::Text("Your table is ready.".parse().unwrap()) }
-}
-
-pub(super) async fn send(workspace: &Workspace, to: Phone) -> MessageId {
-    workspace.send_message(text(to), None).await.unwrap().answer.message_id
-}
-
-pub(super) async fn read(workspace: &Workspace, id: MessageId) -> MessageState {
-    workspace.message(id).await.unwrap().unwrap()
 }
 
 pub(super) async fn await_status(workspace: &Workspace, id: MessageId, status: MessageStatus) {

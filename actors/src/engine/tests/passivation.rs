@@ -115,7 +115,7 @@ async fn a_start_wakes_only_who_has_something_hot() {
 /// Nobody asks it for anything: what it keeps for a time only is forgotten all the same.
 #[tokio::test(start_paused = true)]
 async fn what_is_over_is_forgotten_of_those_that_rest() {
-    use super::broadcasts::{becomes, broadcast_to, create, with_template};
+    use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
     use postrider_store::{Direction, Table};
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;

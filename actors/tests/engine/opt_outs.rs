@@ -106,14 +106,14 @@ async fn opting_out_and_in_is_told_once() {
 /// A report of the channel comes late: what was written after its moment counts, and not before.
 #[tokio::test(start_paused = true)]
 async fn what_the_channel_reports_late_is_decided_by_its_moment() {
-    use super::broadcasts::{becomes, broadcast_to, create, with_template};
+    use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
     let class = FailureClass::OptedOut;
     let failure = Failure { class, ..Failure::permanent(Some(131_050)) };
     let engine = engine(&CrashingStore::new(), START).await;
     let acme = with_template(&engine).await;
     let number = number(&engine).await;
     let sale = create(&acme, broadcast_to(4)).await;
-    becomes(&acme, sale, crate::BroadcastStatus::Completed).await;
+    becomes(&acme, sale, postrider_actors::BroadcastStatus::Completed).await;
     engine.pass(Duration::from_secs(7200)).await;
     let second = |second| START.plus(Duration::from_secs(second));
     let report = async |index: u32, at: Timestamp| {

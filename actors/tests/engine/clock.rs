@@ -1,6 +1,6 @@
 //! Engine time that is moved, and kept.
 
-use crate::{EngineOptions, OtpStatus};
+use postrider_actors::{EngineOptions, OtpStatus};
 use postrider_store::CrashOutcome;
 
 use super::*;

@@ -1,9 +1,11 @@
 //! Contacts who write to another number than the workspace's oldest.
 
-use crate::{ConversationStatus, IdempotentError, MessageContent, ReplyError, SendMessageError};
+use postrider_actors::{
+    ConversationStatus, IdempotentError, MessageContent, ReplyError, SendMessageError,
+};
 use postrider_domain::NumberId;
 
-use super::messages::{read, send, text, wrote};
+use super::support::messages::{read, send, text, wrote};
 use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -3,8 +3,7 @@
 use postrider_store::View;
 use std::net::IpAddr;
 
-use crate::access::{Admission, BucketState};
-use crate::{AdminError, CreatedKey, NewKey, Secret};
+use postrider_actors::{AdminError, Admission, BucketState, CreatedKey, NewKey, Secret};
 use postrider_domain::{LimitsOverride, Scope, Scopes};
 use postrider_store::{Keep, Table};
 

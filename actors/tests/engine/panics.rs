@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use crate::{CustomChannel, NewNumber, NewProvider};
+use postrider_actors::{CustomChannel, NewNumber, NewProvider};
 use postrider_channel::{AttemptOutcome, Channel, Outbound, Sending};
 use postrider_domain::event::Delivery;
 

@@ -9,7 +9,9 @@ use postrider_store::{Direction, MemoryStore, Table, View};
 use postrider_workspace::idempotency::SWEEP_MAX;
 use postrider_workspace::{IdempotencyKey, Route};
 
-use crate::{Clock, CustomStore, Durability, Engine, EngineOptions, MasterKeys, SendOtp};
+use postrider_actors::{
+    Clock, CustomStore, Durability, Engine, EngineOptions, MasterKeys, SendOtp,
+};
 
 fn answers(store: &dyn View) -> usize {
     let mut count = 0;

@@ -1,6 +1,6 @@
 //! Administration, when whoever asked goes away in the middle.
 
-use crate::{NewKey, SendOtpError};
+use postrider_actors::{NewKey, SendOtpError};
 use postrider_domain::{LimitsOverride, Scopes};
 
 use super::*;
@@ -64,12 +64,12 @@ async fn a_number_that_was_disconnected_sends_no_more() {
     let acme = workspace(&engine, "acme", 10).await;
     let own = id("acme");
     // Time stands still, so the second try never comes.
-    engine.sandbox().script(&own, None, crate::ScriptedOutcome::Unavailable, None);
+    engine.sandbox().script(&own, None, postrider_actors::ScriptedOutcome::Unavailable, None);
     let sent = acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
     let number = engine.admin().numbers(&own).await.unwrap()[0].id;
     engine.admin().disconnect_number(&own, number).await.unwrap();
     until("the message has failed", async || {
-        acme.otp(sent.request_id).await.unwrap().delivery == crate::Delivery::Failed
+        acme.otp(sent.request_id).await.unwrap().delivery == postrider_actors::Delivery::Failed
     })
     .await;
     assert_eq!(credits(&engine, "acme").await, 10, "what was not sent is given back");

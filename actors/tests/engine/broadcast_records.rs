@@ -3,13 +3,13 @@
 use postrider_store::View;
 use std::ops::ControlFlow;
 
-use crate::{
+use postrider_actors::{
     BroadcastOptions, BroadcastStatus, EngineOptions, MessageStatus, NewBroadcast, ScriptedOutcome,
 };
 use postrider_domain::{BroadcastId, MessageId};
 use postrider_store::{Direction, Table};
 
-use super::broadcasts::{becomes, broadcast_to, create, with_template};
+use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -63,8 +63,8 @@ async fn a_broadcast_is_forgotten_when_it_was_over_for_long_enough() {
     let (rows, total) = acme.broadcasts(0, 9).await.unwrap();
     assert_eq!((rows[0].id, total), (kept, 1));
     let day = postrider_domain::Day::of(START);
-    let range = crate::DayRange { from: day, to: day };
-    let grouping = crate::CampaignGrouping::Day;
+    let range = postrider_actors::DayRange { from: day, to: day };
+    let grouping = postrider_actors::CampaignGrouping::Day;
     let counted = acme.campaign_days(range, grouping, 0, 9).await.unwrap();
     assert_eq!(counted.counts.sent, 9003, "what was counted stays");
     engine.pass(7 * DAY).await;

@@ -1,7 +1,9 @@
 //! What a number's rate means for what goes first.
 
 use super::*;
-use crate::{Audience, BroadcastPolicy, NewBroadcast, NewNumber, NewProvider, NewTemplate};
+use postrider_actors::{
+    Audience, BroadcastPolicy, NewBroadcast, NewNumber, NewProvider, NewTemplate,
+};
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 
 const RATE: u32 = 20;

@@ -1,0 +1,25 @@
+//! The engine through its public face, on stores that fail and crash when told to.
+//!
+//! The tests run on tokio's paused clock, as those in `src/engine/tests` do, which look inside too.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod access;
+mod admin;
+mod broadcast_records;
+mod clock;
+mod idempotency;
+mod opt_outs;
+mod pace;
+mod panics;
+mod second_number;
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_actors::{Engine, EngineOptions, SendOtp, Workspace};
+use postrider_domain::{Phone, RequestId, Timestamp};
+use postrider_store::CrashingStore;
+
+use support::*;

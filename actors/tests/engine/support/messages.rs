@@ -1,0 +1,30 @@
+//! Single messages: what a contact writes, and what is sent and read.
+
+use postrider_actors::{MessageContent, MessageState, SendMessage, Workspace};
+use postrider_channel::callback::{Callback, Inbound};
+use postrider_domain::{MessageId, Phone, Timestamp};
+
+pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
+    let inbound = Inbound {
+        provider_id: provider_id.into(),
+        from,
+        name: None,
+        kind: "text".into(),
+        text: "Hello".into(),
+        at,
+        referral: None,
+    };
+    Callback { inbound: vec![inbound], ..Callback::default() }
+}
+
+pub(crate) fn text(to: Phone) -> SendMessage {
+    SendMessage { to, content: MessageContent::Text("Your table is ready.".parse().unwrap()) }
+}
+
+pub(crate) async fn send(workspace: &Workspace, to: Phone) -> MessageId {
+    workspace.send_message(text(to), None).await.unwrap().answer.message_id
+}
+
+pub(crate) async fn read(workspace: &Workspace, id: MessageId) -> MessageState {
+    workspace.message(id).await.unwrap().unwrap()
+}
