@@ -65,10 +65,10 @@ pub(super) async fn make(
     permit: Permit,
 ) -> Finished {
     let events = events(&services, &workspace, &attempt).await;
-    let forgotten = events.as_ref().and_then(|events| attempt.parcel.forgotten(events));
+    let forgotten = events.as_ref().and_then(|events| attempt.delivery.forgotten(events));
     let outcome = match events {
         Some(events) if events.is_empty() => Outcome::Vanished,
-        Some(events) => post(&services, &endpoint, attempt.parcel.batch.is_some(), &events).await,
+        Some(events) => post(&services, &endpoint, attempt.delivery.batch.is_some(), &events).await,
         None => Outcome::NotTried,
     };
     drop(permit);
@@ -80,12 +80,12 @@ async fn events(
     workspace: &WorkspaceId,
     attempt: &Attempt,
 ) -> Option<Arc<[EventEntry]>> {
-    if let Some(events) = &attempt.parcel.events {
+    if let Some(events) = &attempt.delivery.events {
         return Some(Arc::clone(events));
     }
     let (store, workspace) = (Arc::clone(&services.store), workspace.clone());
-    let parcel = attempt.parcel.clone();
-    let read = move || log_reader::read_again(store.as_ref(), &workspace, &parcel);
+    let delivery = attempt.delivery.clone();
+    let read = move || log_reader::reread(store.as_ref(), &workspace, &delivery);
     let read = tokio::task::spawn_blocking(read).await.ok()?;
     read.inspect_err(|error| tracing::error!(%error, "an event log cannot be read")).ok()
 }

@@ -11,7 +11,7 @@ use crate::records::{Open, Waiting};
 
 /// One delivery: an event, or a batch of them. The sequence of the first event identifies it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Parcel {
+pub(super) struct Delivery {
     /// Sequence of the first event.
     pub(super) first: u64,
     /// Sequence of the last event.
@@ -23,10 +23,10 @@ pub(super) struct Parcel {
     /// The events of a batch; `None` of a single event.
     pub(super) batch: Option<Batch>,
     /// Whether it is a replay. New events go before replays.
-    pub(super) again: bool,
+    pub(super) is_replay: bool,
 }
 
-impl Parcel {
+impl Delivery {
     /// Sequences of its first and last event that the log no longer has, when `left` are those that
     /// it still has.
     pub(super) fn forgotten(&self, left: &[EventEntry]) -> Option<(u64, u64)> {
@@ -37,8 +37,8 @@ impl Parcel {
 
     /// Its record while it waits for a retry or its turn.
     pub(super) fn waiting(&self, failures: u32, at: Option<Timestamp>) -> Waiting {
-        let Self { last, lane, ref batch, again, .. } = *self;
-        Waiting { last, failures, at, lane, batch: batch.clone(), again }
+        let Self { last, lane, ref batch, is_replay, .. } = *self;
+        Waiting { last, failures, at, lane, batch: batch.clone(), is_replay }
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Attempt {
     /// Identifies the attempt; unique while the actor runs.
     pub(super) serial: u64,
     /// What is delivered.
-    pub(super) parcel: Parcel,
+    pub(super) delivery: Delivery,
     /// Attempts that failed before.
     pub(super) failures: u32,
     /// Whether the delivery has a waiting record.
@@ -149,14 +149,14 @@ pub(super) struct QueueRules {
 
 impl From<&Attempt> for Open {
     fn from(attempt: &Attempt) -> Self {
-        Self { failures: attempt.failures, ..Self::from(&attempt.parcel) }
+        Self { failures: attempt.failures, ..Self::from(&attempt.delivery) }
     }
 }
 
-impl From<&Parcel> for Open {
-    fn from(parcel: &Parcel) -> Self {
-        let Parcel { first, last, lane, ref batch, again, .. } = *parcel;
-        Self { first, last, failures: 0, lane, batch: batch.clone(), again }
+impl From<&Delivery> for Open {
+    fn from(delivery: &Delivery) -> Self {
+        let Delivery { first, last, lane, ref batch, is_replay, .. } = *delivery;
+        Self { first, last, failures: 0, lane, batch: batch.clone(), is_replay }
     }
 }
 

@@ -71,14 +71,15 @@ fn what_follows_a_delivery_is_stored_as_ever() {
     let data = r#"{"phone":"+15550123456"}"#.into();
     let lane = OrderingKey::of(&PublicEvent::Other { kind: EventKind::ContactOptedIn, data });
     let batch = Batch::of([7, 8, 9, 12]);
-    let open = |lane, batch, again| Open { first: 7, last: 12, failures: 3, lane, batch, again };
+    let open =
+        |lane, batch, is_replay| Open { first: 7, last: 12, failures: 3, lane, batch, is_replay };
     let waiting =
-        |at, lane, batch, again| Waiting { last: 12, failures: 3, at, lane, batch, again };
+        |at, lane, batch, is_replay| Waiting { last: 12, failures: 3, at, lane, batch, is_replay };
     let cursor = Cursor {
         after: 99,
         open: vec![open(None, None, false), open(Some(lane), Some(batch.clone()), true)],
         failing_since: Some(AT),
-        again: Some((3, 9)),
+        replay: Some((3, 9)),
     };
     let mut sheet = Sheet::default();
     sheet.json("cursor", &cursor);

@@ -6,7 +6,7 @@ use postrider_domain::{EventId, Timestamp, WorkspaceId};
 use postrider_store::view::event_log;
 use postrider_store::{EventEntry, StoreError, View};
 
-use crate::delivery::{Batch, Parcel};
+use crate::delivery::{Batch, Delivery};
 use crate::endpoint::Endpoint;
 use crate::ordering::OrderingKey;
 
@@ -24,7 +24,7 @@ const BATCH_BYTES_MAX: usize = 256 * 1024;
 pub struct ReadPart {
     /// What was requested.
     pub(super) part: Part,
-    pub(super) parcels: Vec<Parcel>,
+    pub(super) deliveries: Vec<Delivery>,
     /// The last sequence that was examined.
     pub(super) scanned: u64,
     /// Whether the log may have more.
@@ -41,7 +41,7 @@ pub(super) struct Part {
     /// and ends with this one.
     pub(super) until: u64,
     /// Whether it is for a replay.
-    pub(super) again: bool,
+    pub(super) is_replay: bool,
 }
 
 /// Reads a part of the log and groups its events into deliveries.
@@ -54,7 +54,7 @@ pub(super) fn read(
     endpoint: &Endpoint,
     part: Part,
 ) -> Result<ReadPart, StoreError> {
-    let Part { after, until, again } = part;
+    let Part { after, until, is_replay } = part;
     let mut events: Vec<EventEntry> = Vec::new();
     let (mut scanned, mut more) = (after, false);
     let mut forgotten = None;
@@ -62,7 +62,7 @@ pub(super) fn read(
         if sequence > until {
             return false;
         }
-        if !again && scanned == after && sequence > after + 1 {
+        if !is_replay && scanned == after && sequence > after + 1 {
             forgotten = Some((after + 1, sequence - 1));
         }
         scanned = sequence;
@@ -72,12 +72,12 @@ pub(super) fn read(
         more = events.len() >= EVENTS_MAX || sequence - after >= EXAMINED_MAX;
         !more
     })?;
-    if again && !more {
+    if is_replay && !more {
         // Nothing is left up to there, even if the log was trimmed.
         scanned = until;
     }
     let size = if endpoint.settings.batch { BATCH_MAX } else { 1 };
-    let mut parcels = Vec::with_capacity(events.len().div_ceil(size));
+    let mut deliveries = Vec::with_capacity(events.len().div_ceil(size));
     let mut events = events.into_iter().peekable();
     while events.peek().is_some() {
         let (mut part, mut bytes) = (Vec::new(), 0);
@@ -93,20 +93,20 @@ pub(super) fn read(
             let (first, last) = (first.sequence, last.sequence);
             let sequences = || events.iter().map(|event| event.sequence);
             let batch = endpoint.settings.batch.then(|| Batch::of(sequences()));
-            parcels.push(Parcel { first, last, events: Some(events), lane, batch, again });
+            deliveries.push(Delivery { first, last, events: Some(events), lane, batch, is_replay });
         }
     }
-    Ok(ReadPart { part, parcels, scanned, more, forgotten })
+    Ok(ReadPart { part, deliveries, scanned, more, forgotten })
 }
 
 /// Reads the events of a delivery again; none are left when the log was trimmed past them. They are
 /// the same events, whatever types the endpoint takes by now.
-pub(super) fn read_again(
+pub(super) fn reread(
     store: &dyn View,
     workspace: &WorkspaceId,
-    parcel: &Parcel,
+    delivery: &Delivery,
 ) -> Result<Arc<[EventEntry]>, StoreError> {
-    let Parcel { first, last, ref batch, .. } = *parcel;
+    let Delivery { first, last, ref batch, .. } = *delivery;
     let mut events: Vec<EventEntry> = Vec::new();
     event_log::read(store, workspace, first - 1, &mut |sequence, entry| {
         let is_one = batch.as_ref().map_or(sequence == first, |batch| batch.has(sequence));

@@ -56,7 +56,7 @@ impl Taken {
     /// The delivery of the lane that may start at its time.
     fn next(&self) -> Option<(Timestamp, u64, bool)> {
         let first = self.waiting.first_key_value();
-        let first = first.map(|(first, (at, again))| (*at, *first, *again));
+        let first = first.map(|(first, (at, is_replay))| (*at, *first, *is_replay));
         first.filter(|_| self.in_flight == 0)
     }
 }
@@ -80,9 +80,9 @@ impl Lanes {
         self.waiting[usize::from(false)]
     }
 
-    /// The next delivery and its time, of the replays (`again`) or of the others.
-    pub(super) fn next(&self, again: bool) -> Option<(Timestamp, u64)> {
-        self.due[usize::from(again)].first().copied()
+    /// The next delivery and its time, of the replays (`is_replay`) or of the others.
+    pub(super) fn next(&self, is_replay: bool) -> Option<(Timestamp, u64)> {
+        self.due[usize::from(is_replay)].first().copied()
     }
 
     /// Adds a waiting delivery, which must not wait yet.
@@ -91,15 +91,15 @@ impl Lanes {
         first: u64,
         lane: Option<OrderingKey>,
         at: Timestamp,
-        again: bool,
+        is_replay: bool,
     ) {
-        self.waiting[usize::from(again)] += 1;
+        self.waiting[usize::from(is_replay)] += 1;
         if self.in_order {
             self.change(lane, |taken| {
-                taken.waiting.insert(first, (at, again));
+                taken.waiting.insert(first, (at, is_replay));
             });
         } else {
-            self.due[usize::from(again)].insert((at, first));
+            self.due[usize::from(is_replay)].insert((at, first));
         }
     }
 
@@ -109,15 +109,15 @@ impl Lanes {
         first: u64,
         lane: Option<OrderingKey>,
         at: Timestamp,
-        again: bool,
+        is_replay: bool,
     ) {
-        self.waiting[usize::from(again)] -= 1;
+        self.waiting[usize::from(is_replay)] -= 1;
         if self.in_order {
             self.change(lane, |taken| {
                 taken.waiting.remove(&first);
             });
         } else {
-            self.due[usize::from(again)].remove(&(at, first));
+            self.due[usize::from(is_replay)].remove(&(at, first));
         }
     }
 
@@ -159,8 +159,11 @@ impl Lanes {
             self.lanes.remove(&lane);
         }
         if before != after {
-            before.map(|(at, first, again)| self.due[usize::from(again)].remove(&(at, first)));
-            after.map(|(at, first, again)| self.due[usize::from(again)].insert((at, first)));
+            before.map(|(at, first, is_replay)| {
+                self.due[usize::from(is_replay)].remove(&(at, first))
+            });
+            after
+                .map(|(at, first, is_replay)| self.due[usize::from(is_replay)].insert((at, first)));
         }
     }
 }

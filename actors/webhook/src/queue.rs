@@ -21,7 +21,7 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_runtime::flow::{AimdLimit, CircuitBreaker, Rate, TokenBucket};
 
-use crate::delivery::{Aftermath, Attempt, DisabledReason, Failure, Parcel, QueueRules};
+use crate::delivery::{Aftermath, Attempt, Delivery, DisabledReason, Failure, QueueRules};
 use crate::ordering::Lanes;
 use crate::records::{Cursor, Open, Waiting};
 use crate::schedule::{self, FAILING_MAX};
@@ -45,13 +45,13 @@ pub(super) struct DeliveryQueue {
     /// New events.
     new: ReadAhead,
     /// Events of the replay in progress.
-    again: ReadAhead,
+    replays: ReadAhead,
     /// The sequence at which that ends.
-    again_until: u64,
+    replay_until: u64,
     /// Attempts in flight, by serial.
     in_flight: BTreeMap<u64, Attempt>,
     /// How many of them are replays.
-    again_in_flight: usize,
+    replays_in_flight: usize,
     /// How many deliveries have started since the last replay.
     new_in_a_row: u32,
     /// The serial of the last attempt.
@@ -77,14 +77,14 @@ impl DeliveryQueue {
     pub(super) fn new(cursor: &Cursor, waiting: BTreeMap<u64, Waiting>, now: Timestamp) -> Self {
         let mut queue = Self {
             new: ReadAhead::after(cursor.after),
-            again: ReadAhead::after(cursor.again.map_or(0, |(after, _)| after)),
-            again_until: cursor.again.map_or(0, |(_, until)| until),
+            replays: ReadAhead::after(cursor.replay.map_or(0, |(after, _)| after)),
+            replay_until: cursor.replay.map_or(0, |(_, until)| until),
             failing_since: cursor.failing_since,
             waiting,
             ..Self::default()
         };
-        for Open { first, last, failures, lane, batch, again } in cursor.open.clone() {
-            let open = Waiting { last, failures, at: Some(now), lane, batch, again };
+        for Open { first, last, failures, lane, batch, is_replay } in cursor.open.clone() {
+            let open = Waiting { last, failures, at: Some(now), lane, batch, is_replay };
             // A waiting record of the same sequence may hold fewer events than the batch.
             let before = queue.waiting.get(&first).filter(|it| it.last >= last);
             let waiting = before.cloned().unwrap_or(open);
@@ -101,7 +101,7 @@ impl DeliveryQueue {
             self.arrange(rules.ordered);
             // What has not started is read again, because it was read without ordering keys.
             self.new.unread();
-            self.again.unread();
+            self.replays.unread();
         }
         if rules.enabled_at != self.rules.enabled_at {
             // Failures from before it was enabled do not count.
@@ -117,10 +117,10 @@ impl DeliveryQueue {
         self.lanes = Lanes::new(in_order);
         for (first, it) in &self.waiting {
             if let Some(at) = it.at {
-                self.lanes.wait(*first, it.lane, at, it.again);
+                self.lanes.wait(*first, it.lane, at, it.is_replay);
             }
         }
-        self.in_flight.values().for_each(|attempt| self.lanes.begin(attempt.parcel.lane));
+        self.in_flight.values().for_each(|attempt| self.lanes.begin(attempt.delivery.lane));
     }
 
     /// When the endpoint was last enabled, by the settings applied last.
@@ -141,14 +141,14 @@ impl DeliveryQueue {
 
     /// Adds what was read after `after`, up to `scanned`. Returns `false` if the queue meanwhile
     /// reads from elsewhere; then nothing is added.
-    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
-        self.new.feed(after, parcels, scanned)
+    pub(super) fn feed(&mut self, after: u64, deliveries: Vec<Delivery>, scanned: u64) -> bool {
+        self.new.feed(after, deliveries, scanned)
     }
 
     /// Removes the events up to this sequence from a batch in flight: the log no longer has them.
     pub(super) fn cut_off(&mut self, serial: u64, until: u64) {
         let attempt = self.in_flight.get_mut(&serial);
-        if let Some(batch) = attempt.and_then(|it| it.parcel.batch.as_mut()) {
+        if let Some(batch) = attempt.and_then(|it| it.delivery.batch.as_mut()) {
             *batch = batch.after(until);
         }
     }
@@ -176,24 +176,25 @@ impl DeliveryQueue {
         if !self.may_start(now) || !self.breaker.admit(now) {
             return None;
         }
-        let (parcel, failures, stored) = match self.next_up(now)?.1 {
+        let (delivery, failures, stored) = match self.next_up(now)?.1 {
             Next::Waiting(first) => {
                 let waiting = self.waiting.remove(&first)?;
-                let Waiting { lane, again, .. } = waiting;
-                waiting.at.inspect(|at| self.lanes.leave(first, lane, *at, again));
+                let Waiting { lane, is_replay, .. } = waiting;
+                waiting.at.inspect(|at| self.lanes.leave(first, lane, *at, is_replay));
                 let failures = waiting.failures;
-                (waiting.parcel(first), failures, true)
+                (waiting.delivery(first), failures, true)
             }
             Next::New(place) => (self.new.begin(place)?, 0, false),
-            Next::Again(place) => (self.again.begin(place)?, 0, false),
+            Next::Replay(place) => (self.replays.begin(place)?, 0, false),
         };
-        self.again_in_flight += usize::from(parcel.again);
-        self.new_in_a_row = if parcel.again { 0 } else { self.new_in_a_row.saturating_add(1) };
-        self.lanes.begin(parcel.lane);
+        self.replays_in_flight += usize::from(delivery.is_replay);
+        let in_a_row = self.new_in_a_row.saturating_add(1);
+        self.new_in_a_row = if delivery.is_replay { 0 } else { in_a_row };
+        self.lanes.begin(delivery.lane);
         self.pace.take(now);
         self.serials += 1;
         let (serial, enabled_at) = (self.serials, self.rules.enabled_at);
-        let attempt = Attempt { serial, parcel, failures, stored, enabled_at };
+        let attempt = Attempt { serial, delivery, failures, stored, enabled_at };
         self.in_flight.insert(attempt.serial, attempt.clone());
         Some(attempt)
     }
@@ -202,7 +203,7 @@ impl DeliveryQueue {
     pub(super) fn succeeded(&mut self, serial: u64, latency: Duration) {
         let Some(attempt) = self.ended(serial) else { return };
         if attempt.stored {
-            self.forget(attempt.parcel.first);
+            self.forget(attempt.delivery.first);
         }
         self.limiter.succeeded(latency);
         self.breaker.answered(true);
@@ -213,7 +214,7 @@ impl DeliveryQueue {
     pub(super) fn vanished(&mut self, serial: u64) {
         if let Some(attempt) = self.ended(serial) {
             if attempt.stored {
-                self.forget(attempt.parcel.first);
+                self.forget(attempt.delivery.first);
             }
             self.breaker.abandoned();
         }
@@ -222,7 +223,7 @@ impl DeliveryQueue {
     /// Postpones a delivery that could not be attempted for a reason that is not the endpoint's.
     pub(super) fn postponed(&mut self, serial: u64, now: Timestamp) {
         let Some(attempt) = self.ended(serial) else { return };
-        self.wait_again(&attempt, attempt.failures, Some(now.plus(POSTPONED)));
+        self.wait_for_retry(&attempt, attempt.failures, Some(now.plus(POSTPONED)));
         self.breaker.abandoned();
     }
 
@@ -240,7 +241,7 @@ impl DeliveryQueue {
         };
         if attempt.enabled_at != self.rules.enabled_at {
             // It went to the URL that the endpoint had before.
-            self.wait_again(&attempt, attempt.failures, Some(now));
+            self.wait_for_retry(&attempt, attempt.failures, Some(now));
             return Aftermath { next_at: Some(now), disable: None };
         }
         // A trial shows only that the endpoint is still down: it does not count as an attempt of
@@ -265,16 +266,16 @@ impl DeliveryQueue {
         };
         let next_at = if was_trial {
             let at = self.gate().max(now);
-            if attempt.stored || attempt.parcel.again {
-                self.wait_again(&attempt, 0, Some(at));
+            if attempt.stored || attempt.delivery.is_replay {
+                self.wait_for_retry(&attempt, 0, Some(at));
             } else {
-                self.new.put_back(attempt.parcel);
+                self.new.put_back(attempt.delivery);
             }
             Some(at)
         } else {
             let delay = schedule::delay(attempt.failures, jitter);
             let at = delay.map(|delay| now.plus(delay).max(self.left_alone_until));
-            self.wait_again(&attempt, attempt.failures + 1, at);
+            self.wait_for_retry(&attempt, attempt.failures + 1, at);
             at
         };
         Aftermath { next_at, disable }
@@ -282,16 +283,15 @@ impl DeliveryQueue {
 
     /// Whether nothing is in flight, and nothing waits for its time or for capacity.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight.is_empty()
-            && (!self.rules.enabled
-                || (self.lanes.waiting() == 0 && self.new.fresh.is_empty() && self.again_is_over()))
+        let is_over = self.lanes.waiting() == 0 && self.new.fresh.is_empty();
+        self.in_flight.is_empty() && (!self.rules.enabled || (is_over && self.replay_is_over()))
     }
 
     /// Since when the oldest due delivery that is not in flight has been due: since its event was
     /// emitted, or since the moment of its retry, which may lie ahead. What the endpoint's rate, a
     /// pause or the breaker delays is due all the same; replays are not.
     pub(super) fn due_since(&self) -> Option<Timestamp> {
-        let fresh = self.new.fresh.front().and_then(|parcel| parcel.events.as_ref()?.first());
+        let fresh = self.new.fresh.front().and_then(|delivery| delivery.events.as_ref()?.first());
         let waiting = self.lanes.next(false).map(|(at, _)| at);
         // A delivery that was set aside has no moment of its own.
         let waiting = waiting.filter(|at| *at > Timestamp::default());
@@ -309,8 +309,8 @@ impl DeliveryQueue {
         let open = self.in_flight.values().filter(|attempt| !attempt.stored).map(Open::from);
         Cursor {
             after: self.new.place(),
-            open: open.chain(self.new.passed_open()).chain(self.again.passed_open()).collect(),
-            again: (!self.again_is_over()).then(|| (self.again.place(), self.again_until)),
+            open: open.chain(self.new.passed_open()).chain(self.replays.passed_open()).collect(),
+            replay: (!self.replay_is_over()).then(|| (self.replays.place(), self.replay_until)),
             failing_since: self.failing_since,
         }
     }
@@ -329,30 +329,30 @@ impl DeliveryQueue {
     /// Removes an attempt from those in flight.
     fn ended(&mut self, serial: u64) -> Option<Attempt> {
         let attempt = self.in_flight.remove(&serial)?;
-        self.again_in_flight -= usize::from(attempt.parcel.again);
-        self.lanes.end(attempt.parcel.lane);
+        self.replays_in_flight -= usize::from(attempt.delivery.is_replay);
+        self.lanes.end(attempt.delivery.lane);
         Some(attempt)
     }
 
     /// Makes a delivery wait for its retry at `at`, or gives it up.
-    fn wait_again(&mut self, attempt: &Attempt, failures: u32, at: Option<Timestamp>) {
-        self.wait(attempt.parcel.first, attempt.parcel.waiting(failures, at));
+    fn wait_for_retry(&mut self, attempt: &Attempt, failures: u32, at: Option<Timestamp>) {
+        self.wait(attempt.delivery.first, attempt.delivery.waiting(failures, at));
     }
 
     fn wait(&mut self, first: u64, mut waiting: Waiting) {
         // One event of a batch must not replace the batch, nor the record of the batch.
-        let in_flight = self.recorded(first).map(|it| it.parcel.waiting(it.failures, None));
+        let in_flight = self.recorded(first).map(|it| it.delivery.waiting(it.failures, None));
         let before = in_flight.chain(self.waiting.get(&first).cloned());
         let before = before.max_by_key(|it| it.last);
         self.drop_waiting(first);
         if let Some(before) = before.filter(|it| it.last > waiting.last) {
             waiting = Waiting { failures: waiting.failures, at: waiting.at, ..before };
         }
-        let Waiting { at, lane, again, .. } = waiting;
+        let Waiting { at, lane, is_replay, .. } = waiting;
         self.waiting.insert(first, waiting.clone());
         self.changed.insert(first, Some(waiting));
         match at {
-            Some(at) => self.lanes.wait(first, lane, at, again),
+            Some(at) => self.lanes.wait(first, lane, at, is_replay),
             None if self.waiting.len() - self.lanes.waiting() > GIVEN_UP_MAX => {
                 let oldest = self.waiting.iter().find(|(_, it)| it.at.is_none());
                 if let Some(oldest) = oldest.map(|(first, _)| *first) {
@@ -366,7 +366,7 @@ impl DeliveryQueue {
     fn drop_waiting(&mut self, first: u64) {
         let Some(waiting) = self.waiting.remove(&first) else { return };
         if let Some(at) = waiting.at {
-            self.lanes.leave(first, waiting.lane, at, waiting.again);
+            self.lanes.leave(first, waiting.lane, at, waiting.is_replay);
         }
         self.forget(first);
     }
@@ -382,7 +382,7 @@ impl DeliveryQueue {
     /// Attempts in flight whose only record is this one.
     fn recorded(&self, first: u64) -> impl Iterator<Item = &Attempt> {
         let in_flight = self.in_flight.values();
-        in_flight.filter(move |it| it.stored && it.parcel.first == first)
+        in_flight.filter(move |it| it.stored && it.delivery.first == first)
     }
 
     /// Clears what delays the endpoint because of earlier failures.

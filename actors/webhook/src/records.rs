@@ -16,7 +16,7 @@ use postrider_store::view::codec::{decode, encode};
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use crate::DeliveriesKept;
-use crate::delivery::{Batch, DisabledReason, Parcel};
+use crate::delivery::{Batch, Delivery, DisabledReason};
 use crate::endpoint::Endpoint;
 use crate::ordering::OrderingKey;
 
@@ -35,8 +35,8 @@ pub struct Cursor {
     #[serde(default)]
     pub failing_since: Option<Timestamp>,
     /// The replay in progress: after which sequence, and up to which, events are delivered again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub again: Option<(u64, u64)>,
+    #[serde(rename = "again", default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<(u64, u64)>,
 }
 
 /// A delivery that was in flight when the cursor was written. It is repeated after a restart.
@@ -55,8 +55,8 @@ pub struct Open {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
     /// Whether it is a replay.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub again: bool,
+    #[serde(rename = "again", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_replay: bool,
 }
 
 /// A delivery that failed, or waits behind one that did.
@@ -75,15 +75,15 @@ pub struct Waiting {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
     /// Whether it is a replay.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub again: bool,
+    #[serde(rename = "again", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_replay: bool,
 }
 
 impl Waiting {
     /// The delivery that waits, whose first event is `first`.
-    pub(super) fn parcel(self, first: u64) -> Parcel {
-        let Self { last, lane, batch, again, .. } = self;
-        Parcel { first, last, events: None, lane, batch, again }
+    pub(super) fn delivery(self, first: u64) -> Delivery {
+        let Self { last, lane, batch, is_replay, .. } = self;
+        Delivery { first, last, events: None, lane, batch, is_replay }
     }
 }
 

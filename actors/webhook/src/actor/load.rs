@@ -42,15 +42,15 @@ impl EndpointActor {
             return;
         }
         let new = state.queue.wants_more(READ_AHEAD).filter(|_| state.grown);
-        let new = new.map(|after| Part { after, until: u64::MAX, again: false });
-        let again = state.queue.wants_again();
-        let again = again.map(|(after, until)| Part { after, until, again: true });
-        let part = if state.read_again { new.or(again) } else { again.or(new) };
+        let new = new.map(|after| Part { after, until: u64::MAX, is_replay: false });
+        let replay = state.queue.wants_replay();
+        let replay = replay.map(|(after, until)| Part { after, until, is_replay: true });
+        let part = if state.replay_was_read { new.or(replay) } else { replay.or(new) };
         let Some(part) = part else { return };
-        if !part.again {
+        if !part.is_replay {
             state.grown = false;
         }
-        (state.reading, state.read_again) = (true, part.again);
+        (state.reading, state.replay_was_read) = (true, part.is_replay);
         let (services, slot) = (Arc::clone(&self.services), Arc::clone(&self.slot));
         let myself = myself.clone();
         let endpoint = slot.endpoint.load_full();
@@ -64,13 +64,13 @@ impl EndpointActor {
 
     /// Adds what was read to the queue.
     pub(super) fn queue_read(&self, read: ReadPart, state: &mut EndpointState) {
-        let ReadPart { part, parcels, scanned, more, forgotten } = read;
-        if part.again {
-            state.queue.feed_again(part.after, parcels, scanned);
+        let ReadPart { part, deliveries, scanned, more, forgotten } = read;
+        if part.is_replay {
+            state.queue.feed_replays(part.after, deliveries, scanned);
             return;
         }
         state.grown |= more;
-        let is_taken = state.queue.feed(part.after, parcels, scanned);
+        let is_taken = state.queue.feed(part.after, deliveries, scanned);
         if let Some(forgotten) = forgotten.filter(|_| is_taken) {
             self.record_forgotten(forgotten, 0, state);
         }

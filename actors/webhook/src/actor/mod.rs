@@ -206,7 +206,7 @@ impl EndpointActor {
             return;
         }
         let Some(attempt) = state.queue.start(self.services.clock.now()) else { return };
-        if !attempt.stored && attempt.parcel.batch.is_some() {
+        if !attempt.stored && attempt.delivery.batch.is_some() {
             state.unposted.push((attempt, permit));
             state.dirty = true;
         } else {

@@ -41,7 +41,7 @@ pub(super) async fn queue(
             let found = tokio::task::spawn_blocking(find).await.map_err(|_| storage())?;
             let (sequence, lane) = found.map_err(unreadable)?.ok_or(ReplayError::NoSuchEvent)?;
             let batch = endpoint.settings.batch.then(|| Batch::of([sequence]));
-            queue.deliver_again(sequence, keyed.then_some(lane), batch, now);
+            queue.replay_one(sequence, keyed.then_some(lane), batch, now);
             Ok(1)
         }
         Replay::Failed => Ok(queue.retry_failed(now)),

@@ -34,7 +34,7 @@ pub(crate) struct EndpointState {
     /// A read of the log is in progress.
     pub(super) reading: bool,
     /// The last read was for a replay.
-    pub(super) read_again: bool,
+    pub(super) replay_was_read: bool,
     /// Something has changed since the last write began.
     pub(super) dirty: bool,
     /// A write is in progress.
@@ -70,7 +70,7 @@ impl EndpointState {
             tasks: JoinSet::new(),
             grown: true,
             reading: false,
-            read_again: false,
+            replay_was_read: false,
             dirty: false,
             writing: false,
             written: cursor,

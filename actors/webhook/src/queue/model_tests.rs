@@ -114,25 +114,25 @@ impl World {
 
     fn read(&mut self) {
         let ordered = self.rules.ordered;
-        let part = |after, until, again| {
-            let parcel = |first| {
+        let part = |after, until, is_replay| {
+            let delivery = |first| {
                 let lane = if ordered { Self::lane(first) } else { None };
-                Parcel { first, last: first, events: None, lane, batch: None, again }
+                Delivery { first, last: first, events: None, lane, batch: None, is_replay }
             };
-            (after + 1..=until).map(parcel).collect()
+            (after + 1..=until).map(delivery).collect()
         };
         if let Some(after) = self.queue.wants_more(64) {
             self.queue.feed(after, part(after, self.log, false), self.log);
         }
-        if let Some((after, until)) = self.queue.wants_again() {
+        if let Some((after, until)) = self.queue.wants_replay() {
             let scanned = until.min(after + 16);
-            self.queue.feed_again(after, part(after, scanned, true), scanned);
+            self.queue.feed_replays(after, part(after, scanned, true), scanned);
         }
     }
 
     fn begin(&mut self) -> bool {
         let Some(attempt) = self.queue.start(self.now) else { return false };
-        let first = attempt.parcel.first;
+        let first = attempt.delivery.first;
         if self.keeps_order {
             let before = (1..first).filter(|before| Self::lane(*before) == Self::lane(first));
             let open: Vec<_> = before.filter(|before| !self.ended.contains(before)).collect();
@@ -148,7 +148,7 @@ impl World {
 
     fn succeed(&mut self, place: usize) {
         let Some(serial) = self.serial(place) else { return };
-        let first = self.queue.in_flight[&serial].parcel.first;
+        let first = self.queue.in_flight[&serial].delivery.first;
         self.queue.succeeded(serial, Duration::from_millis(20));
         self.delivered.insert(first);
         self.ended.insert(first);
@@ -157,7 +157,7 @@ impl World {
 
     fn fail(&mut self, place: usize, failure: Failure) {
         let Some(serial) = self.serial(place) else { return };
-        let first = self.queue.in_flight[&serial].parcel.first;
+        let first = self.queue.in_flight[&serial].delivery.first;
         let after = self.queue.failed(serial, failure, self.now, 0.5);
         if after.next_at.is_none() {
             self.ended.insert(first);
@@ -216,7 +216,7 @@ impl World {
             }
             Step::ReplayOne(sequence) if sequence <= self.log => {
                 let lane = self.rules.ordered.then_some(()).and(Self::lane(sequence));
-                self.queue.deliver_again(sequence, lane, None, self.now);
+                self.queue.replay_one(sequence, lane, None, self.now);
             }
             Step::ReplayOne(_) => {}
             Step::RetryFailed => drop(self.queue.retry_failed(self.now)),

@@ -16,36 +16,36 @@ pub(super) enum Next {
     /// The new one at this index of those that were read ahead.
     New(usize),
     /// The replay at this index of those that were read ahead.
-    Again(usize),
+    Replay(usize),
 }
 
 impl DeliveryQueue {
     /// The delivery that starts next, and its moment. A replay starts when no new delivery may, and
     /// after [`NEW_IN_A_ROW_MAX`] new ones.
     pub(super) fn next_up(&mut self, now: Timestamp) -> Option<(Timestamp, Next)> {
-        let may_again = self.again_in_flight < (self.limiter.limit() / 4).max(1);
-        let again = if may_again { self.next_of(true, now) } else { None };
+        let may_replay = self.replays_in_flight < (self.limiter.limit() / 4).max(1);
+        let replay = if may_replay { self.next_of(true, now) } else { None };
         let is_due = |it: &(Timestamp, Next)| it.0 <= now;
-        if self.new_in_a_row >= NEW_IN_A_ROW_MAX && again.as_ref().is_some_and(is_due) {
-            return again;
+        if self.new_in_a_row >= NEW_IN_A_ROW_MAX && replay.as_ref().is_some_and(is_due) {
+            return replay;
         }
         let new = self.next_of(false, now);
         if new.as_ref().is_some_and(is_due) {
             return new;
         }
-        new.into_iter().chain(again).min_by_key(|(at, _)| *at)
+        new.into_iter().chain(replay).min_by_key(|(at, _)| *at)
     }
 
-    /// The next of the replays (`again`), or of the others. A retry that is due goes before a first
-    /// attempt.
-    fn next_of(&mut self, again: bool, now: Timestamp) -> Option<(Timestamp, Next)> {
+    /// The next of the replays (`is_replay`), or of the others. A retry that is due goes before a
+    /// first attempt.
+    fn next_of(&mut self, is_replay: bool, now: Timestamp) -> Option<(Timestamp, Next)> {
         let waiting = |queue: &Self| {
-            let next = queue.lanes.next(again);
+            let next = queue.lanes.next(is_replay);
             next.map(|(at, first)| (at, Next::Waiting(first)))
         };
         waiting(self).filter(|(at, _)| *at <= now).or_else(|| {
-            let fresh = self.next_fresh(again, now).map(|place| {
-                let next = if again { Next::Again(place) } else { Next::New(place) };
+            let fresh = self.next_fresh(is_replay, now).map(|place| {
+                let next = if is_replay { Next::Replay(place) } else { Next::New(place) };
                 (Timestamp::default(), next)
             });
             // The search may have set deliveries aside.
@@ -55,13 +55,13 @@ impl DeliveryQueue {
 
     /// The index of the first delivery read ahead whose lane is free. Those before it whose lane
     /// waits for a retry are set aside.
-    fn next_fresh(&mut self, again: bool, now: Timestamp) -> Option<usize> {
+    fn next_fresh(&mut self, is_replay: bool, now: Timestamp) -> Option<usize> {
         let mut place = 0;
-        while self.may_begin(again) && place < LOOK_AHEAD {
-            if again {
+        while self.may_begin(is_replay) && place < LOOK_AHEAD {
+            if is_replay {
                 self.leave_out(place, now);
             }
-            let lane = self.read_ahead(again).fresh.get(place)?.lane;
+            let lane = self.read_ahead(is_replay).fresh.get(place)?.lane;
             if !self.lanes.in_order() {
                 return Some(place);
             }
@@ -76,7 +76,7 @@ impl DeliveryQueue {
                 return Some(place);
             }
             if self.lanes.has_waiting(lane) {
-                self.set_aside(again, place);
+                self.set_aside(is_replay, place);
             } else {
                 place += 1;
             }
@@ -86,21 +86,21 @@ impl DeliveryQueue {
 
     /// Whether few enough deliveries wait for another to start. Replays use half the capacity, and
     /// their number never blocks new deliveries.
-    fn may_begin(&self, again: bool) -> bool {
-        match again {
+    fn may_begin(&self, is_replay: bool) -> bool {
+        match is_replay {
             true => self.lanes.waiting() < WAITING_MAX / 2,
             false => self.lanes.waiting_anew() < WAITING_MAX,
         }
     }
 
     /// Makes a delivery that was read ahead wait for its turn.
-    fn set_aside(&mut self, again: bool, place: usize) {
-        if let Some(parcel) = self.read_ahead(again).begin(place) {
-            self.wait(parcel.first, parcel.waiting(0, Some(Timestamp::default())));
+    fn set_aside(&mut self, is_replay: bool, place: usize) {
+        if let Some(delivery) = self.read_ahead(is_replay).begin(place) {
+            self.wait(delivery.first, delivery.waiting(0, Some(Timestamp::default())));
         }
     }
 
-    fn read_ahead(&mut self, again: bool) -> &mut ReadAhead {
-        if again { &mut self.again } else { &mut self.new }
+    fn read_ahead(&mut self, is_replay: bool) -> &mut ReadAhead {
+        if is_replay { &mut self.replays } else { &mut self.new }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::delivery::Parcel;
+use crate::delivery::Delivery;
 use crate::records::Open;
 
 /// The deliveries that were read ahead and have not started, and how far reading and starting are.
@@ -13,7 +13,7 @@ pub(super) struct ReadAhead {
     /// The last sequence that was started.
     pub(super) begun: u64,
     /// Deliveries that have not started, or were put back, by sequence.
-    pub(super) fresh: VecDeque<Parcel>,
+    pub(super) fresh: VecDeque<Delivery>,
 }
 
 impl ReadAhead {
@@ -24,33 +24,33 @@ impl ReadAhead {
 
     /// Adds what was read after `after`, up to `scanned`. Returns `false` if reading is elsewhere
     /// by now; then nothing is added.
-    pub(super) fn feed(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) -> bool {
+    pub(super) fn feed(&mut self, after: u64, deliveries: Vec<Delivery>, scanned: u64) -> bool {
         let takes = self.scanned == after;
         if takes {
-            self.fresh.extend(parcels);
+            self.fresh.extend(deliveries);
             self.scanned = scanned;
         }
         takes
     }
 
     /// Removes the delivery at this index, which starts.
-    pub(super) fn begin(&mut self, place: usize) -> Option<Parcel> {
-        let parcel = self.fresh.remove(place)?;
-        self.begun = self.begun.max(parcel.last);
-        Some(parcel)
+    pub(super) fn begin(&mut self, place: usize) -> Option<Delivery> {
+        let delivery = self.fresh.remove(place)?;
+        self.begun = self.begun.max(delivery.last);
+        Some(delivery)
     }
 
     /// Puts a delivery back in its order, as if it had not started.
-    pub(super) fn put_back(&mut self, parcel: Parcel) {
-        let place = self.fresh.partition_point(|it| it.first < parcel.first);
-        self.fresh.insert(place, parcel);
+    pub(super) fn put_back(&mut self, delivery: Delivery) {
+        let place = self.fresh.partition_point(|it| it.first < delivery.first);
+        self.fresh.insert(place, delivery);
     }
 
     /// Forgets what has not started, so that it is read again.
     pub(super) fn unread(&mut self) {
         let passed = self.passed().len();
-        if let Some(parcel) = self.fresh.get(passed) {
-            self.scanned = parcel.first - 1;
+        if let Some(delivery) = self.fresh.get(passed) {
+            self.scanned = delivery.first - 1;
             self.fresh.truncate(passed);
         }
     }
@@ -58,12 +58,12 @@ impl ReadAhead {
     /// The last sequence up to which every delivery has started or is [`passed`](Self::passed).
     pub(super) fn place(&self) -> u64 {
         let next = self.fresh.get(self.passed().len());
-        next.map_or(self.scanned, |parcel| parcel.first - 1)
+        next.map_or(self.scanned, |delivery| delivery.first - 1)
     }
 
     /// Deliveries that have not started although a later one has.
-    pub(super) fn passed(&self) -> impl ExactSizeIterator<Item = &Parcel> {
-        let passed = self.fresh.partition_point(|parcel| parcel.first <= self.begun);
+    pub(super) fn passed(&self) -> impl ExactSizeIterator<Item = &Delivery> {
+        let passed = self.fresh.partition_point(|delivery| delivery.first <= self.begun);
         self.fresh.range(..passed)
     }
 

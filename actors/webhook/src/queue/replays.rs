@@ -2,7 +2,7 @@
 
 use postrider_domain::Timestamp;
 
-use crate::delivery::{Batch, Parcel};
+use crate::delivery::{Batch, Delivery};
 use crate::ordering::OrderingKey;
 
 use super::{DeliveryQueue, Waiting};
@@ -13,55 +13,55 @@ impl DeliveryQueue {
     pub(crate) fn replay(&mut self, after: u64) {
         let until = self.new.place();
         let mut after = after.min(until);
-        if self.again_is_over() {
-            self.again.begun = after;
+        if self.replay_is_over() {
+            self.replays.begun = after;
         } else {
-            let again = &self.again;
-            after = again.fresh.front().map_or(again.scanned, |it| it.first - 1).min(after);
-            self.again.begun = self.again.begun.min(after);
+            let replays = &self.replays;
+            after = replays.fresh.front().map_or(replays.scanned, |it| it.first - 1).min(after);
+            self.replays.begun = self.replays.begun.min(after);
         }
-        self.again.fresh.clear();
-        self.again.scanned = after;
-        self.again_until = until;
+        self.replays.fresh.clear();
+        self.replays.scanned = after;
+        self.replay_until = until;
         self.forgive();
     }
 
     /// After which sequence and up to which the log is to be read for the replay, when nothing of
     /// it is read ahead.
-    pub(crate) fn wants_again(&self) -> Option<(u64, u64)> {
+    pub(crate) fn wants_replay(&self) -> Option<(u64, u64)> {
         let wants = self.rules.enabled
-            && self.again.fresh.is_empty()
-            && self.again.scanned < self.again_until;
-        wants.then_some((self.again.scanned, self.again_until))
+            && self.replays.fresh.is_empty()
+            && self.replays.scanned < self.replay_until;
+        wants.then_some((self.replays.scanned, self.replay_until))
     }
 
     /// Adds what was read of it after `after`, up to `scanned`.
-    pub(crate) fn feed_again(&mut self, after: u64, parcels: Vec<Parcel>, scanned: u64) {
-        self.again.feed(after, parcels, scanned);
+    pub(crate) fn feed_replays(&mut self, after: u64, deliveries: Vec<Delivery>, scanned: u64) {
+        self.replays.feed(after, deliveries, scanned);
     }
 
     /// Whether every delivery of the replay has started.
-    pub(super) fn again_is_over(&self) -> bool {
-        self.again.fresh.is_empty() && self.again.scanned >= self.again_until
+    pub(super) fn replay_is_over(&self) -> bool {
+        self.replays.fresh.is_empty() && self.replays.scanned >= self.replay_until
     }
 
     /// Leaves out the replay at this index if it is delivered anyway, because it waits or is in
     /// flight. A failed one is retried at once.
     pub(super) fn leave_out(&mut self, place: usize, now: Timestamp) {
-        while let Some(first) = self.again.fresh.get(place).map(|parcel| parcel.first)
+        while let Some(first) = self.replays.fresh.get(place).map(|delivery| delivery.first)
             && let Some(goes) = self.goes_anyway(first)
-            && let Some(parcel) = self.again.fresh.remove(place)
+            && let Some(delivery) = self.replays.fresh.remove(place)
         {
             if let Some(failed) = self.waiting.get(&first).filter(|it| it.failures > 0) {
                 self.retry(first, failed.clone(), now);
             }
-            let events = parcel.events.iter().flat_map(|events| events.iter());
+            let events = delivery.events.iter().flat_map(|events| events.iter());
             let left: Vec<_> = events.filter(|it| !goes.has(it.sequence)).cloned().collect();
             if let (Some(first), Some(last)) = (left.first(), left.last()) {
                 let (first, last) = (first.sequence, last.sequence);
-                let batch = parcel.batch.map(|_| Batch::of(left.iter().map(|it| it.sequence)));
-                let left = Parcel { first, last, batch, events: Some(left.into()), ..parcel };
-                self.again.fresh.insert(place, left);
+                let batch = delivery.batch.map(|_| Batch::of(left.iter().map(|it| it.sequence)));
+                let left = Delivery { first, last, batch, events: Some(left.into()), ..delivery };
+                self.replays.fresh.insert(place, left);
             }
         }
     }
@@ -69,14 +69,15 @@ impl DeliveryQueue {
     /// The events of the delivery of this sequence that waits or is in flight.
     fn goes_anyway(&self, first: u64) -> Option<Batch> {
         let waits = self.waiting.get(&first).map(|it| &it.batch);
-        let in_flight = self.in_flight.values().map(|attempt| &attempt.parcel);
-        let mut other = in_flight.chain(self.new.passed()).filter(|parcel| parcel.first == first);
-        let batch = waits.or_else(|| other.next().map(|parcel| &parcel.batch))?;
+        let in_flight = self.in_flight.values().map(|attempt| &attempt.delivery);
+        let mut other =
+            in_flight.chain(self.new.passed()).filter(|delivery| delivery.first == first);
+        let batch = waits.or_else(|| other.next().map(|delivery| &delivery.batch))?;
         Some(batch.clone().unwrap_or_else(|| Batch::of([first])))
     }
 
     /// Delivers one event again, or the waiting batch that begins with it.
-    pub(crate) fn deliver_again(
+    pub(crate) fn replay_one(
         &mut self,
         sequence: u64,
         lane: Option<OrderingKey>,
@@ -84,7 +85,7 @@ impl DeliveryQueue {
         now: Timestamp,
     ) {
         let at = Some(now);
-        let waiting = Waiting { last: sequence, failures: 0, at, lane, batch, again: true };
+        let waiting = Waiting { last: sequence, failures: 0, at, lane, batch, is_replay: true };
         self.wait(sequence, waiting);
         self.forgive();
     }
@@ -101,6 +102,6 @@ impl DeliveryQueue {
     }
 
     fn retry(&mut self, first: u64, failed: Waiting, now: Timestamp) {
-        self.wait(first, Waiting { failures: 0, at: Some(now), again: true, ..failed });
+        self.wait(first, Waiting { failures: 0, at: Some(now), is_replay: true, ..failed });
     }
 }

@@ -5,11 +5,17 @@ use super::*;
 use crate::delivery::Batch;
 
 /// Reads all of the replay in progress.
-fn feed_again(queue: &mut DeliveryQueue) {
-    let Some((after, until)) = queue.wants_again() else { return };
-    let parcel =
-        |first| Parcel { first, last: first, events: None, lane: None, batch: None, again: true };
-    queue.feed_again(after, (after + 1..=until).map(parcel).collect(), until);
+fn feed_replays(queue: &mut DeliveryQueue) {
+    let Some((after, until)) = queue.wants_replay() else { return };
+    let delivery = |first| Delivery {
+        first,
+        last: first,
+        events: None,
+        lane: None,
+        batch: None,
+        is_replay: true,
+    };
+    queue.feed_replays(after, (after + 1..=until).map(delivery).collect(), until);
 }
 
 /// Delivers everything that may start; returns the sequences.
@@ -33,13 +39,13 @@ fn everything_from_there_on_comes_again() {
     fail(&mut queue, 2, REFUSED, at(0));
     queue.replay(1);
     assert_eq!(queue.wants_more(10), Some(6), "what is new is read on where it was");
-    assert_eq!(queue.wants_again(), Some((1, 3)));
-    feed_again(&mut queue);
-    assert!(!queue.is_idle() && queue.wants_again().is_none());
+    assert_eq!(queue.wants_replay(), Some((1, 3)));
+    feed_replays(&mut queue);
+    assert!(!queue.is_idle() && queue.wants_replay().is_none());
     // The third is in flight, and the second, which failed, is retried at once.
     succeed(&mut queue, 3);
     assert_eq!(deliver_all(&mut queue, at(0)), [4, 5, 6, 2, 3]);
-    assert!(queue.is_idle() && queue.cursor().again.is_none());
+    assert!(queue.is_idle() && queue.cursor().replay.is_none());
 }
 
 #[test]
@@ -47,11 +53,11 @@ fn what_was_read_meanwhile_does_not_count() {
     let mut queue = queue(6);
     deliver_all(&mut queue, at(0));
     queue.replay(4);
-    let before = queue.wants_again();
+    let before = queue.wants_replay();
     queue.replay(2);
-    assert_eq!((before, queue.wants_again()), (Some((4, 6)), Some((2, 6))));
-    queue.feed_again(4, Vec::new(), 6);
-    feed_again(&mut queue);
+    assert_eq!((before, queue.wants_replay()), (Some((4, 6)), Some((2, 6))));
+    queue.feed_replays(4, Vec::new(), 6);
+    feed_replays(&mut queue);
     assert_eq!(deliver_all(&mut queue, at(0)), [3, 4, 5, 6]);
 }
 
@@ -60,7 +66,7 @@ fn what_is_new_goes_first_and_the_others_have_a_share() {
     let mut queue = queue(200);
     deliver_all(&mut queue, at(0));
     queue.replay(0);
-    feed_again(&mut queue);
+    feed_replays(&mut queue);
     let alone = begin(&mut queue, at(0));
     assert_eq!(alone.len(), queue.limiter.limit() / 4, "a quarter of the room, and no more");
     feed(&mut queue, 1000);
@@ -73,7 +79,7 @@ fn what_is_new_goes_first_and_the_others_have_a_share() {
     // Under constant load every tenth delivery is a replay.
     let seen: Vec<_> = (0..500)
         .map(|_| {
-            let first = queue.start(at(0)).unwrap().parcel.first;
+            let first = queue.start(at(0)).unwrap().delivery.first;
             succeed(&mut queue, first);
             first
         })
@@ -88,14 +94,14 @@ fn what_fails_again_holds_back_nothing_new() {
     let mut queue = queue(20);
     deliver_all(&mut queue, at(0));
     queue.replay(0);
-    feed_again(&mut queue);
+    feed_replays(&mut queue);
     let begun = begin(&mut queue, at(0));
     for first in begun {
         fail(&mut queue, first, REFUSED, at(0));
     }
     feed(&mut queue, 9);
     // The replay is due again, and so are new events.
-    assert_eq!(queue.start(at(5)).unwrap().parcel.first, 21);
+    assert_eq!(queue.start(at(5)).unwrap().delivery.first, 21);
     succeed(&mut queue, 21);
     let seen = deliver_all(&mut queue, at(5));
     assert_eq!(seen.iter().filter(|first| **first > 20).count(), 8, "{seen:?}");
@@ -119,7 +125,7 @@ fn all_that_failed_waits_for_what_is_new() {
 fn however_much_failed_what_is_new_does_not_wait_for_it() {
     let count = WAITING_MAX as u64;
     let given_up =
-        |last| Waiting { last, failures: 10, at: None, lane: None, batch: None, again: false };
+        |last| Waiting { last, failures: 10, at: None, lane: None, batch: None, is_replay: false };
     let waiting = (1..=count).map(|first| (first, given_up(first))).collect();
     let cursor = Cursor { after: count, ..Cursor::default() };
     let mut queue = DeliveryQueue::new(&cursor, waiting, at(0));
@@ -127,7 +133,7 @@ fn however_much_failed_what_is_new_does_not_wait_for_it() {
     assert_eq!(queue.retry_failed(at(0)), count);
     feed(&mut queue, 5);
     for new in 1..=5 {
-        assert_eq!(queue.start(at(0)).unwrap().parcel.first, count + new);
+        assert_eq!(queue.start(at(0)).unwrap().delivery.first, count + new);
         succeed(&mut queue, count + new);
     }
     assert_eq!(begin(&mut queue, at(0)), [1], "nothing new waits");
@@ -138,14 +144,14 @@ fn a_crash_forgets_no_replay() {
     let mut queue = queue(40);
     deliver_all(&mut queue, at(0));
     queue.replay(10);
-    feed_again(&mut queue);
+    feed_replays(&mut queue);
     let begun = begin(&mut queue, at(0));
     let cursor = queue.cursor();
-    assert_eq!(cursor.again, Some((*begun.last().unwrap(), 40)));
+    assert_eq!(cursor.replay, Some((*begun.last().unwrap(), 40)));
     assert_eq!(cursor.open.iter().map(|open| open.first).collect::<Vec<_>>(), begun);
     let mut queue = restarted(&mut queue, &mut BTreeMap::new(), at(1));
     feed(&mut queue, 2);
-    feed_again(&mut queue);
+    feed_replays(&mut queue);
     let mut seen = deliver_all(&mut queue, at(1));
     assert_eq!(seen[..2], [41, 42]);
     seen.sort_unstable();
@@ -156,16 +162,16 @@ fn a_crash_forgets_no_replay() {
 fn in_order_each_contacts_events_come_again_in_order() {
     let mut queue = queue(0);
     queue.set_rules(QueueRules { ordered: true, ..rules() });
-    let parcel = |first, again| {
+    let delivery = |first, is_replay| {
         let lane = Some(crate::ordering::OrderingKey::numbered(first % 2));
-        Parcel { first, last: first, events: None, lane, batch: None, again }
+        Delivery { first, last: first, events: None, lane, batch: None, is_replay }
     };
-    queue.feed(0, (1..=6).map(|first| parcel(first, false)).collect(), 6);
+    queue.feed(0, (1..=6).map(|first| delivery(first, false)).collect(), 6);
     deliver_all(&mut queue, at(0));
     queue.replay(0);
-    queue.feed_again(0, (1..=6).map(|first| parcel(first, true)).collect(), 6);
+    queue.feed_replays(0, (1..=6).map(|first| delivery(first, true)).collect(), 6);
     assert_eq!(begin(&mut queue, at(0)), [1]);
-    queue.feed(6, (7..=8).map(|first| parcel(first, false)).collect(), 8);
+    queue.feed(6, (7..=8).map(|first| delivery(first, false)).collect(), 8);
     // A new event waits for what is in flight of the same contact, and for no other.
     assert_eq!(begin(&mut queue, at(0)), [8]);
     fail(&mut queue, 1, REFUSED, at(0));
@@ -185,10 +191,10 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
         let entry = postrider_domain::LogEntry { at: at(0), event };
         postrider_store::EventEntry::of(&"acme".parse().unwrap(), sequence, entry)
     };
-    let batch = |first, last, again| {
+    let batch = |first, last, is_replay| {
         let events: std::sync::Arc<[_]> = (first..=last).map(entry).collect();
         let batch = Some(Batch::of(first..=last));
-        Parcel { first, last, events: Some(events), lane: None, batch, again }
+        Delivery { first, last, events: Some(events), lane: None, batch, is_replay }
     };
     let mut queue = queue(0);
     queue.feed(0, vec![batch(1, 16, false), batch(17, 20, false)], 20);
@@ -197,19 +203,19 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
     queue.start(at(0)).unwrap();
     fail(&mut queue, 17, REFUSED, at(0));
     queue.replay(16);
-    queue.feed_again(16, vec![batch(17, 20, true)], 20);
+    queue.feed_replays(16, vec![batch(17, 20, true)], 20);
     let again = queue.start(at(1)).unwrap();
-    assert_eq!(again.parcel.batch, Some(Batch::of(17..=20)), "it was brought forward");
+    assert_eq!(again.delivery.batch, Some(Batch::of(17..=20)), "it was brought forward");
     assert!(queue.start(at(1)).is_none());
     succeed(&mut queue, 17);
     // The replay's batches may overlap one that waits: the rest of them is delivered.
     queue.replay(0);
-    queue.feed_again(0, vec![batch(1, 20, true)], 20);
-    queue.deliver_again(1, None, Some(Batch::of([1])), at(1));
+    queue.feed_replays(0, vec![batch(1, 20, true)], 20);
+    queue.replay_one(1, None, Some(Batch::of([1])), at(1));
     let begun: Vec<_> = std::iter::from_fn(|| queue.start(at(1))).collect();
-    assert_eq!(begun[0].parcel.batch, Some(Batch::of([1])));
+    assert_eq!(begun[0].delivery.batch, Some(Batch::of([1])));
     succeed(&mut queue, 1);
-    let rest = queue.start(at(1)).unwrap().parcel;
+    let rest = queue.start(at(1)).unwrap().delivery;
     assert_eq!((rest.first, rest.batch), (1, Some(Batch::of(1..=20))));
 }
 
@@ -219,7 +225,7 @@ fn the_record_of_what_is_in_flight_twice_stays_until_both_ended() {
     deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();
     let mut begin_again = |queue: &mut DeliveryQueue, batch: Option<Batch>| {
-        queue.deliver_again(1, None, batch, at(1));
+        queue.replay_one(1, None, batch, at(1));
         drop(restarted(queue, &mut records, at(1)));
         queue.start(at(1)).unwrap().serial
     };
@@ -238,16 +244,16 @@ fn one_event_takes_no_batchs_record_while_that_is_in_flight() {
     let mut queue = queue(40);
     deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();
-    queue.deliver_again(41, None, Some(Batch::of([41])), at(1));
+    queue.replay_one(41, None, Some(Batch::of([41])), at(1));
     let one = queue.start(at(1)).unwrap().serial;
     let batch = Some(Batch::of(41..=60));
-    let all = Parcel { first: 41, last: 60, events: None, lane: None, batch, again: false };
+    let all = Delivery { first: 41, last: 60, events: None, lane: None, batch, is_replay: false };
     queue.feed(40, vec![all], 60);
     assert_eq!(begin(&mut queue, at(1)), [41]);
     queue.in_flight.keys().max().copied().map(|all| queue.failed(all, REFUSED, at(1), 0.5));
     queue.retry_failed(at(1));
     let all = queue.start(at(1)).unwrap();
-    assert_eq!(all.parcel.last, 60);
+    assert_eq!(all.delivery.last, 60);
     queue.failed(one, REFUSED, at(1), 0.5);
     let again = restarted(&mut queue, &mut records, at(2));
     assert_eq!(again.waiting[&41].last, 60, "all of it comes again");

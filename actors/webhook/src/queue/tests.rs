@@ -25,20 +25,26 @@ pub(super) fn queue(count: u64) -> DeliveryQueue {
 
 pub(super) fn feed(queue: &mut DeliveryQueue, count: u64) {
     let after = queue.new.scanned;
-    let parcel =
-        |first| Parcel { first, last: first, events: None, lane: None, batch: None, again: false };
-    queue.feed(after, (after + 1..=after + count).map(parcel).collect(), after + count);
+    let delivery = |first| Delivery {
+        first,
+        last: first,
+        events: None,
+        lane: None,
+        batch: None,
+        is_replay: false,
+    };
+    queue.feed(after, (after + 1..=after + count).map(delivery).collect(), after + count);
 }
 
 /// Starts everything that may start; returns the sequences.
 pub(super) fn begin(queue: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
-    std::iter::from_fn(|| queue.start(now)).map(|attempt| attempt.parcel.first).collect()
+    std::iter::from_fn(|| queue.start(now)).map(|attempt| attempt.delivery.first).collect()
 }
 
 /// The serial of the attempt in flight of this sequence.
 fn serial(queue: &DeliveryQueue, first: u64) -> u64 {
     let mut all = queue.in_flight.values();
-    all.find(|attempt| attempt.parcel.first == first).unwrap().serial
+    all.find(|attempt| attempt.delivery.first == first).unwrap().serial
 }
 
 pub(super) fn succeed(queue: &mut DeliveryQueue, first: u64) {
@@ -192,7 +198,7 @@ fn a_restart_repeats_what_was_in_flight_and_nothing_else() {
     }
     begin(&mut queue, at(0));
     fail(&mut queue, 4, REFUSED, at(0));
-    let open: Vec<_> = queue.in_flight.values().map(|attempt| attempt.parcel.first).collect();
+    let open: Vec<_> = queue.in_flight.values().map(|attempt| attempt.delivery.first).collect();
     let before = queue.cursor();
     assert_eq!(before.open.iter().map(|it| it.first).collect::<Vec<_>>(), open);
     let mut again = restarted(&mut queue, &mut records, at(1));
@@ -200,7 +206,7 @@ fn a_restart_repeats_what_was_in_flight_and_nothing_else() {
     let mut repeated = Vec::new();
     while let [first, ..] = begin(&mut again, at(1))[..] {
         repeated.push(first);
-        let all: Vec<_> = again.in_flight.values().map(|it| it.parcel.first).collect();
+        let all: Vec<_> = again.in_flight.values().map(|it| it.delivery.first).collect();
         repeated.extend(all.iter().filter(|it| **it != first));
         all.into_iter().for_each(|first| succeed(&mut again, first));
     }
@@ -229,11 +235,11 @@ fn what_has_no_lane_has_one_in_flight_and_waits_for_what_failed() {
 /// Reads events of these contacts.
 fn feed_lanes(queue: &mut DeliveryQueue, lanes: &[u64]) {
     let after = queue.new.scanned;
-    let parcels = (after + 1..).zip(lanes).map(|(first, lane)| {
+    let deliveries = (after + 1..).zip(lanes).map(|(first, lane)| {
         let lane = Some(OrderingKey::numbered(*lane));
-        Parcel { first, last: first, events: None, lane, batch: None, again: false }
+        Delivery { first, last: first, events: None, lane, batch: None, is_replay: false }
     });
-    queue.feed(after, parcels.collect(), after + lanes.len() as u64);
+    queue.feed(after, deliveries.collect(), after + lanes.len() as u64);
 }
 
 #[test]
@@ -324,15 +330,16 @@ fn those_that_fail_together_are_all_remembered() {
 #[test]
 fn one_event_of_a_batch_that_waits_brings_all_of_it() {
     let mut queue = queue(0);
-    let batch = Parcel { first: 1, last: 16, events: None, lane: None, batch: None, again: false };
+    let batch =
+        Delivery { first: 1, last: 16, events: None, lane: None, batch: None, is_replay: false };
     queue.feed(0, vec![batch], 16);
     begin(&mut queue, at(0));
     fail(&mut queue, 1, REFUSED, at(0));
-    queue.deliver_again(1, None, None, at(1));
+    queue.replay_one(1, None, None, at(1));
     let again = queue.start(at(1)).unwrap();
-    assert_eq!((again.parcel.first, again.parcel.last), (1, 16));
+    assert_eq!((again.delivery.first, again.delivery.last), (1, 16));
     // While the batch is in flight the event is one more delivery, which replaces nothing.
-    queue.deliver_again(1, None, None, at(1));
+    queue.replay_one(1, None, None, at(1));
     queue.failed(again.serial, REFUSED, at(1), 0.5);
     assert_eq!(queue.waiting[&1].last, 16);
 }
@@ -348,7 +355,7 @@ fn in_order_a_batch_that_comes_again_and_fails_holds_back_new_ones_until_its_end
         succeed(&mut queue, first);
     }
     let batch = Some(crate::delivery::Batch::of([1]));
-    queue.deliver_again(1, None, batch, at(0));
+    queue.replay_one(1, None, batch, at(0));
     let mut now = at(0);
     loop {
         assert_eq!(begin(&mut queue, now), [1]);
