@@ -127,12 +127,12 @@ mod tests {
             (&[Failed, Failed], Failed),
         ] {
             let mut reports = Reports::default();
-            let mut news = 0;
+            let mut changes = 0;
             for report in order {
-                news += usize::from(reports.take(7, *report, None));
+                changes += usize::from(reports.take(7, *report, None));
             }
             assert_eq!(reports.of(7), Some(last), "{order:?}");
-            assert!(news >= 1 && !reports.take(7, last, None));
+            assert!(changes >= 1 && !reports.take(7, last, None));
             assert!(reports.reply(7) && !reports.reply(7) && reports.of(7) == Some(last));
             assert!(!reports.take(7, last, None) && reports.reply(8) && reports.of(8).is_none());
             assert_eq!(Reports::decode(&reports.encode()), Ok(reports));

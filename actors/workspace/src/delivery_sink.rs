@@ -41,21 +41,22 @@ impl OutcomeSink for DeliverySink {
         }
     }
 
-    fn notice(&self, workspace: &WorkspaceId, number: NumberId, news: NumberNotice) {
+    fn notice(&self, workspace: &WorkspaceId, number: NumberId, notice: NumberNotice) {
         let Some(shared) = self.0.upgrade() else { return };
         let Some(slot) = shared.workspaces.slot(workspace) else { return };
         let workspace = Workspace::new(shared, slot);
         drop(tokio::spawn(async move {
-            let news = RecordNotice { number, news };
+            let command = RecordNotice { number, notice };
             for _ in 0..NOTICE_TRIES {
-                match workspace.perform(news.clone()).await {
+                match workspace.perform(command.clone()).await {
                     Err(why) if why.reason != UnavailableReason::Draining => {
                         tokio::time::sleep(why.retry_after).await;
                     }
                     _ => return,
                 }
             }
-            tracing::error!(%number, news = ?news.news, "news of a number could not be written");
+            let notice = command.notice;
+            tracing::error!(%number, ?notice, "a notice of a number could not be written");
         }));
     }
 

@@ -1,7 +1,8 @@
 //! Taking snapshots: the journal, folded into the newest snapshot, becomes the next one.
 //!
-//! A snapshot is worked out from what is durable, by the code that a restart runs. No actor is asked
-//! for its state, so none stalls, and a defect in an actor's memory cannot get into a snapshot.
+//! A snapshot is worked out from what is durable, by the code that a restart runs. No actor is
+//! asked for its state, so none stalls, and a defect in an actor's memory cannot get into a
+//! snapshot.
 
 use std::ops::ControlFlow;
 

@@ -13,8 +13,8 @@ impl TemplateSyncs {
     /// Asks for one. Whether whoever asks has to begin it.
     pub(crate) fn ask(&self, id: &WorkspaceId) -> bool {
         match self.0.entry(id.clone()) {
-            Entry::Occupied(mut again) => {
-                *again.get_mut() = true;
+            Entry::Occupied(mut repeat) => {
+                *repeat.get_mut() = true;
                 false
             }
             Entry::Vacant(free) => {
@@ -26,11 +26,11 @@ impl TemplateSyncs {
 
     /// One is over. Whether another one was asked for.
     pub(crate) fn goes_on(&self, id: &WorkspaceId) -> bool {
-        if self.0.remove_if(id, |_, again| !*again).is_some() {
+        if self.0.remove_if(id, |_, repeat| !*repeat).is_some() {
             return false;
         }
-        if let Some(mut again) = self.0.get_mut(id) {
-            *again = false;
+        if let Some(mut repeat) = self.0.get_mut(id) {
+            *repeat = false;
         }
         true
     }

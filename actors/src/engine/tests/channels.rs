@@ -154,7 +154,7 @@ impl Rig {
         self.acme.otp(request).await.unwrap().delivery
     }
 
-    async fn news(&self) -> Vec<&'static str> {
+    async fn notices(&self) -> Vec<&'static str> {
         let kinds = kinds(&log(&self.acme).await);
         kinds.into_iter().filter(|kind| kind.starts_with("number.")).collect()
     }
@@ -181,7 +181,7 @@ async fn a_stopped_account_holds_what_it_has_and_revives_in_order() {
     };
     assert_eq!(why.reason, UnavailableReason::ChannelDown);
     assert_eq!(why.retry_after, Duration::from_secs(60));
-    until("it is told", async || rig.news().await == ["number.stopped"]).await;
+    until("it is told", async || rig.notices().await == ["number.stopped"]).await;
     let stopped = log(&rig.acme).await.into_iter().find(|it| it.event.kind() == "number.stopped");
     let data = stopped.unwrap().event.data();
     assert_eq!((&data["error_code"], &data["reason"]), (&190.into(), &"expired".into()));
@@ -193,7 +193,8 @@ async fn a_stopped_account_holds_what_it_has_and_revives_in_order() {
     assert_eq!(rig.calls(), 2);
     *rig.script.always.lock() = None;
     rig.pass(1).await;
-    until("it is told", async || rig.news().await == ["number.stopped", "number.recovered"]).await;
+    until("it is told", async || rig.notices().await == ["number.stopped", "number.recovered"])
+        .await;
     assert_eq!(rig.delivery(first).await, Delivery::Sent);
     rig.send_all([2]).await;
     assert_eq!(rig.taken(), phones([1, 2]));
@@ -211,7 +212,7 @@ async fn what_was_under_way_when_the_account_stopped_goes_out_in_order() {
     *rig.script.always.lock() = None;
     rig.pass(61).await;
     assert_eq!(rig.taken(), phones(0..12));
-    assert_eq!(rig.news().await, ["number.stopped", "number.recovered"]);
+    assert_eq!(rig.notices().await, ["number.stopped", "number.recovered"]);
     for request in requests {
         assert_eq!(rig.delivery(request).await, Delivery::Sent);
     }
@@ -265,7 +266,7 @@ async fn a_throttled_number_pauses_and_nothing_fails() {
         for request in requests {
             assert_eq!(rig.delivery(request).await, Delivery::Sent);
         }
-        assert!(rig.news().await.is_empty());
+        assert!(rig.notices().await.is_empty());
     }
 }
 

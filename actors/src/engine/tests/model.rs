@@ -296,11 +296,11 @@ impl Model {
         let refunds = refunds + messages.count("message.failed");
         let debits = debits + messages.count("message.queued");
         let balance = credits + debits as u64 - refunds as u64;
-        // A message that fails after its code has gone out once more is paid back and not told.
-        let untold: usize = told.values().map(|told| told.resent).sum();
-        let lowest = balance.saturating_sub(untold as u64);
+        // A message that fails after its code has gone out once more is paid back without an event.
+        let unemitted: usize = told.values().map(|told| told.resent).sum();
+        let lowest = balance.saturating_sub(unemitted as u64);
         self.balances.retain(|possible| (lowest..=balance).contains(possible));
-        assert!(!self.balances.is_empty(), "{balance}, or {untold} less, is impossible");
+        assert!(!self.balances.is_empty(), "{balance}, or {unemitted} less, is impossible");
         self.log = log;
     }
 }

@@ -97,7 +97,7 @@ impl Actor for WorkspaceActor {
                 | WorkspaceMessage::Redispatch
                 | WorkspaceMessage::Recovered(_) => {}
                 WorkspaceMessage::Settled(answers) => {
-                    state.unnoted.push(answers);
+                    state.unrecorded.push(answers);
                     return Ok(());
                 }
                 WorkspaceMessage::Claims(claims) => {
@@ -157,7 +157,7 @@ impl WorkspaceActor {
                 return if state.behind { self.beat(myself, state) } else { Ok(()) };
             }
             WorkspaceMessage::Tick => {
-                for answers in std::mem::take(&mut state.unnoted) {
+                for answers in std::mem::take(&mut state.unrecorded) {
                     self.settle(answers, state)?;
                 }
                 state.release_late()?;
@@ -182,7 +182,7 @@ impl WorkspaceActor {
     /// Lets out what waited for `group` to be durable.
     fn committed(&self, group: GroupNumber, state: &mut WorkspaceState) {
         state.pending.committed(group);
-        if state.untold.committed(group) {
+        if state.unannounced.committed(group) {
             self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         }
         self.shared.numbers.dispatch(state.gate.due(group));
@@ -269,7 +269,7 @@ impl WorkspaceActor {
         let Outcomes { settled, ack_to } = answers;
         let numbers = &self.shared.numbers;
         let held =
-            ack_to.map(|(number, ticket)| PendingReply::Noted(Arc::clone(numbers), number, ticket));
+            ack_to.map(|(number, ticket)| PendingReply::Ack(Arc::clone(numbers), number, ticket));
         state.settle(self.shared.store.as_ref(), settled, held)
     }
 

@@ -37,7 +37,7 @@ pub(crate) enum PendingReply {
     /// A number is to send no more.
     Disconnect(Arc<Numbers>, NumberId),
     /// The outcomes that a number reported under this ticket must be acknowledged.
-    Noted(Arc<Numbers>, NumberId, u64),
+    Ack(Arc<Numbers>, NumberId, u64),
     /// A number may hand these over.
     Claimed(Arc<Numbers>, NumberId, Granted),
     /// Somebody waits for everything before this to be durable.
@@ -55,7 +55,7 @@ impl PendingReply {
             Self::Answer(answer) => answer.release(),
             Self::Settled(waiter, status) => waiter.tell(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
-            Self::Noted(numbers, number, ticket) => numbers.ack(number, ticket),
+            Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
             // Nobody is told if the asker has gone away.
             Self::Barrier(done) => {
@@ -79,7 +79,7 @@ impl PendingReply {
             // Dropping it tells that it did not come to be; the number goes on, and asks again.
             Self::Barrier(_)
             | Self::Disconnect(..)
-            | Self::Noted(..)
+            | Self::Ack(..)
             | Self::Claimed(..)
             | Self::Settled(..) => {}
         }

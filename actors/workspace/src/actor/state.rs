@@ -16,7 +16,7 @@ use postrider_store::{Batch, Subscriber, Table, View};
 use postrider_store::{ChangeRef, CommitError, GroupNumber};
 
 use crate::actor::output_gate::{Gate, PendingReply};
-use crate::actor::unannounced::Untold;
+use crate::actor::unannounced::Unannounced;
 use crate::core::Core;
 use crate::core::claims;
 use crate::core::command::Context;
@@ -48,8 +48,8 @@ pub struct WorkspaceState {
     slots: Vec<(NumberId, Arc<NumberSlot>)>,
     /// Where the event log ends, with what is not durable yet.
     log_end: event_log::End,
-    /// Entries of the log that nobody was told of.
-    pub(crate) untold: Untold,
+    /// Entries of the log that subscribers were not notified of.
+    pub(crate) unannounced: Unannounced,
     pub(crate) subscriber: Subscriber,
     pub(crate) gate: Gate,
     /// Emptied after each command; kept for its memory.
@@ -63,8 +63,8 @@ pub struct WorkspaceState {
     pub(crate) deletion: DeletionProgress,
     /// The callers that wait for outcomes of messages.
     waiters: Waiters,
-    /// The number's answers that came while storage failed.
-    pub(crate) unnoted: Vec<Outcomes>,
+    /// The number's outcomes that came while storage failed: they are recorded later.
+    pub(crate) unrecorded: Vec<Outcomes>,
     /// Claims that the number gave up while storage failed.
     pub(crate) unreleased: Vec<MessageId>,
     /// The key of the balance's record.
@@ -92,7 +92,7 @@ impl WorkspaceState {
             numbers: records.numbers,
             slots: Vec::new(),
             log_end,
-            untold: Untold::default(),
+            unannounced: Unannounced::default(),
             subscriber,
             gate: Gate::default(),
             effects: Effects::default(),
@@ -102,7 +102,7 @@ impl WorkspaceState {
             broadcasts_sweep: broadcasts::Sweep::default(),
             deletion: DeletionProgress::default(),
             waiters: Waiters::default(),
-            unnoted: Vec::new(),
+            unrecorded: Vec::new(),
             unreleased: Vec::new(),
             credits_key: records::credits_key(id),
             behind: false,
@@ -204,7 +204,7 @@ impl WorkspaceState {
         if self.effects.log_count > 0 {
             self.log_end.last += u64::from(self.effects.log_count);
             self.log_end.bytes += self.effects.log.len() as u64;
-            self.untold.submitted(group);
+            self.unannounced.submitted(group);
         }
         Ok(group)
     }
@@ -231,7 +231,7 @@ impl WorkspaceState {
                     let mut context = self.context(store);
                     if messages::settle(&mut context, id, &settled).is_err() {
                         let settled = vec![(origin, settled)];
-                        self.unnoted.push(Outcomes { settled, ack_to: None });
+                        self.unrecorded.push(Outcomes { settled, ack_to: None });
                     }
                 }
                 // The broadcast takes it.

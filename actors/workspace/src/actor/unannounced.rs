@@ -2,17 +2,17 @@
 
 use postrider_store::GroupNumber;
 
-/// The groups with entries of the log that nobody was told of: the first and the last.
+/// The first and the last group with entries of the log that subscribers were not notified of.
 #[derive(Debug, Default)]
-pub(crate) struct Untold(Option<(GroupNumber, GroupNumber)>);
+pub(crate) struct Unannounced(Option<(GroupNumber, GroupNumber)>);
 
-impl Untold {
+impl Unannounced {
     /// Notes that entries were put into `group`.
     pub(crate) fn submitted(&mut self, group: GroupNumber) {
         self.0 = Some((self.0.map_or(group, |(first, _)| first), group));
     }
 
-    /// Whether `group` made some of them durable, which are told now.
+    /// Whether `group` made some of them durable, which are announced now.
     pub(crate) fn committed(&mut self, group: GroupNumber) -> bool {
         let Some((_, last)) = self.0.filter(|(first, _)| *first <= group) else { return false };
         self.0 = (last > group).then_some((group + 1, last));

@@ -122,14 +122,14 @@ async fn deliver(
     let mut tries = 0;
     loop {
         let Some(handle) = find() else { return Ok(()) };
-        let noted = handle.perform(SettleMail(*id, mailed.clone())).await;
+        let settled = handle.perform(SettleMail(*id, mailed.clone())).await;
         drop(handle);
         tries += 1;
-        match noted {
+        match settled {
             Err(why) if why.reason != UnavailableReason::Draining && tries < NOTE_TRIES => {
                 tokio::time::sleep(why.retry_after).await;
             }
-            noted => return noted,
+            settled => return settled,
         }
     }
 }

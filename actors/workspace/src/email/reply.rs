@@ -53,8 +53,8 @@ pub(crate) fn reply(
     let known = known_key(&context.core.id, &record.message_id);
     context.put(Table::Mails, known, old.id.as_bytes().to_vec());
     let wrote = Wrote { id, kind: "email", text: text.as_str() };
-    let noted = conversations::sent(context, old.clone(), &wrote);
-    let mut new = noted.clone();
+    let appended = conversations::sent(context, old.clone(), &wrote);
+    let mut new = appended.clone();
     if let Some(thread) = &mut new.mail {
         thread.references.push(record.message_id);
     }
@@ -62,7 +62,7 @@ pub(crate) fn reply(
         new.status = ConversationStatus::Pending;
         conversations::tell(context, EventKind::ConversationUpdated, &new, phone);
     }
-    conversations::put(context, Some(&noted), &new, counted);
+    conversations::put(context, Some(&appended), &new, counted);
     Ok(MessageSent { message_id: id, status: MessageStatus::Queued })
 }
 

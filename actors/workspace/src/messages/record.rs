@@ -102,7 +102,7 @@ impl MessageState {
         [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
     }
 
-    /// Takes up what was learned at `at`. Returns whether it was news: a message never goes back,
+    /// Takes up what was learned at `at`. Returns whether it changed anything: a message never goes back,
     /// does not fail once it was delivered, and fails once.
     pub(crate) fn learn(&mut self, learned: Learned, at: Timestamp) -> bool {
         use MessageStatus::{Delivered, Failed, Read, Sent, Unknown};
@@ -208,15 +208,15 @@ mod tests {
         for (before, after) in table {
             for (learned, after) in learned.iter().zip(after) {
                 let mut state = state(before);
-                let news = state.learn(learned.clone(), Timestamp::from_millis(9));
+                let changed = state.learn(learned.clone(), Timestamp::from_millis(9));
                 assert_eq!(
-                    (state.status, news),
+                    (state.status, changed),
                     (after, before != after),
                     "{before:?} {learned:?}"
                 );
                 let times = [state.sent_at, state.delivered_at, state.read_at, state.failed_at];
                 let told = times.iter().flatten().count() + usize::from(state.unknown_at.is_some());
-                assert_eq!(told, usize::from(news));
+                assert_eq!(told, usize::from(changed));
             }
         }
     }

@@ -18,7 +18,7 @@ pub struct RecordNotice {
     /// The number.
     pub number: NumberId,
     /// What happened to it.
-    pub news: NumberNotice,
+    pub notice: NumberNotice,
 }
 
 impl Command for RecordNotice {
@@ -27,7 +27,7 @@ impl Command for RecordNotice {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         let number_id = self.number.to_string();
-        let (kind, data) = match self.news {
+        let (kind, data) = match self.notice {
             NumberNotice::Recipients(recipients) => {
                 let mut recipients = recipients.into_iter();
                 return recipients.try_for_each(|it| note(context, self.number, it));
