@@ -5,13 +5,30 @@
 //! event log, which users read and receive by webhook. Both are appended by the commit that makes
 //! them true.
 
+pub mod broadcast;
+pub mod contact;
+pub mod conversation;
+mod fields;
 mod journal;
+pub mod message;
+pub mod number;
+pub mod otp;
+mod stored;
+mod table;
+pub mod template;
+pub mod webhook;
 
 use serde::{Deserialize, Serialize};
 
 use super::{EventId, Phone, RequestId, Timestamp, WorkspaceId};
 
+use otp::{OtpData, OtpFailedData, OtpSentData};
+use stored::value;
+
 pub use journal::{Event, Repeat};
+#[cfg(feature = "schema")]
+pub use table::Schemas;
+pub use table::{EventData, EventKind, EventType, UnknownEventNumber};
 
 /// Whether a request for a one-time password can still be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +68,9 @@ pub enum Delivery {
 pub struct EventDecodeError;
 
 /// The `type` and `data` of an entry of the event log. It never holds a code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// The types without a variant of their own are made from their payload, [`EventData`].
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublicEvent {
     /// `otp.sent`: a one-time password was accepted for sending.
     OtpSent {
@@ -91,68 +110,9 @@ pub enum PublicEvent {
     Other {
         /// What happened.
         kind: EventKind,
-        /// The event's `data`, a JSON object.
+        /// The event's `data`, a JSON object. Earlier versions may have written other fields.
         data: Box<str>,
     },
-}
-
-macro_rules! event_kinds {
-    ($($variant:ident = $name:literal, $what:literal;)*) => {
-        /// The type of a public event that is stored as [`PublicEvent::Other`].
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum EventKind {
-            $(#[doc = concat!("`", $name, "`: ", $what, ".")] $variant,)*
-        }
-
-        impl EventKind {
-            /// The event's type, such as `message.sent`.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-        }
-
-        impl PublicEvent {
-            /// Every event type, with its meaning.
-            pub const KINDS: &'static [(&'static str, &'static str)] = &[
-                ("otp.sent", "a one-time password was accepted for sending"),
-                ("otp.verified", "the code was submitted in time"),
-                ("otp.expired", "nobody submitted the code in time"),
-                ("otp.failed", "the request ended, or its message was not delivered"),
-                $(($name, $what),)*
-            ];
-        }
-    };
-}
-
-event_kinds! {
-    OtpDelivered = "otp.delivered", "the channel reports that the code's message was delivered";
-    BroadcastCreated = "broadcast.created", "a broadcast was accepted";
-    BroadcastStarted = "broadcast.started", "a broadcast begins to be sent";
-    BroadcastPaused = "broadcast.paused", "a broadcast is held; `reason` says why if nobody asked for it";
-    BroadcastResumed = "broadcast.resumed", "a paused broadcast goes on";
-    BroadcastCompleted = "broadcast.completed", "all of a broadcast has been handed over";
-    BroadcastCancelled = "broadcast.cancelled", "a broadcast was stopped; what was not sent is not";
-    BroadcastFailed = "broadcast.failed", "a broadcast ended early; `reason` says why";
-    OtpPumpingSuspected = "otp.pumping_suspected", "suspiciously many codes to one country were not submitted";
-    ContactCreated = "contact.created", "a contact was made";
-    ContactUpdated = "contact.updated", "a contact was changed";
-    ContactDeleted = "contact.deleted", "a contact was deleted";
-    ConversationOpened = "conversation.opened", "a contact wrote, in a conversation that was not open";
-    ConversationUpdated = "conversation.updated", "a conversation's status or assignee was changed";
-    WebhookDisabled = "webhook.disabled", "a webhook was disabled because its endpoint failed or is gone";
-    WebhookTest = "webhook.test", "somebody asked for a test of one webhook; only that one receives it";
-    MessageQueued = "message.queued", "a message was accepted for sending";
-    MessageSent = "message.sent", "the channel took the message";
-    MessageDelivered = "message.delivered", "the message is on the recipient's device";
-    MessageRead = "message.read", "the recipient has opened the message";
-    MessageFailed = "message.failed", "the message was not delivered";
-    MessageReceived = "message.received", "somebody wrote to a number";
-    TemplateStatusChanged = "template.status_changed", "the channel has approved, refused, paused or stopped a template";
-    NumberStopped = "number.stopped", "a number's account cannot send; what it has waits";
-    NumberRecovered = "number.recovered", "a number that was stopped sends again";
-    ContactOptedOut = "contact.opted_out", "a phone wants no marketing and no broadcasts; `contact_id` is whose it is, or null";
-    ContactOptedIn = "contact.opted_in", "a phone that had opted out wants messages again";
 }
 
 /// Why a one-time password failed.
@@ -179,19 +139,22 @@ impl OtpFailure {
             Self::NotSentInTime => "not_sent_in_time",
         }
     }
+
+    /// The channel's own error code, if it gave one.
+    #[must_use]
+    pub const fn error_code(self) -> Option<u32> {
+        match self {
+            Self::Channel { error_code } => error_code,
+            Self::MaxAttempts | Self::NotSentInTime => None,
+        }
+    }
 }
 
 impl PublicEvent {
     /// The event's type, such as `otp.sent`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::OtpSent { .. } => "otp.sent",
-            Self::OtpVerified { .. } => "otp.verified",
-            Self::OtpExpired { .. } => "otp.expired",
-            Self::OtpFailed { .. } => "otp.failed",
-            Self::Other { kind, .. } => kind.as_str(),
-        }
+        self.event_type().name
     }
 
     /// The approximate length of [`data`](Self::data) as JSON, in bytes.
@@ -206,31 +169,29 @@ impl PublicEvent {
     /// The event's `data`, a JSON object: the ids of its subject and the subject's public fields.
     #[must_use]
     pub fn data(&self) -> serde_json::Value {
-        use serde_json::json;
-        match self {
-            Self::OtpSent { request_id, phone, expires_at, resend } => json!({
-                "request_id": request_id.to_string(),
-                "phone": phone.to_string(),
-                "expires_at": expires_at.to_string(),
-                "resend": resend,
-            }),
+        match *self {
+            Self::OtpSent { request_id, phone, expires_at, resend } => {
+                value(&OtpSentData { request_id, phone, expires_at, resend })
+            }
             Self::OtpVerified { request_id, phone } | Self::OtpExpired { request_id, phone } => {
-                json!({ "request_id": request_id.to_string(), "phone": phone.to_string() })
+                value(&OtpData { request_id, phone })
+            }
+            Self::OtpFailed { request_id, phone, reason } => {
+                let (reason, error_code) = (reason.as_str(), reason.error_code());
+                value(&OtpFailedData { request_id, phone, reason, error_code })
             }
             // It was written as JSON. Data that cannot be decoded becomes null.
-            Self::Other { data, .. } => serde_json::from_str(data).unwrap_or_default(),
-            Self::OtpFailed { request_id, phone, reason } => {
-                let mut data = json!({
-                    "request_id": request_id.to_string(),
-                    "phone": phone.to_string(),
-                    "reason": reason.as_str(),
-                });
-                if let OtpFailure::Channel { error_code: Some(error_code) } = reason {
-                    data["error_code"] = (*error_code).into();
-                }
-                data
-            }
+            Self::Other { ref data, .. } => serde_json::from_str(data).unwrap_or_default(),
         }
+    }
+
+    /// The text that names the contact which the event is about, such as a phone. `None` if it is
+    /// about no contact. Webhook queues order by it, and store its hash.
+    #[must_use]
+    pub fn subject(&self) -> Option<String> {
+        let data = self.data();
+        let mut fields = self.event_type().subject.iter();
+        fields.find_map(|field| data[field].as_str().map(str::to_owned))
     }
 }
 

@@ -42,6 +42,11 @@ impl Sheet {
         self.row(name, &bytes.escape_ascii().to_string());
     }
 
+    /// Adds text as it is, such as JSON that is stored in another format.
+    pub fn plain(&mut self, name: &str, text: &str) {
+        self.row(name, text);
+    }
+
     /// Adds a record in JSON. It must decode to a value that encodes to the same JSON.
     pub fn json<T: Serialize + DeserializeOwned>(&mut self, name: &str, value: &T) {
         let json = serde_json::to_string(value).unwrap();

@@ -32,7 +32,7 @@ pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use content::{MessageContent, MessageKind, RenderedContent, TemplateContent, TemplateMessage};
 pub use day::{Day, DayError};
 pub use destination::{Destinations, Prefix};
-pub use event::{Event, EventKind, LogEntry, PublicEvent};
+pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
     BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId,
     RequestId, SegmentId, WebhookId,

@@ -117,6 +117,10 @@ const IMPURE: [&str; 17] = [
 /// Databases: they stand in the store's manifest and in no other, once it is a crate.
 const DATABASES: [&str; 2] = ["fjall", "sled"];
 
+/// What the domain has only behind a feature, and why: schemas of the events' payloads stand with
+/// the payloads, and only a server that serves an OpenAPI document needs them.
+const DOMAIN_OPTIONAL: [&str; 1] = ["utoipa"];
+
 /// What the server's benches and tests over HTTP measure against or drive themselves.
 const REFERENCES: [&str; 2] = ["fjall", "ractor"];
 
@@ -127,6 +131,7 @@ struct Dependency {
     /// The name in the registry, whatever the manifest calls it.
     name: String,
     is_dev: bool,
+    is_optional: bool,
     features: Vec<String>,
 }
 
@@ -146,7 +151,9 @@ fn dependencies(manifest: &Table, workspace: &Table) -> Vec<Dependency> {
                 let name = field("package").find_map(Value::as_str).unwrap_or(key).to_owned();
                 let features = field("features").filter_map(Value::as_array).flatten();
                 let features = features.filter_map(Value::as_str).map(str::to_owned).collect();
-                found.push(Dependency { name, is_dev: section == "dev-dependencies", features });
+                let is_dev = section == "dev-dependencies";
+                let is_optional = value.get("optional").and_then(Value::as_bool) == Some(true);
+                found.push(Dependency { name, is_dev, is_optional, features });
             }
         }
     }
@@ -172,6 +179,9 @@ fn violations(package: &Package, repository: &Repository) -> Vec<String> {
             found.push(format!("{file}: {} must not have {name}", row.name));
         } else if DATABASES.contains(&name) && has_store && row.name != STORE && !is_reference {
             found.push(format!("{file}: only {STORE} has {name}, not {}", row.name));
+        }
+        if row.name == DOMAIN && DOMAIN_OPTIONAL.contains(&name) && !it.is_optional {
+            found.push(format!("{file}: {DOMAIN} has {name} only as optional"));
         }
         if is_ours && !it.is_dev && it.features.iter().any(|feature| feature == "testing") {
             found.push(format!("{file}: only tests have the feature testing of {name}"));
@@ -216,7 +226,7 @@ fn the_domain_has_no_runtime_store_or_http_at_any_depth() {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
         .args(["tree", "--package", DOMAIN, "--edges", "normal", "--prefix", "none"])
-        .args(["--format", "{p}", "--offline", "--locked"])
+        .args(["--format", "{p}", "--all-features", "--offline", "--locked"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
@@ -250,6 +260,7 @@ fn a_dependency_against_the_table_is_found() {
         (WEBHOOK, "[build-dependencies]\nname = { package = \"postrider-number\" }"),
         (CHANNEL, "[dependencies]\nsled = \"0.34\""),
         (DOMAIN, "[dependencies]\nhyper-util = \"1\""),
+        (DOMAIN, "[dependencies]\nutoipa = \"6\""),
         (BROADCAST, "[dependencies]\npostrider-number = { features = [\"testing\"] }"),
         (STORE, "[dependencies]\ntokio.workspace = true"),
         ("postrider-new", ""),
@@ -264,6 +275,7 @@ fn a_dependency_against_the_table_is_found() {
         (BROADCAST, "[dev-dependencies]\npostrider-number = { features = [\"testing\"] }"),
         (STORE, "[dependencies]\ndb.workspace = true\ntokio = { features = [\"sync\"] }"),
         (STORE, "[dev-dependencies]\ntokio.workspace = true"),
+        (DOMAIN, "[dependencies]\nutoipa = { version = \"6\", optional = true }"),
     ];
     for (name, manifest) in good {
         assert_eq!(found_in(name, manifest), Vec::<String>::new(), "{name}: {manifest}");

@@ -1,0 +1,68 @@
+//! Pure: the payloads of the events of contacts and their opt-outs.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::fields;
+use crate::{ContactId, ContactName, Email, Phone, Tags, Timestamp};
+
+/// A phone that wants no marketing and no broadcasts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OptedOutData {
+    /// The phone, in E.164.
+    #[serde(serialize_with = "fields::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub phone: Phone,
+    /// Whose it is, if anybody's.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub contact_id: Option<ContactId>,
+    /// Why, if somebody said so.
+    pub reason: Option<String>,
+}
+
+/// A phone that had opted out and wants messages again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OptedInData {
+    /// The phone, in E.164.
+    #[serde(serialize_with = "fields::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub phone: Phone,
+    /// Whose it is, if anybody's.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub contact_id: Option<ContactId>,
+}
+
+/// A contact, as it is now; of a deleted one, as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ContactData {
+    /// The contact.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub contact_id: ContactId,
+    /// What it is called.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub name: ContactName,
+    /// Its phone, in E.164.
+    #[serde(serialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
+    pub phone: Option<Phone>,
+    /// Its e-mail address.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
+    pub email: Option<Email>,
+    /// Its tags.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub tags: Tags,
+    /// Whatever else is known of it.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub custom_fields: Value,
+    /// When it was made.
+    #[serde(serialize_with = "fields::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    #[serde(serialize_with = "fields::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
+    pub updated_at: Timestamp,
+}

@@ -1,0 +1,18 @@
+//! Pure: how the fields of a payload are written in JSON where their type is stored otherwise.
+
+use std::fmt::Display;
+
+use serde::{Serialize, Serializer};
+
+/// Writes a phone or a moment as its text. Records store both as integers.
+pub(super) fn text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Writes the text of a value that may be absent. One that is absent is null.
+pub(super) fn optional_text<T: Display, S: Serializer>(
+    value: &Option<T>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(ToString::to_string).serialize(serializer)
+}

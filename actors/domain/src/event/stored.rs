@@ -1,0 +1,109 @@
+//! Pure: the forms that a public event has on disk: a number and what it holds.
+//!
+//! Postcard writes a variant of an enum as its number and its fields. So does this code, with the
+//! numbers of the table: the order in which variants are declared does not matter.
+
+use std::fmt;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::table::Variant;
+use super::{EventData, PublicEvent};
+
+impl From<EventData> for PublicEvent {
+    fn from(data: EventData) -> Self {
+        Self::Other { kind: data.kind(), data: json(&data).into() }
+    }
+}
+
+/// The JSON of a payload as it is stored. Fields are sorted by name, except in messages of a
+/// number: they keep the order in which they are declared, and need no tree of values.
+fn json(data: &EventData) -> String {
+    use EventData::{MessageDelivered, MessageFailed, MessageQueued, MessageRead, MessageSent};
+    let declared = match data {
+        MessageQueued(message)
+        | MessageSent(message)
+        | MessageDelivered(message)
+        | MessageRead(message)
+        | MessageFailed(message)
+            if message.is_of_number() =>
+        {
+            serde_json::to_string(message).ok()
+        }
+        _ => None,
+    };
+    declared.unwrap_or_else(|| value(data).to_string())
+}
+
+/// A payload as JSON. Payloads are structs of texts and numbers, so they always have a JSON form.
+pub(super) fn value(data: &impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or_default()
+}
+
+impl Serialize for PublicEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::OtpSent { request_id, phone, expires_at, resend } => {
+                (Variant::OtpSent, (request_id, phone, expires_at, resend)).serialize(serializer)
+            }
+            Self::OtpVerified { request_id, phone } => {
+                (Variant::OtpVerified, (request_id, phone)).serialize(serializer)
+            }
+            Self::OtpExpired { request_id, phone } => {
+                (Variant::OtpExpired, (request_id, phone)).serialize(serializer)
+            }
+            Self::OtpFailed { request_id, phone, reason } => {
+                (Variant::OtpFailed, (request_id, phone, reason)).serialize(serializer)
+            }
+            Self::Other { kind, data } => (Variant::Other, (kind, data)).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PublicEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_tuple(2, Stored)
+    }
+}
+
+/// Reads the number of an event, and then what an event of this number holds.
+struct Stored;
+
+impl<'de> Visitor<'de> for Stored {
+    type Value = PublicEvent;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the number of a public event and its fields")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<PublicEvent, A::Error> {
+        Ok(match next(&mut parts)? {
+            Variant::OtpSent => {
+                let (request_id, phone, expires_at, resend) = next(&mut parts)?;
+                PublicEvent::OtpSent { request_id, phone, expires_at, resend }
+            }
+            Variant::OtpVerified => {
+                let (request_id, phone) = next(&mut parts)?;
+                PublicEvent::OtpVerified { request_id, phone }
+            }
+            Variant::OtpExpired => {
+                let (request_id, phone) = next(&mut parts)?;
+                PublicEvent::OtpExpired { request_id, phone }
+            }
+            Variant::OtpFailed => {
+                let (request_id, phone, reason) = next(&mut parts)?;
+                PublicEvent::OtpFailed { request_id, phone, reason }
+            }
+            Variant::Other => {
+                let (kind, data) = next(&mut parts)?;
+                PublicEvent::Other { kind, data }
+            }
+        })
+    }
+}
+
+fn next<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(parts: &mut A) -> Result<T, A::Error> {
+    parts.next_element()?.ok_or_else(|| A::Error::custom("a public event is cut off"))
+}

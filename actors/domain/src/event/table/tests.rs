@@ -1,0 +1,374 @@
+//! Pure: each event type has a number, a payload and a subject of its own, and keeps them.
+
+use std::collections::BTreeSet;
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::event::message::{MessageErrorData, MessageTemplateData, ReferralData};
+use crate::event::{LogEntry, OtpFailure, broadcast::CompletedCounts};
+use crate::golden::{AT, Sheet, UNIQUE};
+use crate::template::{TemplateCategory, TemplateStatus};
+use crate::{
+    BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, Phone,
+    RequestId, Tags, WebhookId,
+};
+
+/// The fields by which webhook queues once found the contact of every event. The hash of what they
+/// found is on disk.
+const NAMED_BY: [&str; 5] = ["phone", "to", "from", "contact_id", "message_id"];
+
+fn phone() -> Phone {
+    "+15550123456".parse().unwrap()
+}
+
+fn broadcast() -> BroadcastData {
+    BroadcastData {
+        broadcast_id: BroadcastId::from_parts(AT, UNIQUE),
+        name: "Spring \"é\"".into(),
+        status: "paused",
+        total_recipients: 7,
+        reason: Some("the template is paused".into()),
+    }
+}
+
+fn completed() -> BroadcastCompletedData {
+    let BroadcastData { broadcast_id, name, total_recipients, reason, .. } = broadcast();
+    let counts = CompletedCounts { sent: 4, failed: 1, unknown: 0, suppressed: 2 };
+    let status = "completed";
+    BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts }
+}
+
+fn contact() -> ContactData {
+    ContactData {
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        name: ContactName::new("Ánn").unwrap(),
+        phone: Some(phone()),
+        email: Some(Email::new("ann@example.com").unwrap()),
+        tags: Tags::new(["vip", "é"].iter()).unwrap(),
+        custom_fields: json!({"plan": "gold", "age": 41, "sum": 100.0}),
+        created_at: AT,
+        updated_at: AT,
+    }
+}
+
+fn conversation() -> ConversationData {
+    ConversationData {
+        conversation_id: ConversationId::from_parts(AT, UNIQUE),
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        phone: Some(phone()),
+        status: "open",
+        channel: "messaging",
+        assigned_to: Some("ann".to_owned()),
+        last_message: "Hi".to_owned(),
+        last_message_at: AT,
+        created_at: AT,
+    }
+}
+
+fn message(status: &'static str) -> MessageData {
+    let error = ("channel_refused".into(), Some(131_026), "no such phone".into());
+    let (reason, code, details) = error;
+    MessageData {
+        message_id: MessageId::from_parts(AT, UNIQUE),
+        broadcast_id: None,
+        to: Some(phone().to_string()),
+        r#type: Some("template"),
+        status,
+        template: Some(MessageTemplateData { name: "offer".into(), language: "en".into() }),
+        error: Some(MessageErrorData { reason, code, details }),
+    }
+}
+
+fn broadcast_message(to: Option<String>) -> MessageData {
+    let broadcast_id = Some(BroadcastId::from_parts(AT, UNIQUE));
+    MessageData { broadcast_id, to, r#type: None, template: None, error: None, ..message("read") }
+}
+
+fn mail() -> MessageData {
+    let (to, r#type) = (Some("ann@example.com".to_owned()), Some(MessageData::EMAIL));
+    MessageData { to, r#type, template: None, ..message("failed") }
+}
+
+fn received() -> MessageReceivedData {
+    let referral = ReferralData {
+        source_type: "ad".into(),
+        source_id: "42".into(),
+        headline: Some("Spring".into()),
+    };
+    MessageReceivedData {
+        message_id: MessageId::from_parts(AT, UNIQUE),
+        conversation_id: ConversationId::from_parts(AT, UNIQUE),
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        number_id: Some(NumberId::from_parts(AT, UNIQUE)),
+        channel: None,
+        from: phone().to_string(),
+        subject: None,
+        name: Some("Ann".into()),
+        r#type: "text".into(),
+        text: "Hi".into(),
+        at: AT,
+        referral: Some(referral),
+    }
+}
+
+/// One of each type that is made of a payload, with every field that its way of emission may have.
+fn payloads() -> Vec<EventData> {
+    use EventData as Data;
+    let (request_id, webhook_id) =
+        (RequestId::from_parts(AT, UNIQUE), WebhookId::from_parts(AT, UNIQUE));
+    let (number_id, contact_id) =
+        (NumberId::from_parts(AT, UNIQUE), Some(ContactId::from_parts(AT, UNIQUE)));
+    let calling_code = "971".to_owned();
+    let (phone, reason) = (phone(), Some("asked to".to_owned()));
+    vec![
+        Data::OtpDelivered(OtpData { request_id, phone }),
+        Data::BroadcastCreated(broadcast()),
+        Data::BroadcastStarted(broadcast()),
+        Data::BroadcastPaused(broadcast()),
+        Data::BroadcastResumed(broadcast()),
+        Data::BroadcastCompleted(completed()),
+        Data::BroadcastCancelled(broadcast()),
+        Data::BroadcastFailed(broadcast()),
+        Data::OtpPumpingSuspected(OtpPumpingData {
+            calling_code,
+            unverified: 30,
+            hour: AT,
+            refused: true,
+        }),
+        Data::ContactCreated(contact()),
+        Data::ContactUpdated(contact()),
+        Data::ContactDeleted(contact()),
+        Data::ConversationOpened(conversation()),
+        Data::ConversationUpdated(conversation()),
+        Data::WebhookDisabled(WebhookDisabledData { webhook_id, reason: "gone" }),
+        Data::WebhookTest(WebhookData { webhook_id }),
+        Data::MessageQueued(message("queued")),
+        Data::MessageSent(message("sent")),
+        Data::MessageDelivered(message("delivered")),
+        Data::MessageRead(message("read")),
+        Data::MessageFailed(message("failed")),
+        Data::MessageReceived(received()),
+        Data::TemplateStatusChanged(TemplateStatusData {
+            name: "offer".into(),
+            language: "en_US".into(),
+            category: TemplateCategory::Utility,
+            status: TemplateStatus::InAppeal,
+            previous_status: TemplateStatus::Approved,
+        }),
+        Data::NumberStopped(NumberStoppedData {
+            number_id,
+            error_code: Some(131_031),
+            reason: "locked".into(),
+        }),
+        Data::NumberRecovered(NumberData { number_id }),
+        Data::ContactOptedOut(OptedOutData { phone, contact_id, reason }),
+        Data::ContactOptedIn(OptedInData { phone, contact_id }),
+    ]
+}
+
+/// Payloads of other ways of emission, and such that lack what may be absent.
+fn other_payloads() -> Vec<EventData> {
+    use EventData as Data;
+    let (phone, contact_id, reason) = (phone(), None, None);
+    let (number_id, from) = (None, "ann@example.com".to_owned());
+    let (channel, subject) = (Some("email"), Some("Order".to_owned()));
+    let message_with = |template, error| MessageData {
+        r#type: Some("text"),
+        template,
+        error,
+        ..message("queued")
+    };
+    vec![
+        Data::MessageQueued(message_with(None, None)),
+        Data::MessageRead(broadcast_message(Some(phone.to_string()))),
+        Data::MessageRead(broadcast_message(None)),
+        Data::MessageFailed(mail()),
+        Data::MessageReceived(MessageReceivedData {
+            number_id,
+            channel,
+            from,
+            subject,
+            r#type: "email".into(),
+            referral: None,
+            ..received()
+        }),
+        Data::BroadcastStarted(BroadcastData { reason: None, ..broadcast() }),
+        Data::ContactCreated(ContactData { phone: None, email: None, ..contact() }),
+        Data::ConversationOpened(ConversationData {
+            phone: None,
+            assigned_to: None,
+            ..conversation()
+        }),
+        Data::NumberStopped(NumberStoppedData {
+            number_id: NumberId::from_parts(AT, UNIQUE),
+            error_code: None,
+            reason: "".into(),
+        }),
+        Data::ContactOptedOut(OptedOutData { phone, contact_id, reason }),
+    ]
+}
+
+/// One event of each type that is stored with its fields.
+fn variants() -> Vec<PublicEvent> {
+    let (request_id, phone) = (RequestId::from_parts(AT, UNIQUE), phone());
+    let reason = OtpFailure::Channel { error_code: Some(131_026) };
+    vec![
+        PublicEvent::OtpSent { request_id, phone, expires_at: AT, resend: true },
+        PublicEvent::OtpVerified { request_id, phone },
+        PublicEvent::OtpExpired { request_id, phone },
+        PublicEvent::OtpFailed { request_id, phone, reason },
+    ]
+}
+
+fn events() -> Vec<PublicEvent> {
+    variants().into_iter().chain(payloads().into_iter().map(PublicEvent::from)).collect()
+}
+
+#[test]
+fn every_event_type_has_a_row_and_a_name_of_its_own() {
+    let names: Vec<_> = PublicEvent::TYPES.iter().map(|it| it.name).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    assert_eq!(events().iter().map(PublicEvent::kind).collect::<Vec<_>>(), names);
+    let rows: Vec<_> = PublicEvent::TYPES.iter().map(|it| (it.name, it.what)).collect();
+    assert_eq!(rows, PublicEvent::KINDS);
+    assert!(rows.iter().all(|(_, what)| !what.is_empty()));
+}
+
+#[test]
+fn every_event_begins_with_the_number_of_its_row() {
+    let mut numbers = BTreeSet::new();
+    for event in events() {
+        let number = match &event {
+            PublicEvent::OtpSent { .. } => vec![0],
+            PublicEvent::OtpVerified { .. } => vec![1],
+            PublicEvent::OtpExpired { .. } => vec![2],
+            PublicEvent::OtpFailed { .. } => vec![3],
+            PublicEvent::Other { kind, .. } => vec![4, u8::try_from(u32::from(*kind)).unwrap()],
+        };
+        let mut bytes = Vec::new();
+        let entry = LogEntry { at: AT, event };
+        entry.encode_into(&mut bytes);
+        let at_bytes = postcard::to_stdvec(&AT).unwrap().len();
+        assert_eq!(bytes[at_bytes..at_bytes + number.len()], number, "{}", entry.event.kind());
+        assert_eq!(LogEntry::decode_all(&bytes).collect::<Vec<_>>(), [Ok(entry)]);
+        assert!(numbers.insert(number));
+    }
+}
+
+#[test]
+fn an_unknown_or_shortened_event_is_an_error() {
+    for bytes in [&[0, 5, 0, 0][..], &[0, 4, 27, 2, b'{', b'}'], &[0, 4, 26, 2, b'{'], &[0, 4, 26]]
+    {
+        assert!(LogEntry::decode_all(bytes).next().unwrap().is_err(), "{bytes:?}");
+    }
+    assert_eq!(EventKind::try_from(27), Err(UnknownEventNumber(27)));
+}
+
+#[test]
+fn payloads_are_stored_as_ever() {
+    let mut sheet = Sheet::default();
+    for payload in payloads().into_iter().chain(other_payloads()) {
+        let PublicEvent::Other { kind, data } = PublicEvent::from(payload) else { panic!() };
+        sheet.plain(kind.as_str(), &data);
+    }
+    sheet.is(expect![[r#"
+        otp.delivered: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
+        broadcast.created: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
+        broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
+        broadcast.paused: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
+        broadcast.resumed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
+        broadcast.completed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","counts":{"failed":1,"sent":4,"suppressed":2,"unknown":0},"name":"Spring \"é\"","reason":"the template is paused","status":"completed","total_recipients":7}
+        broadcast.cancelled: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
+        broadcast.failed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
+        otp.pumping_suspected: {"calling_code":"971","hour":"2023-11-14T22:13:20.123Z","refused":true,"unverified":30}
+        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
+        contact.updated: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
+        contact.deleted: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
+        conversation.opened: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
+        conversation.updated: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
+        webhook.disabled: {"reason":"gone","webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
+        webhook.test: {"webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"queued","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
+        message.sent: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"sent","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
+        message.delivered: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"delivered","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
+        message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"read","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
+        message.failed: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"failed","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
+        message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"text"}
+        template.status_changed: {"category":"utility","language":"en_US","name":"offer","previous_status":"approved","status":"in_appeal"}
+        number.stopped: {"error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":"locked"}
+        number.recovered: {"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        contact.opted_out: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"asked to"}
+        contact.opted_in: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
+        message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
+        message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read"}
+        message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","status":"failed","to":"ann@example.com","type":"email"}
+        message.received: {"at":"2023-11-14T22:13:20.123Z","channel":"email","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"ann@example.com","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","subject":"Order","text":"Hi","type":"email"}
+        broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7}
+        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":null,"name":"Ánn","phone":null,"tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
+        conversation.opened: {"assigned_to":null,"channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":null,"status":"open"}
+        number.stopped: {"error_code":null,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":""}
+        contact.opted_out: {"contact_id":null,"phone":"+15550123456","reason":null}
+    "#]]);
+}
+
+#[test]
+fn data_is_the_payload_as_json() {
+    for payload in payloads().into_iter().chain(other_payloads()) {
+        let data = serde_json::to_value(&payload).unwrap();
+        assert_eq!(PublicEvent::from(payload).data(), data);
+    }
+    let mut sheet = Sheet::default();
+    for event in variants() {
+        sheet.plain(event.kind(), &event.data().to_string());
+    }
+    sheet.is(expect![[r#"
+        otp.sent: {"expires_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","resend":true}
+        otp.verified: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
+        otp.expired: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
+        otp.failed: {"error_code":131026,"phone":"+15550123456","reason":"channel_refused","request_id":"otp_01hf7yat3v041061050r3gg28a"}
+    "#]]);
+}
+
+#[test]
+fn an_event_is_about_whom_it_always_was() {
+    let other = other_payloads().into_iter().map(PublicEvent::from);
+    for event in events().into_iter().chain(other) {
+        let data = event.data();
+        let subject = NAMED_BY.iter().find_map(|field| data[field].as_str());
+        assert_eq!(event.subject().as_deref(), subject, "{data}");
+    }
+    let kind = EventKind::MessageRead;
+    for (data, subject) in [
+        (json!({"message_id": "m", "to": null}), Some("m")),
+        (json!({"message_id": 7}), None),
+        (json!([]), None),
+    ] {
+        let event = PublicEvent::Other { kind, data: data.to_string().into() };
+        assert_eq!(event.subject().as_deref(), subject);
+    }
+}
+
+/// A payload has the fields that the document declares, and lacks only what it may lack.
+#[cfg(feature = "schema")]
+#[test]
+fn payloads_have_the_fields_of_their_schemas() {
+    let fields =
+        |data: &Value| -> BTreeSet<String> { data.as_object().unwrap().keys().cloned().collect() };
+    let other = other_payloads().into_iter().map(PublicEvent::from);
+    let mut seen = std::collections::BTreeMap::<_, BTreeSet<String>>::new();
+    for event in events().into_iter().chain(other) {
+        let (name, schema) = (event.event_type().schemas)().swap_remove(0);
+        let schema = serde_json::to_value(schema).unwrap();
+        let (declared, data) = (fields(&schema["properties"]), fields(&event.data()));
+        let required = schema["required"].as_array().unwrap();
+        assert!(data.is_subset(&declared), "{name}: {data:?}");
+        assert!(required.iter().all(|it| data.contains(it.as_str().unwrap())), "{name}: {data:?}");
+        seen.entry((name, declared)).or_default().extend(data);
+    }
+    for ((name, declared), seen) in seen {
+        assert_eq!(seen, declared, "{name}");
+    }
+}
