@@ -124,11 +124,11 @@ pub use postrider_workspace::core::otp::types::{
     Verification, VerifyOtpError,
 };
 pub use postrider_workspace::core::rules::{ChangeError, GuardMode, GuardOptions, MessageOptions};
+pub use postrider_workspace::event_options::EventOptions;
 pub use postrider_workspace::messages::{
     MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
     SendMessage, SendMessageError, TemplateMessage,
 };
-pub use postrider_workspace::event_options::EventOptions;
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };

@@ -8,10 +8,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use postrider_domain::{PublicEvent, Timestamp};
 
-/// Fields of an event's `data` that name its contact; the first that is present counts. An event of
-/// a broadcast's message names only the message where the channel gives no phone.
-const NAMED_BY: [&str; 5] = ["phone", "to", "from", "contact_id", "message_id"];
-
 /// The contact that an event is about, or none: events with the same key are delivered in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OrderingKey(u64);
@@ -20,9 +16,7 @@ impl OrderingKey {
     /// Events about no contact share one key. Two contacts may share a key by hash collision: then
     /// they only wait for each other.
     pub(super) fn of(event: &PublicEvent) -> Self {
-        let data = event.data();
-        let whom = NAMED_BY.iter().find_map(|name| data[name].as_str());
-        Self(whom.map_or(0, |whom| xxh3_64(whom.as_bytes())))
+        Self(event.subject().map_or(0, |subject| xxh3_64(subject.as_bytes())))
     }
 
     #[cfg(test)]
@@ -172,10 +166,10 @@ impl Lanes {
 mod tests {
     use super::*;
     use postrider_domain::{EventKind, Phone, RequestId};
+    use serde_json::json;
 
-    fn other(data: serde_json::Value) -> OrderingKey {
-        let data = data.to_string().into();
-        OrderingKey::of(&PublicEvent::Other { kind: EventKind::MessageSent, data })
+    fn key(kind: EventKind, data: serde_json::Value) -> OrderingKey {
+        OrderingKey::of(&PublicEvent::Other { kind, data: data.to_string().into() })
     }
 
     #[test]
@@ -183,15 +177,18 @@ mod tests {
         let phone: Phone = "+14155550100".parse().unwrap();
         let request_id = RequestId::from_bytes([1; 16]);
         let lane = OrderingKey::of(&PublicEvent::OtpVerified { request_id, phone });
-        for name in ["phone", "to", "from"] {
-            assert_eq!(other(serde_json::json!({"message_id": "m", name: "+14155550100"})), lane);
+        use EventKind::{BroadcastStarted, ContactUpdated, MessageReceived, MessageSent};
+        for (kind, name) in
+            [(ContactUpdated, "phone"), (MessageSent, "to"), (MessageReceived, "from")]
+        {
+            assert_eq!(key(kind, json!({"message_id": "m", name: "+14155550100"})), lane);
         }
-        assert_ne!(other(serde_json::json!({"to": "+14155550101"})), lane);
-        let nobody = other(serde_json::json!({"broadcast_id": "b"}));
-        assert_eq!(nobody, other(serde_json::json!({"to": null, "from": 7})));
+        assert_ne!(key(MessageSent, json!({"to": "+14155550101"})), lane);
+        let nobody = key(BroadcastStarted, json!({"broadcast_id": "b"}));
+        assert_eq!(nobody, key(MessageSent, json!({"to": null, "message_id": 7})));
         let ids = [
-            other(serde_json::json!({"contact_id": "c"})),
-            other(serde_json::json!({"message_id": "m"})),
+            key(ContactUpdated, json!({"contact_id": "c"})),
+            key(MessageSent, json!({"message_id": "m"})),
         ];
         assert!(ids[0] != nobody && ids[1] != nobody && ids[0] != ids[1]);
     }

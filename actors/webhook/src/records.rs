@@ -16,7 +16,7 @@ use postrider_store::view::codec::{decode, encode};
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use crate::DeliveriesKept;
-use crate::delivery::{Batch, Delivery, DisabledReason};
+use crate::delivery::{Batch, Delivery};
 use crate::endpoint::Endpoint;
 use crate::ordering::OrderingKey;
 
@@ -299,10 +299,4 @@ pub(super) fn deletions(
         if changes.len() < DELETE_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(changes)
-}
-
-/// The `data` of the event `webhook.disabled`: the endpoint's id and the reason.
-pub fn disabled_data(id: WebhookId, reason: DisabledReason) -> String {
-    let data = serde_json::json!({"webhook_id": id.to_string(), "reason": reason.as_str()});
-    data.to_string()
 }

@@ -7,10 +7,10 @@ use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
+use postrider_domain::event::contact::{OptedInData, OptedOutData};
 use postrider_domain::opt_out::OptOut;
-use postrider_domain::{EventKind, Phone, PublicEvent, Timestamp, WorkspaceId};
+use postrider_domain::{ContactId, EventData, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::Workspace;
@@ -255,7 +255,10 @@ fn opt_out(
     };
     let suppression = Suppression { phone, reason: reason.or(old_reason), created_at };
     if is_new {
-        change_count(context, 1, EventKind::ContactOptedOut, &suppression)?;
+        let reason = suppression.reason.clone();
+        change_count(context, 1, phone, |contact_id| {
+            EventData::ContactOptedOut(OptedOutData { phone, contact_id, reason })
+        })?;
     }
     let reason = suppression.reason.clone();
     context.put_json(TABLE, key, &Record { reason, created_at });
@@ -268,9 +271,10 @@ fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool
     let key = key(&context.core.id, phone);
     let old: Option<Record> = context.get_json(TABLE, &key)?;
     let was_out = old.is_some();
-    if let Some(Record { reason, created_at }) = old {
-        let suppression = Suppression { phone, reason, created_at };
-        change_count(context, -1, EventKind::ContactOptedIn, &suppression)?;
+    if was_out {
+        change_count(context, -1, phone, |contact_id| {
+            EventData::ContactOptedIn(OptedInData { phone, contact_id })
+        })?;
         context.delete(TABLE, key);
     }
     decide(context, phone, at);
@@ -288,22 +292,16 @@ fn decide(context: &mut Context<'_>, phone: Phone, at: Timestamp) {
 fn change_count(
     context: &mut Context<'_>,
     change: i64,
-    kind: EventKind,
-    suppression: &Suppression,
+    phone: Phone,
+    event: impl FnOnce(Option<ContactId>) -> EventData,
 ) -> Result<(), Unavailable> {
-    let Suppression { phone, reason, .. } = suppression;
-    let contact = holder(context, *phone)?.map(|contact| contact.id.to_string());
+    let contact_id = holder(context, phone)?.map(|contact| contact.id);
     let key = count_key(&context.core.id);
     let kept = context.get(TABLE, &key)?;
     let count = count(context.store(), &context.core.id, kept).map_err(unreadable)?;
     let count = (count as u64).saturating_add_signed(change);
     context.put(TABLE, key, count.to_be_bytes().to_vec());
-    let mut data = json!({ "phone": phone.to_string(), "contact_id": contact });
-    if kind == EventKind::ContactOptedOut {
-        data["reason"] = json!(reason);
-    }
-    let event = PublicEvent::Other { kind, data: data.to_string().into() };
-    context.effects.emit(context.now(), event);
+    context.effects.emit(context.now(), event(contact_id));
     Ok(())
 }
 

@@ -12,14 +12,6 @@ pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     json
 }
 
-/// Encodes an event as JSON text.
-pub fn encode_text<T: Serialize>(event: &T) -> String {
-    // Events are structs of strings and numbers as well.
-    #[allow(clippy::expect_used)]
-    let json = serde_json::to_string(event).expect("an event has a JSON form");
-    json
-}
-
 /// Decodes a record from JSON.
 ///
 /// # Errors

@@ -3,17 +3,16 @@
 use crate::broadcasts::reply_attribution;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use postrider_broadcast::control::{Control, ControlError, TEMPLATE_GONE, TEMPLATE_PAUSED};
 use postrider_broadcast::outcomes::{Mark, Tally};
 use postrider_broadcast::record::{self, BroadcastStatus, Record};
 use postrider_channel::TemplateName;
+use postrider_domain::event::broadcast::{BroadcastCompletedData, BroadcastData, CompletedCounts};
 use postrider_domain::template::TemplateStatus;
-use postrider_domain::{BroadcastId, EventKind};
+use postrider_domain::{BroadcastId, EventData};
 use postrider_store::CommitError;
 
-use crate::broadcasts::{counts, find, save, tell, tell_with};
+use crate::broadcasts::{counts, event_data, find, save, tell};
 use crate::core::command::{Command, Context};
 use crate::core::rules::UseTemplateError;
 use crate::handle::Workspace;
@@ -96,7 +95,7 @@ impl Command for ControlBroadcast {
             (Control::Begin { .. }, _) => Ok(record),
             (Control::Pause { reason }, Queued | Sending) => {
                 let record = Record { status: Paused, reason, ..record };
-                Ok(changed(context, EventKind::BroadcastPaused, record))
+                Ok(changed(context, EventData::BroadcastPaused, record))
             }
             (Control::Resume, Paused) => {
                 let TemplateName { name, language } = &record.template;
@@ -104,7 +103,7 @@ impl Command for ControlBroadcast {
                 let number = context.core.number.ok_or(BroadcastError::NotConnected)?;
                 let status = if record.started_at.is_some() { Sending } else { Queued };
                 let record = Record { status, number, reason: None, ..record };
-                Ok(changed(context, EventKind::BroadcastResumed, record))
+                Ok(changed(context, EventData::BroadcastResumed, record))
             }
             (Control::Cancel, Scheduled) => {
                 let record = cancelled(context, record);
@@ -135,7 +134,7 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
         Some(TemplateStatus::Paused) => {
             let reason = Some(TEMPLATE_PAUSED.into());
             let record = Record { status: BroadcastStatus::Paused, reason, ..record };
-            return Ok(changed(context, EventKind::BroadcastPaused, record));
+            return Ok(changed(context, EventData::BroadcastPaused, record));
         }
         _ => {
             return Ok(failed(context, record, TEMPLATE_GONE.into()));
@@ -144,17 +143,21 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
     let Some(number) = context.core.number else {
         let reason = Some("the workspace has no active messaging number".into());
         let record = Record { status: BroadcastStatus::Paused, reason, ..record };
-        return Ok(changed(context, EventKind::BroadcastPaused, record));
+        return Ok(changed(context, EventData::BroadcastPaused, record));
     };
     let started_at = Some(context.now());
     let record = Record { status: BroadcastStatus::Sending, number, started_at, ..record };
     reply_attribution::opens(context, &record);
-    Ok(changed(context, EventKind::BroadcastStarted, record))
+    Ok(changed(context, EventData::BroadcastStarted, record))
 }
 
-fn changed(context: &mut Context<'_>, kind: EventKind, record: Record) -> Record {
+fn changed(
+    context: &mut Context<'_>,
+    event: fn(BroadcastData) -> EventData,
+    record: Record,
+) -> Record {
     save(context, &record);
-    tell(context, kind, &record);
+    tell(context, event, &record);
     record
 }
 
@@ -162,14 +165,14 @@ fn cancelled(context: &mut Context<'_>, record: Record) -> Record {
     let finished_at = Some(context.now());
     let status = BroadcastStatus::Cancelled;
     let record = Record { status, finished_at, reason: None, ..record };
-    changed(context, EventKind::BroadcastCancelled, record)
+    changed(context, EventData::BroadcastCancelled, record)
 }
 
 fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>) -> Record {
     let finished_at = Some(context.now());
     let status = BroadcastStatus::Failed;
     let record = Record { status, finished_at, reason: Some(reason), ..record };
-    changed(context, EventKind::BroadcastFailed, record)
+    changed(context, EventData::BroadcastFailed, record)
 }
 
 fn finish(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
@@ -179,21 +182,26 @@ fn finish(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
     let finished_at = Some(context.now());
     let record = Record { status: BroadcastStatus::Completed, finished_at, ..record };
     let record = settle(context, record, tally);
-    tell_with(context, EventKind::BroadcastCompleted, &record, Some(counts(&record, tally)));
+    let BroadcastData { broadcast_id, name, status, total_recipients, reason } =
+        event_data(&record);
+    let counts = completed_counts(&record, tally);
+    let data =
+        BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts };
+    context.effects.emit(context.core.now(), EventData::BroadcastCompleted(data));
     record
 }
 
 /// How many recipients of a broadcast that is complete are what: each is counted once.
-fn counts(record: &Record, tally: &Tally) -> Value {
+fn completed_counts(record: &Record, tally: &Tally) -> CompletedCounts {
     // What the channel took and reported as failed before the end.
     let taken = tally.of(Mark::Sent);
     let sent = taken.saturating_sub(record.reported_failed);
-    json!({
-        "sent": sent,
-        "failed": tally.of(Mark::Failed) + (taken - sent),
-        "unknown": tally.of(Mark::Unknown),
-        "suppressed": tally.of(Mark::OptedOut) + (record.total - record.sendable),
-    })
+    CompletedCounts {
+        sent,
+        failed: tally.of(Mark::Failed) + (taken - sent),
+        unknown: tally.of(Mark::Unknown),
+        suppressed: tally.of(Mark::OptedOut) + (record.total - record.sendable),
+    }
 }
 
 /// Gives back the credits of what surely was not sent, once.

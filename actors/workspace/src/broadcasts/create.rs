@@ -13,7 +13,7 @@ use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
 use postrider_broadcast::{Audience, BroadcastPolicy};
 use postrider_channel::TemplateName;
 use postrider_domain::template::{Misfit, parameters};
-use postrider_domain::{BroadcastId, EventKind, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{BroadcastId, EventData, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, View};
@@ -186,7 +186,7 @@ impl Command for CreateBroadcast {
         };
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
         save(context, &record);
-        tell(context, EventKind::BroadcastCreated, &record);
+        tell(context, EventData::BroadcastCreated, &record);
         Ok(BroadcastMade { broadcast_id: id, status, total_recipients: total })
     }
 }

@@ -15,10 +15,9 @@ mod retry;
 mod sweep;
 mod view;
 
-use serde_json::json;
-
 use postrider_broadcast::record::{Record, record_key};
-use postrider_domain::{BroadcastId, EventKind, PublicEvent};
+use postrider_domain::event::broadcast::BroadcastData;
+use postrider_domain::{BroadcastId, EventData};
 use postrider_store::Table;
 
 use crate::core::command::Context;
@@ -47,29 +46,17 @@ fn save(context: &mut Context<'_>, record: &Record) {
 }
 
 /// Tells of a broadcast in the event log.
-fn tell(context: &mut Context<'_>, kind: EventKind, record: &Record) {
-    tell_with(context, kind, record, None);
+fn tell(context: &mut Context<'_>, event: fn(BroadcastData) -> EventData, record: &Record) {
+    context.effects.emit(context.core.now(), event(event_data(record)));
 }
 
-/// The same with what has become of its recipients.
-fn tell_with(
-    context: &mut Context<'_>,
-    kind: EventKind,
-    record: &Record,
-    counts: Option<serde_json::Value>,
-) {
-    let mut data = json!({
-        "broadcast_id": record.id.to_string(),
-        "name": record.name,
-        "status": record.status.as_str(),
-        "total_recipients": record.total,
-    });
-    if let Some(reason) = &record.reason {
-        data["reason"] = (&**reason).into();
+/// The payload of events about a broadcast.
+fn event_data(record: &Record) -> BroadcastData {
+    BroadcastData {
+        broadcast_id: record.id,
+        name: record.name.clone(),
+        status: record.status.as_str(),
+        total_recipients: record.total,
+        reason: record.reason.clone(),
     }
-    if let Some(counts) = counts {
-        data["counts"] = counts;
-    }
-    let data = data.to_string().into();
-    context.effects.emit(context.core.now(), PublicEvent::Other { kind, data });
 }

@@ -1,7 +1,5 @@
 //! What the provider reports of a broadcast's messages.
 
-use serde_json::json;
-
 use postrider_broadcast::audience::Segment;
 use postrider_broadcast::daily_counts::DayCounts;
 use postrider_broadcast::outcomes::{Failed, Mark, Window};
@@ -9,7 +7,8 @@ use postrider_broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_ke
 use postrider_broadcast::reports::{Report, Reports};
 use postrider_channel::FailureClass;
 use postrider_channel::callback::{Progress, StatusUpdate};
-use postrider_domain::{BroadcastId, EventKind, Phone, PublicEvent};
+use postrider_domain::event::message::MessageData;
+use postrider_domain::{BroadcastId, EventData, Phone};
 use postrider_store::Table;
 
 use crate::analytics;
@@ -123,21 +122,21 @@ fn tell(
     to: Option<Phone>,
     report: Report,
 ) {
-    let (kind, status) = match report {
+    let (event, status): (fn(MessageData) -> EventData, _) = match report {
         // Its own answer said so.
         Report::Sent => return,
-        Report::Delivered => (EventKind::MessageDelivered, "delivered"),
-        Report::Read => (EventKind::MessageRead, "read"),
-        Report::Failed => (EventKind::MessageFailed, "failed"),
+        Report::Delivered => (EventData::MessageDelivered, "delivered"),
+        Report::Read => (EventData::MessageRead, "read"),
+        Report::Failed => (EventData::MessageFailed, "failed"),
     };
-    let mut data = json!({
-        "message_id": message_id(id, index).to_string(),
-        "broadcast_id": id.to_string(),
-        "status": status,
-    });
-    if let Some(to) = to {
-        data["to"] = to.to_string().into();
-    }
-    let data = data.to_string().into();
-    context.effects.emit(context.core.now(), PublicEvent::Other { kind, data });
+    let data = MessageData {
+        message_id: message_id(id, index),
+        broadcast_id: Some(id),
+        to: to.map(|to| to.to_string()),
+        r#type: None,
+        status,
+        template: None,
+        error: None,
+    };
+    context.effects.emit(context.core.now(), event(data));
 }

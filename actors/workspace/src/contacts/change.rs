@@ -3,7 +3,7 @@
 use crate::Workspace;
 use crate::core::command::{Command, Context};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ContactId, EventKind};
+use postrider_domain::{ContactId, EventData};
 use postrider_store::Table;
 
 use crate::contacts::create::phone_holder;
@@ -77,7 +77,7 @@ impl Command for UpdateContact {
             }
         }
         context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);
-        tell(context, EventKind::ContactUpdated, &contact);
+        tell(context, EventData::ContactUpdated, &contact);
         Ok(contact)
     }
 }

@@ -8,7 +8,7 @@ use crate::core::command::{Command, Context};
 use crate::creation_limit::Creations;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{EventKind, Phone};
+use postrider_domain::{EventData, Phone};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::random;
 use postrider_store::Table;
@@ -223,7 +223,7 @@ pub(crate) fn create(
         context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
     }
     context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);
-    tell(context, EventKind::ContactCreated, &contact);
+    tell(context, EventData::ContactCreated, &contact);
     Ok(contact)
 }
 

@@ -37,12 +37,16 @@ pub(crate) use record::{place_of, read as read_contact};
 #[cfg(any(test, feature = "testing"))]
 pub use index_check::whole;
 
-use postrider_domain::{EventKind, PublicEvent};
+use postrider_domain::EventData;
+use postrider_domain::event::contact::ContactData;
 
 use crate::core::command::Context;
 
 /// Tells what happened to a contact.
-pub(crate) fn tell(context: &mut Context<'_>, kind: EventKind, contact: &Contact) {
-    let event = PublicEvent::Other { kind, data: contact.told().to_string().into() };
-    context.effects.emit(context.now(), event);
+pub(crate) fn tell(
+    context: &mut Context<'_>,
+    event: fn(ContactData) -> EventData,
+    contact: &Contact,
+) {
+    context.effects.emit(context.now(), event(contact.event_data()));
 }

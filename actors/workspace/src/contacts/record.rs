@@ -6,8 +6,8 @@
 
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
+use postrider_domain::event::contact::ContactData;
 use postrider_domain::{
     ContactId, ContactName, CustomFields, Email, Phone, Tags, Timestamp, WorkspaceId,
 };
@@ -78,18 +78,18 @@ impl NewContact {
 }
 
 impl Contact {
-    /// The contact as an event tells of it.
-    pub(crate) fn told(&self) -> Value {
-        json!({
-            "contact_id": self.id.to_string(),
-            "name": self.name.as_str(),
-            "phone": self.phone.map(|phone| phone.to_string()),
-            "email": self.email.as_ref().map(Email::as_str),
-            "tags": self.tags.iter().collect::<Vec<_>>(),
-            "custom_fields": self.custom_fields.to_value(),
-            "created_at": self.created_at.to_string(),
-            "updated_at": self.updated_at.to_string(),
-        })
+    /// The payload of events about the contact.
+    pub(crate) fn event_data(&self) -> ContactData {
+        ContactData {
+            contact_id: self.id,
+            name: self.name.clone(),
+            phone: self.phone,
+            email: self.email.clone(),
+            tags: self.tags.clone(),
+            custom_fields: self.custom_fields.to_value(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
     }
 
     pub(crate) fn place(&self) -> u64 {

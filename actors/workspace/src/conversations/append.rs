@@ -4,7 +4,7 @@ use crate::contacts::{NewContact, create, holder, place_of};
 use crate::core::command::Context;
 use postrider_channel::callback::Inbound;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ContactName, CustomFields, EventKind, MessageId, Phone, Tags};
+use postrider_domain::{ContactName, CustomFields, EventData, MessageId, Phone, Tags};
 use postrider_domain::{NumberId, Timestamp};
 use postrider_store::Table;
 
@@ -64,7 +64,7 @@ pub(crate) fn received(
     let counted = moved(context, &Vec::from_iter(&old), &[&new])?;
     let new = note(context, old.as_ref(), new, id, &written, counted);
     if opens {
-        tell(context, EventKind::ConversationOpened, &new, contact.phone);
+        tell(context, EventData::ConversationOpened, &new, contact.phone);
     }
     Ok(new)
 }

@@ -4,7 +4,7 @@ use crate::Workspace;
 use crate::contacts::{Contact, find_contact};
 use crate::core::command::{Command, Context};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ConversationId, EventKind};
+use postrider_domain::{ConversationId, EventData};
 
 use crate::conversations::counts::moved;
 use crate::conversations::record::{Conversation, ConversationStatus, Counted, find, put, tell};
@@ -65,7 +65,7 @@ impl Command for UpdateConversation {
         if new != old {
             let counted = moved(context, &[&old], &[&new])?;
             put(context, Some(&old), &new, counted);
-            tell(context, EventKind::ConversationUpdated, &new, contact.phone);
+            tell(context, EventData::ConversationUpdated, &new, contact.phone);
         }
         Ok((new, contact))
     }

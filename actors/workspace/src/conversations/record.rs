@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::contacts::place_of;
 use crate::core::command::Context;
+use postrider_domain::event::conversation::ConversationData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
-    ContactId, ConversationId, Email, EventKind, MessageId, NumberId, Phone, PublicEvent,
-    Timestamp, WorkspaceId,
+    ContactId, ConversationId, Email, EventData, MessageId, NumberId, Phone, Timestamp, WorkspaceId,
 };
 use postrider_store::Table;
 
@@ -290,23 +289,22 @@ pub(crate) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
 /// Tells what happened to a conversation with the contact of this phone.
 pub(crate) fn tell(
     context: &mut Context<'_>,
-    kind: EventKind,
+    event: fn(ConversationData) -> EventData,
     conversation: &Conversation,
     phone: Option<Phone>,
 ) {
-    let data = json!({
-        "conversation_id": conversation.id.to_string(),
-        "contact_id": conversation.contact_id.to_string(),
-        "phone": phone.map(|phone| phone.to_string()),
-        "status": conversation.status.as_str(),
-        "channel": conversation.channel(),
-        "assigned_to": conversation.assigned_to,
-        "last_message": conversation.last_message,
-        "last_message_at": conversation.last_message_at.to_string(),
-        "created_at": conversation.created_at.to_string(),
-    });
-    let event = PublicEvent::Other { kind, data: data.to_string().into() };
-    context.effects.emit(context.now(), event);
+    let data = ConversationData {
+        conversation_id: conversation.id,
+        contact_id: conversation.contact_id,
+        phone,
+        status: conversation.status.as_str(),
+        channel: conversation.channel(),
+        assigned_to: conversation.assigned_to.clone(),
+        last_message: conversation.last_message.clone(),
+        last_message_at: conversation.last_message_at,
+        created_at: conversation.created_at,
+    };
+    context.effects.emit(context.now(), event(data));
 }
 
 #[cfg(test)]

@@ -84,7 +84,8 @@ impl Effects {
     }
 
     /// Emits an event to the workspace's event log.
-    pub fn emit(&mut self, at: Timestamp, event: PublicEvent) {
+    pub fn emit(&mut self, at: Timestamp, event: impl Into<PublicEvent>) {
+        let event = event.into();
         match event {
             PublicEvent::OtpSent { .. } => self.otps[0] += 1,
             PublicEvent::OtpVerified { .. } => self.otps[1] += 1,

@@ -6,16 +6,14 @@ use postrider_store::view::codec;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::conversations;
 use crate::core::command::{Command, Context};
 use crate::messages::{MessageError, MessageStatus};
 use postrider_channel::email::{Mailed, OutgoingMail};
+use postrider_domain::event::message::MessageData;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{
-    ConversationId, Email, EventKind, MessageId, PublicEvent, Timestamp, WorkspaceId,
-};
+use postrider_domain::{ConversationId, Email, EventData, MessageId, Timestamp, WorkspaceId};
 use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table, View};
 
@@ -181,21 +179,20 @@ fn clipped(said: &str) -> Box<str> {
 
 /// Tells how far a mail has come; nothing of one that is unknown, as of other messages.
 fn tell(context: &mut Context<'_>, id: MessageId, record: &Record) {
-    let kind = match record.status {
-        MessageStatus::Queued => EventKind::MessageQueued,
-        MessageStatus::Sent => EventKind::MessageSent,
-        MessageStatus::Failed => EventKind::MessageFailed,
+    let event = match record.status {
+        MessageStatus::Queued => EventData::MessageQueued,
+        MessageStatus::Sent => EventData::MessageSent,
+        MessageStatus::Failed => EventData::MessageFailed,
         _ => return,
     };
-    let mut data = json!({
-        "message_id": id.to_string(),
-        "to": record.to.as_str(),
-        "type": "email",
-        "status": record.status.as_str(),
-    });
-    if let Some(error) = &record.error {
-        data["error"] = json!(error);
-    }
-    let event = PublicEvent::Other { kind, data: data.to_string().into() };
-    context.effects.emit(context.now(), event);
+    let data = MessageData {
+        message_id: id,
+        broadcast_id: None,
+        to: Some(record.to.as_str().to_owned()),
+        r#type: Some(MessageData::EMAIL),
+        status: record.status.as_str(),
+        template: None,
+        error: record.error.as_ref().map(MessageError::event_data),
+    };
+    context.effects.emit(context.now(), event(data));
 }

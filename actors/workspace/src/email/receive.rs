@@ -1,7 +1,5 @@
 //! Mails that come in.
 
-use serde_json::json;
-
 use crate::Workspace;
 use crate::contacts::{Contact, ContactFilter, NewContact, create, find_contact, place_of};
 use crate::conversations;
@@ -10,11 +8,11 @@ use crate::conversations::{
 };
 use crate::core::command::{Command, Context};
 use postrider_channel::email::inbound::InboundMail;
+use postrider_domain::event::message::{MessageData, MessageReceivedData};
 use postrider_domain::fold::fold;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
-    ContactId, ContactName, ConversationId, CustomFields, Email, EventKind, MessageId, PublicEvent,
-    Tags,
+    ContactId, ContactName, ConversationId, CustomFields, Email, EventData, MessageId, Tags,
 };
 use postrider_store::Table;
 
@@ -110,7 +108,7 @@ impl Command for TakeMail {
         if opens {
             conversations::tell(
                 context,
-                EventKind::ConversationOpened,
+                EventData::ConversationOpened,
                 &conversation,
                 contact.phone,
             );
@@ -200,20 +198,19 @@ fn written(
 
 /// Tells that somebody wrote.
 fn tell(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conversation) {
-    let mut data = json!({
-        "message_id": id.to_string(),
-        "conversation_id": of.id.to_string(),
-        "contact_id": of.contact_id.to_string(),
-        "channel": "email",
-        "from": mail.from.as_str(),
-        "type": "email",
-        "subject": mail.subject,
-        "text": mail.text,
-        "at": mail.at.to_string(),
-    });
-    if let Some(name) = &mail.from_name {
-        data["name"] = json!(name);
-    }
-    let (kind, data) = (EventKind::MessageReceived, data.to_string().into());
-    context.effects.emit(context.now(), PublicEvent::Other { kind, data });
+    let data = MessageReceivedData {
+        message_id: id,
+        conversation_id: of.id,
+        contact_id: of.contact_id,
+        number_id: None,
+        channel: Some(MessageData::EMAIL),
+        from: mail.from.as_str().to_owned(),
+        subject: Some(mail.subject.clone()),
+        name: mail.from_name.as_deref().map(Into::into),
+        r#type: MessageData::EMAIL.into(),
+        text: mail.text.as_str().into(),
+        at: mail.at,
+        referral: None,
+    };
+    context.effects.emit(context.now(), EventData::MessageReceived(data));
 }

@@ -8,7 +8,7 @@ use crate::core::command::Context;
 use crate::messages::ReplyError;
 use crate::messages::{MessageContent, MessageSent, MessageStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Email, EventKind, MessageId, Phone};
+use postrider_domain::{Email, EventData, MessageId, Phone};
 use postrider_store::Table;
 
 use crate::email::outgoing;
@@ -60,7 +60,7 @@ pub(crate) fn reply(
     }
     if new.status == ConversationStatus::Open {
         new.status = ConversationStatus::Pending;
-        conversations::tell(context, EventKind::ConversationUpdated, &new, phone);
+        conversations::tell(context, EventData::ConversationUpdated, &new, phone);
     }
     conversations::put(context, Some(&appended), &new, counted);
     Ok(MessageSent { message_id: id, status: MessageStatus::Queued })

@@ -1,6 +1,6 @@
 //! Deleting a contact, and what other features keep of it.
 
-use postrider_domain::{ContactId, EventKind, Unavailable};
+use postrider_domain::{ContactId, EventData, Unavailable};
 use postrider_store::Table;
 
 use crate::Workspace;
@@ -62,7 +62,7 @@ impl Command for DeleteContact {
         if let Some(phone) = contact.phone {
             context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
         }
-        tell(context, EventKind::ContactDeleted, &contact);
+        tell(context, EventData::ContactDeleted, &contact);
         Ok(())
     }
 }

@@ -8,10 +8,9 @@ use crate::broadcasts::reply_attribution;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use serde_json::json;
-
-use postrider_channel::callback::Inbound;
-use postrider_domain::{EventKind, MessageId, NumberId, PublicEvent, Timestamp, WorkspaceId};
+use postrider_channel::callback::{Inbound, Referral};
+use postrider_domain::event::message::{MessageReceivedData, ReferralData};
+use postrider_domain::{EventData, MessageId, NumberId, Timestamp, WorkspaceId};
 use postrider_store::Table;
 
 use crate::analytics;
@@ -70,29 +69,27 @@ fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<
     Ok(())
 }
 
-fn event(received: &Received<'_>, conversation: &Conversation) -> PublicEvent {
-    let Inbound { from, name, kind, text, referral, .. } = received.inbound;
-    let mut data = json!({
-        "message_id": received.id.to_string(),
-        "conversation_id": conversation.id.to_string(),
-        "contact_id": conversation.contact_id.to_string(),
-        "number_id": received.number.to_string(),
-        "from": from.to_string(),
-        "type": kind,
-        "text": text,
-        "at": received.at.to_string(),
+fn event(received: &Received<'_>, conversation: &Conversation) -> EventData {
+    let Inbound { from, name, kind, text, referral, .. } = received.inbound.clone();
+    let referral = referral.map(|Referral { source_type, source_id, headline }| ReferralData {
+        source_type,
+        source_id,
+        headline,
     });
-    if let Some(name) = name {
-        data["name"] = json!(name);
-    }
-    if let Some(referral) = referral {
-        let (source_type, source_id) = (&referral.source_type, &referral.source_id);
-        data["referral"] = json!({ "source_type": source_type, "source_id": source_id });
-        if let Some(headline) = &referral.headline {
-            data["referral"]["headline"] = json!(headline);
-        }
-    }
-    PublicEvent::Other { kind: EventKind::MessageReceived, data: data.to_string().into() }
+    EventData::MessageReceived(MessageReceivedData {
+        message_id: received.id,
+        conversation_id: conversation.id,
+        contact_id: conversation.contact_id,
+        number_id: Some(received.number),
+        channel: None,
+        from: from.to_string(),
+        subject: None,
+        name,
+        r#type: kind,
+        text,
+        at: received.at,
+        referral,
+    })
 }
 
 /// The key of a message that was received, or what the keys of all begin with.

@@ -1,6 +1,6 @@
 //! Replying in a conversation, by message or by mail.
 
-use postrider_domain::{ConversationId, Email, EventKind};
+use postrider_domain::{ConversationId, Email, EventData};
 use postrider_runtime::random;
 
 use crate::Workspace;
@@ -63,7 +63,7 @@ impl Command for Reply {
         {
             let new = Conversation { status: ConversationStatus::Pending, ..old.clone() };
             put(context, Some(&old), &new, counted);
-            tell(context, EventKind::ConversationUpdated, &new, contact.phone);
+            tell(context, EventData::ConversationUpdated, &new, contact.phone);
         }
         Ok(sent)
     }

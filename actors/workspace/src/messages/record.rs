@@ -1,13 +1,13 @@
 //! Where a message stands, and how it moves on.
 
-use postrider_store::view::codec;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use postrider_channel::TemplateName;
+use postrider_domain::event::message::{MessageData, MessageErrorData, MessageTemplateData};
 use postrider_domain::{
-    EventKind, MessageId, MessageKind, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
+    EventData, MessageId, MessageKind, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
 };
 
 use crate::core::message_status::MessageStatus;
@@ -21,6 +21,14 @@ pub struct MessageError {
     pub code: Option<u32>,
     /// The channel's explanation; empty where it gave none.
     pub details: Box<str>,
+}
+
+impl MessageError {
+    /// The error in the payload of an event.
+    pub(crate) fn event_data(&self) -> MessageErrorData {
+        let Self { reason, code, details } = self.clone();
+        MessageErrorData { reason, code, details }
+    }
 }
 
 /// A message and where it stands. This is its record too, as JSON.
@@ -70,20 +78,6 @@ impl std::fmt::Debug for MessageState {
         shown.field("message_id", &self.message_id).field("to", &self.to);
         shown.field("status", &self.status).field("error", &self.error).finish_non_exhaustive()
     }
-}
-
-/// What events tell of a message.
-#[derive(Serialize)]
-struct Told<'a> {
-    message_id: MessageId,
-    to: String,
-    #[serde(rename = "type")]
-    kind: MessageKind,
-    status: MessageStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    template: Option<&'a TemplateName>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a MessageError>,
 }
 
 /// What is learned of a message after it was accepted.
@@ -142,23 +136,26 @@ impl MessageState {
 
     /// What is told of its having come so far; nothing of a message whose answer got lost.
     pub(crate) fn event(&self) -> Option<PublicEvent> {
-        let kind = match self.status {
-            MessageStatus::Queued => EventKind::MessageQueued,
+        let event = match self.status {
+            MessageStatus::Queued => EventData::MessageQueued,
             MessageStatus::Unknown => return None,
-            MessageStatus::Sent => EventKind::MessageSent,
-            MessageStatus::Delivered => EventKind::MessageDelivered,
-            MessageStatus::Read => EventKind::MessageRead,
-            MessageStatus::Failed => EventKind::MessageFailed,
+            MessageStatus::Sent => EventData::MessageSent,
+            MessageStatus::Delivered => EventData::MessageDelivered,
+            MessageStatus::Read => EventData::MessageRead,
+            MessageStatus::Failed => EventData::MessageFailed,
         };
-        let told = Told {
+        let template = self.template.clone();
+        let data = MessageData {
             message_id: self.message_id,
-            to: self.to.to_string(),
-            kind: self.kind,
-            status: self.status,
-            template: self.template.as_ref(),
-            error: self.error.as_ref(),
+            broadcast_id: None,
+            to: Some(self.to.to_string()),
+            r#type: Some(self.kind.as_str()),
+            status: self.status.as_str(),
+            template: template
+                .map(|TemplateName { name, language }| MessageTemplateData { name, language }),
+            error: self.error.as_ref().map(MessageError::event_data),
         };
-        Some(PublicEvent::Other { kind, data: codec::encode_text(&told).into() })
+        Some(event(data).into())
     }
 }
 

@@ -1,9 +1,8 @@
 //! Notices of the workspace's numbers, and of whom they have written to.
 
-use serde_json::json;
-
 use postrider_channel::Failure;
-use postrider_domain::{EventKind, NumberId, PublicEvent};
+use postrider_domain::event::number::{NumberData, NumberStoppedData};
+use postrider_domain::{EventData, NumberId};
 use postrider_number::notices::{NumberNotice, Recipient};
 
 use crate::core::command::{Command, Context};
@@ -26,21 +25,18 @@ impl Command for RecordNotice {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        let number_id = self.number.to_string();
-        let (kind, data) = match self.notice {
+        let number_id = self.number;
+        let event = match self.notice {
             NumberNotice::Recipients(recipients) => {
                 let mut recipients = recipients.into_iter();
                 return recipients.try_for_each(|it| note(context, self.number, it));
             }
-            NumberNotice::Recovered => {
-                (EventKind::NumberRecovered, json!({ "number_id": number_id }))
-            }
+            NumberNotice::Recovered => EventData::NumberRecovered(NumberData { number_id }),
             NumberNotice::Stopped(Failure { code, details, .. }) => {
-                let data = json!({ "number_id": number_id, "error_code": code, "reason": details });
-                (EventKind::NumberStopped, data)
+                let (error_code, reason) = (code, details);
+                EventData::NumberStopped(NumberStoppedData { number_id, error_code, reason })
             }
         };
-        let event = PublicEvent::Other { kind, data: data.to_string().into() };
         context.effects.emit(context.now(), event);
         Ok(())
     }

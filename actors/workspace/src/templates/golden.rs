@@ -1,6 +1,7 @@
 //! The record of a template.
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::*;
 use postrider_domain::golden::{AT, Sheet};

@@ -9,15 +9,16 @@ use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use postrider_channel::callback::TemplateUpdate;
 use postrider_channel::cloud_api::ListError;
 use postrider_domain::content::{TemplateContent, TemplateMessage};
+use postrider_domain::event::template::TemplateStatusData;
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::parameters::{self, Filled};
 use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
-use postrider_domain::{EventKind, PublicEvent, Timestamp, WorkspaceId};
+use postrider_domain::{EventData, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::core::command::{Command, Context};
@@ -209,15 +210,14 @@ fn set_status(context: &mut Context<'_>, template: Template, status: TemplateSta
     let (now, previous) = (context.now(), template.status);
     let template = Template { status, updated_at: now, ..template };
     save(context, &template);
-    let data = json!({
-        "name": template.name,
-        "language": template.language,
-        "category": template.category,
-        "status": status,
-        "previous_status": previous,
-    });
-    let kind = EventKind::TemplateStatusChanged;
-    context.effects.emit(now, PublicEvent::Other { kind, data: data.to_string().into() });
+    let data = TemplateStatusData {
+        name: template.name.clone(),
+        language: template.language.clone(),
+        category: template.category,
+        status,
+        previous_status: previous,
+    };
+    context.effects.emit(now, EventData::TemplateStatusChanged(data));
     template
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Weak;
 
+use postrider_domain::event::webhook::WebhookDisabledData;
 use postrider_domain::{
-    EventKind, PublicEvent, Timestamp, Unavailable, UnavailableReason, WebhookId, WorkspaceId,
+    EventData, Timestamp, Unavailable, UnavailableReason, WebhookId, WorkspaceId,
 };
 use postrider_runtime::task::BoxFuture;
 use postrider_webhook::delivery::DisabledReason;
-use postrider_webhook::records;
 use postrider_webhook::{DisableError, EndpointControl};
 
 use crate::Workspace;
@@ -62,9 +62,8 @@ impl Command for DisableWebhook {
             endpoint.settings.enabled = false;
             endpoint.disabled_reason = Some(reason);
         })?;
-        let data = records::disabled_data(id, reason).into();
-        let event = PublicEvent::Other { kind: EventKind::WebhookDisabled, data };
-        context.effects.emit(context.core.now(), event);
+        let data = WebhookDisabledData { webhook_id: id, reason: reason.as_str() };
+        context.effects.emit(context.core.now(), EventData::WebhookDisabled(data));
         Ok(())
     }
 }

@@ -7,9 +7,8 @@ pub use disable::DisableInWorkspace;
 use postrider_store::View;
 use std::sync::Arc;
 
-use postrider_domain::{
-    EventId, EventKind, LogEntry, PublicEvent, Timestamp, WebhookId, WorkspaceId,
-};
+use postrider_domain::event::webhook::WebhookData;
+use postrider_domain::{EventData, EventId, LogEntry, Timestamp, WebhookId, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::sealed::Sealed;
 use postrider_runtime::task::detached;
@@ -361,9 +360,8 @@ impl Command for TestWebhook {
         if !endpoint.settings.enabled {
             return Err(WebhookError::Disabled);
         }
-        let data = serde_json::json!({ "webhook_id": self.id.to_string() }).to_string().into();
-        let event = PublicEvent::Other { kind: EventKind::WebhookTest, data };
-        let entry = LogEntry { at: context.now(), event };
+        let event = EventData::WebhookTest(WebhookData { webhook_id: self.id });
+        let entry = LogEntry { at: context.now(), event: event.into() };
         let id = entry.id(&context.core.id, context.log_next);
         context.effects.emit(entry.at, entry.event);
         Ok(id)

@@ -2,11 +2,10 @@
 //!
 //! It applies the number's outcomes, and what the provider reports after it took a message.
 
-use serde_json::json;
-
 use postrider_channel::callback::Progress;
+use postrider_domain::event::otp::OtpData;
 use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
-use postrider_domain::{Event, EventKind, PublicEvent, RequestId};
+use postrider_domain::{Event, EventData, RequestId};
 
 use crate::core::Core;
 use crate::core::effects::Effects;
@@ -108,9 +107,8 @@ impl Core {
         };
         self.perform(message.reported(id, delivery), effects);
         if delivery == Delivery::Delivered {
-            let data = json!({ "request_id": id.to_string(), "phone": otp.phone.to_string() });
-            let (kind, data) = (EventKind::OtpDelivered, data.to_string().into());
-            effects.emit(self.now(), PublicEvent::Other { kind, data });
+            let data = OtpData { request_id: id, phone: otp.phone };
+            effects.emit(self.now(), EventData::OtpDelivered(data));
         }
     }
 

@@ -2,10 +2,9 @@
 
 use std::sync::atomic::AtomicU64;
 
-use serde_json::json;
-
 use postrider_domain::destination::calling_code;
-use postrider_domain::{Event, EventKind, Phone, PublicEvent};
+use postrider_domain::event::otp::OtpPumpingData;
+use postrider_domain::{Event, EventData, Phone};
 
 use crate::core::Core;
 use crate::core::effects::Effects;
@@ -52,14 +51,13 @@ impl Core {
         let refused = mode == GuardMode::Refuse;
         if !count.suspected {
             self.perform(Event::PumpingSuspected { calling_code: code, at: now }, effects);
-            let data = json!({
-                "calling_code": code.to_string(),
-                "unverified": count.unverified,
-                "hour": hour_start(now).to_string(),
-                "refused": refused,
-            });
-            let kind = EventKind::OtpPumpingSuspected;
-            effects.emit(now, PublicEvent::Other { kind, data: data.to_string().into() });
+            let data = OtpPumpingData {
+                calling_code: code.to_string(),
+                unverified: count.unverified,
+                hour: hour_start(now),
+                refused,
+            };
+            effects.emit(now, EventData::OtpPumpingSuspected(data));
             effects.suspected = Some(code);
         }
         if refused { Err(SendOtpError::DestinationBlocked) } else { Ok(()) }
