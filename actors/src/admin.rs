@@ -21,8 +21,8 @@ use postrider_store::{Change, StoreError, Table};
 use postrider_workspace::Workspace;
 use postrider_workspace::core::records;
 use postrider_workspace::core::records::Profile;
-use postrider_workspace::core::rules::CreditsChange;
-use postrider_workspace::core::rules::WorkspaceSettings;
+use postrider_workspace::core::settings::CreditsChange;
+use postrider_workspace::core::settings::WorkspaceSettings;
 use postrider_workspace::mailbox::message::Configure;
 use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
@@ -47,8 +47,8 @@ pub struct Admin {
     /// Held while limits change and while a key is made: the buckets in memory follow the order of
     /// what is stored.
     bucket_changes: Arc<Mutex<()>>,
-    /// Held while a number is connected, changed or disconnected: what is in force follows the order
-    /// of what is stored.
+    /// Held while a number is connected, changed or disconnected: what is in force follows the
+    /// order of what is stored.
     number_changes: Arc<Mutex<()>>,
 }
 

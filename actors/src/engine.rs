@@ -21,7 +21,7 @@ pub(crate) use postrider_runtime::task::detached;
 use postrider_store::Store;
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::Workspace;
-use postrider_workspace::core::rules::{GuardOptions, MessageOptions};
+use postrider_workspace::core::settings::{GuardOptions, MessageOptions};
 use postrider_workspace::event_options::EventOptions;
 pub(crate) use postrider_workspace::services::Services;
 

@@ -85,7 +85,8 @@ impl Actor for Parent {
     ) -> Result<(), ActorProcessingErr> {
         let heard = match event {
             SupervisionEvent::ActorFailed(_, error) => format!("failed: {error}"),
-            // Whether the state is there does not tell: a killed one has it, unless it had not started.
+            // Whether the state is there does not tell: a killed one has it, unless it had not
+            // started.
             SupervisionEvent::ActorTerminated(_, _, reason) => format!("terminated: {reason:?}"),
             _ => return Ok(()),
         };

@@ -5,8 +5,8 @@
 //!
 //! `cargo bench` runs all rows, prints a Markdown table and writes `target/bench/report.json`.
 //! `cargo bench -- NAME…` runs the rows whose name contains one of the words; `--quick` takes fewer
-//! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out, for
-//! a profiler, and writes no report. Progress goes to stderr.
+//! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out,
+//! for a profiler, and writes no report. Progress goes to stderr.
 //!
 //! Without `--bench`, which cargo gives to `cargo bench` only, every row runs once at a tiny size:
 //! that it works is tested, nothing is measured.

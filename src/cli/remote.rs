@@ -25,8 +25,8 @@ pub(crate) struct Remote {
         default_value = "http://127.0.0.1:8080"
     )]
     pub(crate) server: String,
-    /// The admin token; left out: that of the environment's settings (POSTRIDER__ADMIN__TOKEN) or the
-    /// one in the data directory
+    /// The admin token; left out: that of the environment's settings (POSTRIDER__ADMIN__TOKEN) or
+    /// the one in the data directory
     #[arg(
         long,
         global = true,

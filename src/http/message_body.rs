@@ -1,7 +1,8 @@
 //! Parses the content of a message, which two requests have: sending one, and replying.
 //!
-//! The fields stand in each body, and `type` says which of them counts. A tagged enum or a flattened
-//! struct would say it shorter, but serde buffers those, and then an error does not name its field.
+//! The fields stand in each body, and `type` says which of them counts. A tagged enum or a
+//! flattened struct would say it shorter, but serde buffers those, and then an error does not name
+//! its field.
 
 use std::borrow::Cow;
 

@@ -84,9 +84,9 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// Our id of the message. It is derived, so that a repeated callback yields the same id: from the
-    /// time at which the message was written, and 80 bits of a hash of the number and the provider's
-    /// id.
+    /// Our id of the message. It is derived, so that a repeated callback yields the same id: from
+    /// the time at which the message was written, and 80 bits of a hash of the number and the
+    /// provider's id.
     #[must_use]
     pub fn message_id(&self, number: NumberId) -> MessageId {
         let digest = Sha256::new().chain_update(number.as_bytes());
@@ -95,8 +95,9 @@ impl Inbound {
         MessageId::from_parts(self.at, unique)
     }
 
-    /// The message with each text cut to its bound. Strangers write these texts through any channel,
-    /// and they must fit into their records. The provider's id stays whole, since it is only hashed.
+    /// The message with each text cut to its bound. Strangers write these texts through any
+    /// channel, and they must fit into their records. The provider's id stays whole, since it is
+    /// only hashed.
     #[must_use]
     pub fn clipped(self) -> Self {
         let Self { name, kind, text, referral, .. } = self;

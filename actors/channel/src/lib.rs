@@ -227,8 +227,8 @@ pub trait Channel: Send + Sync + 'static {
     /// panics counts as that.
     fn send(&self, message: Outbound) -> Sending;
 
-    /// Why the provider did not accept a message the last time. The number writes it to the log, for
-    /// an operator, when it stops calling the channel for a while.
+    /// Why the provider did not accept a message the last time. The number writes it to the log,
+    /// for an operator, when it stops calling the channel for a while.
     fn trouble(&self) -> Option<Box<str>> {
         None
     }

@@ -1,8 +1,8 @@
 //! Pure: what a message says, from the request for it to the channel.
 //!
 //! A new kind of message is a word of [`MessageKind`] and a variant of [`MessageContent`]. What the
-//! engine needs to know of a kind is answered here; beyond this file only the parser of requests and
-//! the channels look into the variants.
+//! engine needs to know of a kind is answered here; beyond this file only the parser of requests
+//! and the channels look into the variants.
 
 use std::convert::Infallible;
 
@@ -27,7 +27,8 @@ words! {
 /// [`TemplateContent`] once it is rendered.
 ///
 /// All content but a template is free-form: the channel accepts it only while the conversation
-/// window is open. Rendered content is stored as JSON, so the variants' names are part of the format.
+/// window is open. Rendered content is stored as JSON, so the variants' names are part of the
+/// format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageContent<T = TemplateMessage> {

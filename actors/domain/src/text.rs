@@ -39,8 +39,8 @@ impl std::fmt::Debug for MessageText {
     }
 }
 
-/// A text in a record. Reading does not check it: it was checked when it was accepted, and a message
-/// that is durable must be sent even if the limit is lower today.
+/// A text in a record. Reading does not check it: it was checked when it was accepted, and a
+/// message that is durable must be sent even if the limit is lower today.
 pub(crate) mod stored {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -39,8 +39,8 @@ impl SendCapacity {
         self.free.store(free, Ordering::Release);
     }
 
-    /// Reserves capacity for one message, if there is any. It is no promise: the channel may pause or
-    /// fail before the message arrives, which then waits without a claim.
+    /// Reserves capacity for one message, if there is any. It is no promise: the channel may pause
+    /// or fail before the message arrives, which then waits without a claim.
     pub fn take(self: &Arc<Self>) -> Option<Reservation> {
         let free = self.free.load(Ordering::Acquire);
         let one_more = |reserved: usize| (reserved < free).then_some(reserved + 1);

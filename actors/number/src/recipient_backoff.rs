@@ -33,8 +33,8 @@ struct Wait {
 }
 
 impl RecipientBackoff {
-    /// A message was not accepted because its recipient had too many. The recipient waits as long as
-    /// the provider asked, else 4^n seconds after the n-th consecutive throttle, counted from 0.
+    /// A message was not accepted because its recipient had too many. The recipient waits as long
+    /// as the provider asked, else 4^n seconds after the n-th consecutive throttle, counted from 0.
     pub(super) fn throttled(&mut self, now: Timestamp, after: Option<Duration>, attempt: Attempt) {
         let to = attempt.message.to;
         let new = || Wait { until: now, throttles: 0, waiting: Vec::new(), trial: None };
@@ -85,8 +85,8 @@ impl RecipientBackoff {
         }
     }
 
-    /// A message has another outcome, or has expired. If it was its recipient's trial, the wait ends:
-    /// all messages of the recipient are returned and may be sent.
+    /// A message has another outcome, or has expired. If it was its recipient's trial, the wait
+    /// ends: all messages of the recipient are returned and may be sent.
     pub(super) fn settled(&mut self, to: Phone, sequence: u64) -> Vec<Attempt> {
         if self.waiting.get(&to).is_none_or(|wait| wait.trial != Some(sequence)) {
             return Vec::new();

@@ -27,9 +27,9 @@ pub struct NumberInfo {
 }
 
 impl NumberInfo {
-    /// The id under which its conversation windows and inbound messages are kept. It is derived from
-    /// the number's id at the provider, so that it stays the same when the number is connected again.
-    /// A number without a provider is kept under its own id.
+    /// The id under which its conversation windows and inbound messages are kept. It is derived
+    /// from the number's id at the provider, so that it stays the same when the number is connected
+    /// again. A number without a provider is kept under its own id.
     pub fn line(&self) -> NumberId {
         let Some(account) = &self.account else { return self.id };
         let digest = Sha256::new().chain_update(self.kind.as_str()).chain_update([0]);

@@ -3,7 +3,7 @@
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, Timestamp, WorkspaceId};
 use postrider_number::record::NumberChangeError;
-use postrider_workspace::core::rules::ChangeError;
+use postrider_workspace::core::settings::ChangeError;
 
 /// A workspace, as an administrator sees it.
 #[derive(Debug, Clone)]

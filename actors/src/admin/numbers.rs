@@ -14,7 +14,7 @@ use postrider_runtime::task::detached;
 use postrider_store::Table;
 use postrider_workspace::Workspace;
 use postrider_workspace::core::records;
-use postrider_workspace::core::rules::ChangeError;
+use postrider_workspace::core::settings::ChangeError;
 use postrider_workspace::mailbox::message::Configure;
 
 use super::{Admin, AdminError};
@@ -64,8 +64,8 @@ impl Admin {
         Ok(info)
     }
 
-    /// Gives a number other secrets or another pace. It takes them up at once: if it was left alone,
-    /// because its account or its channel failed, it is tried now. What it holds stays.
+    /// Gives a number other secrets or another pace. It takes them up at once: if it was left
+    /// alone, because its account or its channel failed, it is tried now. What it holds stays.
     ///
     /// # Errors
     /// [`AdminError`]: there is no such workspace or number, it cannot be changed so, or not now.

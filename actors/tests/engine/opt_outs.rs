@@ -49,7 +49,8 @@ async fn the_last_word_counts_whichever_comes_last() {
         assert_eq!(page.total, page.suppressions.len());
         page.suppressions.iter().map(|it| it.phone).collect::<Vec<_>>()
     };
-    // Each: what is written when, in the order in which it comes, and whether the phone is out then.
+    // Each: what is written when, in the order in which it comes, and whether the phone is out
+    // then.
     for (number, (words, is_out)) in [
         (&[("STOP", 10)][..], true),
         (&[("STOP", 10), ("START", 9)], true),

@@ -11,8 +11,8 @@ use postrider_store::{StoreError, View};
 
 use crate::core::command::Command;
 use crate::core::otp::types::{ResendOtpError, SendOtpError};
-use crate::core::rules::ChangeError;
-use crate::core::rules::WorkspaceSettings;
+use crate::core::settings::ChangeError;
+use crate::core::settings::WorkspaceSettings;
 use crate::core::view::unreadable;
 use crate::mailbox::errand::Asked;
 use crate::mailbox::message::Configure;

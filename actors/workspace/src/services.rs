@@ -11,7 +11,7 @@ use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
 use crate::core::otp::pumping_guard::Guard;
-use crate::core::rules::MessageOptions;
+use crate::core::settings::MessageOptions;
 use crate::creation_limit::Creations;
 use crate::directory::Workspaces;
 use crate::event_options::EventOptions;

@@ -1,7 +1,8 @@
 //! Phones that have opted out of messages.
 //!
-//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has opted
-//! out, `w ‖ phone` the moment of the last decision about it, and `n` how many have opted out.
+//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has
+//! opted out, `w ‖ phone` the moment of the last decision about it, and `n` how many have opted
+//! out.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -181,8 +182,8 @@ pub(crate) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool,
     Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
 }
 
-/// The channel says that a phone wanted no marketing at that moment; what was decided about it later
-/// counts, whichever is known first.
+/// The channel says that a phone wanted no marketing at that moment; what was decided about it
+/// later counts, whichever is known first.
 pub(crate) fn stopped_marketing(
     context: &mut Context<'_>,
     phone: Phone,
@@ -287,8 +288,8 @@ fn decide(context: &mut Context<'_>, phone: Phone, at: Timestamp) {
     context.put(TABLE, key, at.as_millis().to_be_bytes().to_vec());
 }
 
-/// One more has opted out, or one less: counts and tells it. What can fail is read before anything is
-/// written.
+/// One more has opted out, or one less: counts and tells it. What can fail is read before anything
+/// is written.
 fn change_count(
     context: &mut Context<'_>,
     change: i64,

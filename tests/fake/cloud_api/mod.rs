@@ -1,5 +1,5 @@
-//! A fake of the chat-app channel's Cloud API on loopback, for tests, benches and trying things out.
-//! It runs on a thread of its own and goes when it is dropped.
+//! A fake of the chat-app channel's Cloud API on loopback, for tests, benches and trying things
+//! out. It runs on a thread of its own and goes when it is dropped.
 
 #![allow(
     dead_code,

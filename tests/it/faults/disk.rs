@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: what is not on the disk by now will never
-/// be. Prints a line when it is ready, and acts when it gets one.
+/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: what is not on the disk by now will
+/// never be. Prints a line when it is ready, and acts when it gets one.
 const CUT: &str = r#"$| = 1; open(my $disk, "<", $ARGV[0]) or die; my $flags = pack("L", 2);
     print "ready\n"; <STDIN>; ioctl($disk, 0x8004587d, $flags) or die "$!"; print "cut\n";"#;
 

@@ -21,7 +21,8 @@ async fn what_was_answered_outlives_kill_9() {
     }
 }
 
-/// A start makes files, keys and a workspace: none of its steps may be in the way of the next start.
+/// A start makes files, keys and a workspace: none of its steps may be in the way of the next
+/// start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_start_that_is_killed_is_made_good_by_the_next() {
     let parent = tempfile::tempdir().unwrap();

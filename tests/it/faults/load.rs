@@ -119,9 +119,10 @@ impl Load<'_> {
         self.wait_until("so many refusals", reached).await;
     }
 
-    /// Cuts a disk's power. What is answered from now on counts as not answered: a sync that is under
-    /// way in that moment never returns when the power really goes, but ext4's shutdown may let it
-    /// return without an error (the conversion of its extents is given up, and no error is noted).
+    /// Cuts a disk's power. What is answered from now on counts as not answered: a sync that is
+    /// under way in that moment never returns when the power really goes, but ext4's shutdown may
+    /// let it return without an error (the conversion of its extents is given up, and no error is
+    /// noted).
     pub fn cut(&self, cutter: Cutter) {
         self.progress.cut.store(true, Ordering::SeqCst);
         cutter.cut();

@@ -1,4 +1,5 @@
-//! Each capability of the machine is used in one place: disk, time, network; nothing is left undone.
+//! Each capability of the machine is used in one place: disk, time, network; nothing is left
+//! undone.
 
 use super::repository::{Package, Repository, Source, assert_kept, made_of};
 

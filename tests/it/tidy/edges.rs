@@ -1,9 +1,10 @@
 //! Which file of a crate imports which.
 //!
 //! A file imports another when its code, tests left out, names an item that is defined there. A
-//! re-export is looked through: who names `contacts::Record` imports `contacts/record.rs`, whichever
-//! `mod.rs` passes it on, and a `mod.rs` that only declares and re-exports imports nothing. Naming a
-//! module without anything in it is no import either; what is named behind it is one.
+//! re-export is looked through: who names `contacts::Record` imports `contacts/record.rs`,
+//! whichever `mod.rs` passes it on, and a `mod.rs` that only declares and re-exports imports
+//! nothing. Naming a module without anything in it is no import either; what is named behind it is
+//! one.
 
 use std::collections::BTreeMap;
 

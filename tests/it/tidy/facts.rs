@@ -50,8 +50,8 @@ pub struct PublicType {
     pub line: usize,
 }
 
-/// An `impl` block, by the path of its type. A conversion, `impl From<A> for B`, is as much about `A`
-/// and is left out.
+/// An `impl` block, by the path of its type. A conversion, `impl From<A> for B`, is as much about
+/// `A` and is left out.
 #[derive(Debug)]
 pub struct Implementation {
     pub segments: Vec<String>,

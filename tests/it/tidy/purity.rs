@@ -1,8 +1,8 @@
 //! What says that it is pure names no runtime, no clock, no randomness, no thread and no I/O.
 //!
 //! A file says so with its first line, `//! Pure: …`. The check reads the whole file without the
-//! items that only tests have, takes imports apart and follows them to what they name. A `&dyn View`
-//! that is handed in is an argument, not I/O.
+//! items that only tests have, takes imports apart and follows them to what they name. A `&dyn
+//! View` that is handed in is an argument, not I/O.
 
 use super::facts::Import;
 use super::ratchet::{PURE_FILES_MIN, UNMARKED};

@@ -7,6 +7,8 @@ use super::repository::{Package, Repository, assert_kept, made_of};
 
 const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 60;
+/// The formatter keeps code to this width, but not comments.
+const COLUMNS_MAX: usize = 100;
 /// Most files that the `impl` blocks of one type stand in.
 const IMPL_FILES_MAX: usize = 3;
 
@@ -20,6 +22,12 @@ fn long_ones(repository: &Repository) -> Vec<String> {
         if lines > FILE_LINES_MAX {
             found.push(format!("{}:{lines} is the last line", source.path));
         }
+        let wide = source.text.lines().enumerate().filter(|(_, line)| {
+            line.trim_start().starts_with("//") && line.chars().count() > COLUMNS_MAX
+        });
+        found.extend(
+            wide.map(|(at, _)| format!("{}:{} is a comment too wide", source.path, at + 1)),
+        );
         let long = source.facts.functions.iter().filter(|it| it.lines > FUNCTION_LINES_MAX);
         found.extend(long.map(|it| {
             format!("{}:{} begins a function of {} lines", source.path, it.line, it.lines)
@@ -54,7 +62,8 @@ fn spread(package: &Package) -> Vec<(String, BTreeSet<String>)> {
 fn files_and_functions_are_short() {
     let repository = Repository::this();
     let rule = format!(
-        "A file has at most {FILE_LINES_MAX} lines, a function at most {FUNCTION_LINES_MAX}."
+        "A file has at most {FILE_LINES_MAX} lines, a function at most {FUNCTION_LINES_MAX}, a \
+         comment at most {COLUMNS_MAX} columns."
     );
     assert_kept(&rule, &long_ones(repository));
     let count: usize = repository.sources().map(|source| source.facts.functions.len()).sum();
@@ -99,6 +108,9 @@ fn what_is_too_long_is_found_also_inside_of_macros() {
     assert_eq!(lines, ["3", "64", "125", "186"]);
     let long = "\n".repeat(FILE_LINES_MAX + 1);
     assert_eq!(long_ones(&made_of(&[("src/lib.rs", &long)])), ["src/lib.rs:401 is the last line"]);
+    let wide = format!("// {}\n    //! {}\n", "ä".repeat(97), "w".repeat(93));
+    let found = long_ones(&made_of(&[("src/lib.rs", &wide)]));
+    assert_eq!(found, ["src/lib.rs:2 is a comment too wide"]);
 }
 
 #[test]

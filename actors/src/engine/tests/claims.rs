@@ -145,7 +145,8 @@ async fn what_was_surely_not_taken_is_sent_after_a_crash() {
     }
 }
 
-/// A gateway said that it did not get through, and it did: the provider reports on it while it waits.
+/// A gateway said that it did not get through, and it did: the provider reports on it while it
+/// waits.
 #[tokio::test(start_paused = true)]
 async fn what_a_report_has_settled_is_not_sent_again() {
     for status in [Progress::Delivered, Progress::Failed(Failure::permanent(None))] {

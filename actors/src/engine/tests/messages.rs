@@ -218,7 +218,8 @@ async fn a_repeated_inbound_message_changes_nothing() {
     assert_eq!(count(&acme).await, 2);
     // Who holds something stays in memory, and sees to time's work.
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
-    // The window of the one who has written lately outlives that it is forgotten what opened it first.
+    // The window of the one who has written lately outlives that it is forgotten what opened it
+    // first.
     acme.receive(number, wrote(phone(2), "old", START)).await.unwrap();
     engine.pass(DAY / 2).await;
     acme.receive(number, wrote(phone(2), "new", START.plus(DAY * 15 / 2))).await.unwrap();

@@ -1,6 +1,6 @@
 //! Changing what a workspace is set to.
 
-use crate::core::rules::ChangeError;
+use crate::core::settings::ChangeError;
 use postrider_store::view::codec;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::actor::WorkspaceActor;
 use crate::actor::output_gate::PendingReply;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::records;
-use crate::core::rules::WorkspaceSettings;
+use crate::core::settings::WorkspaceSettings;
 use crate::mailbox::message::Configure;
 use crate::mailbox::slot::ReplyTo;
 use crate::templates::find_template;

@@ -15,8 +15,8 @@ use crate::core::message_status::MessageStatus;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
-use crate::core::rules::ChangeError;
-use crate::core::rules::WorkspaceSettings;
+use crate::core::settings::ChangeError;
+use crate::core::settings::WorkspaceSettings;
 use crate::core::waiters::OutcomeWaiter;
 use crate::mailbox::errand::Answering;
 use crate::mailbox::message::WorkspaceMessage;

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::core::hot::HotState;
 use crate::core::records;
 use crate::core::records::WorkspaceRecords;
-use crate::core::rules::Rules;
+use crate::core::settings::Rules;
 use crate::mailbox::slot::Slot;
 use crate::templates;
 use postrider_store::view::event_log::{self, End};

@@ -14,7 +14,7 @@ use postrider_store::CommitError;
 
 use crate::broadcasts::{counts, event_data, find, save, tell};
 use crate::core::command::{Command, Context};
-use crate::core::rules::UseTemplateError;
+use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
 use crate::templates::{approved_template, find_template};
 use postrider_domain::unavailable::Unavailable;

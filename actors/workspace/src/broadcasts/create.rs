@@ -20,7 +20,7 @@ use postrider_store::{Change, StoreError, Table, View};
 
 use crate::broadcasts::{find, save, tell};
 use crate::core::command::{Command, Context};
-use crate::core::rules::UseTemplateError;
+use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::suppressions;

@@ -72,8 +72,8 @@ pub(crate) fn report(
     Ok(())
 }
 
-/// The phone of the recipient at this place. Only where the channel does not tell it, a whole segment
-/// of the audience is read for it.
+/// The phone of the recipient at this place. Only where the channel does not tell it, a whole
+/// segment of the audience is read for it.
 fn recipient(
     context: &Context<'_>,
     record: &Record,

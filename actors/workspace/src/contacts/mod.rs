@@ -1,7 +1,7 @@
 //! Contacts: made, changed, deleted, listed, searched.
 //!
-//! A contact lives in the store and is read from there. What it is listed and searched by is written
-//! in its own commit, so the two are never apart.
+//! A contact lives in the store and is read from there. What it is listed and searched by is
+//! written in its own commit, so the two are never apart.
 
 mod change;
 mod chunk;

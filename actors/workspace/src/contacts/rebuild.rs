@@ -1,7 +1,7 @@
 //! Making the index of contacts anew where an earlier version has written it in another format.
 //!
-//! [`Table::Meta`] has the format's number. It is written when every index is whole, so what a crash
-//! interrupts is done again.
+//! [`Table::Meta`] has the format's number. It is written when every index is whole, so what a
+//! crash interrupts is done again.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;

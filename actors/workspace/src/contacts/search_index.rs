@@ -1,9 +1,10 @@
-//! What contacts are searched by: name, phone and e-mail of 64 neighbours in one record, in one case.
+//! What contacts are searched by: name, phone and e-mail of 64 neighbours in one record, in one
+//! case.
 //!
 //! A search reads all of it, some 60 bytes a contact, which takes the same for every word that is
 //! looked for, finds words of any length in any script, and counts what it finds on the way. An
-//! index of words or of their parts would be faster for rare words only, slower for common ones, and
-//! many times larger.
+//! index of words or of their parts would be faster for rare words only, slower for common ones,
+//! and many times larger.
 
 use memchr::memmem::Finder;
 

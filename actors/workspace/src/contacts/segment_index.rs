@@ -1,16 +1,16 @@
 //! What segments ask for: tags and custom fields of 64 neighbours in one record, as hashes.
 //!
-//! A contact's entry is its slot, the number of its tags, the number of its fields (two bytes), then
-//! 8 bytes for each tag and 16 for each field: the hash of its name, and that of its name and value.
-//! Entries come in the order of their slots.
+//! A contact's entry is its slot, the number of its tags, the number of its fields (two bytes),
+//! then 8 bytes for each tag and 16 for each field: the hash of its name, and that of its name and
+//! value. Entries come in the order of their slots.
 
 use serde_json::{Number, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::contacts::record::Contact;
 
-/// The hash of a tag, a field or a field's value. What has the same hash counts as the same: with 64
-/// bits that happens to nobody who does not work for it, and then to nobody else.
+/// The hash of a tag, a field or a field's value. What has the same hash counts as the same: with
+/// 64 bits that happens to nobody who does not work for it, and then to nobody else.
 pub(crate) type Hash = [u8; 8];
 
 /// The hash of a tag.

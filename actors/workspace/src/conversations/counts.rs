@@ -2,8 +2,8 @@
 //!
 //! The counts change in the commit that changes a conversation.
 //!
-//! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` once they are kept, `n ‖ status` for all
-//! of a status and `n ‖ status ‖ agent` for those of one agent.
+//! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` once they are kept, `n ‖ status` for
+//! all of a status and `n ‖ status ‖ agent` for those of one agent.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

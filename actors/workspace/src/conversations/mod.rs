@@ -3,8 +3,8 @@
 //! [`Table::Conversations`] has, under `workspace ‖ 0 ‖ kind`: `c ‖ id` the conversation as JSON,
 //! `o ‖ place of the contact` its id (`e ‖ place` of the one by
 //! e-mail), `a ‖ moment ‖ id` its status and assignee in the order of
-//! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds and,
-//! within one, of their coming.
+//! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds
+//! and, within one, of their coming.
 
 pub(crate) mod append;
 pub(crate) mod change;

@@ -25,8 +25,8 @@ use postrider_domain::unavailable::Unavailable;
 /// Something that a workspace can be asked to do or tell.
 ///
 /// It is pure: the moment, the state and the committed records come in with the context, what it
-/// wants done goes into the context's effects, and whatever is random was drawn before. Its answer is
-/// given once its effects, and everything that it has read, are durable. A refusal that leaves
+/// wants done goes into the context's effects, and whatever is random was drawn before. Its answer
+/// is given once its effects, and everything that it has read, are durable. A refusal that leaves
 /// effects has them carried out too.
 pub trait Command: Send + 'static {
     /// What it answers.

@@ -1,8 +1,8 @@
 //! Pure: the state that a workspace keeps in memory and that the journal rebuilds.
 //!
-//! It holds pending one-time passwords, rolling windows, counts by country and messages that are not
-//! sent yet. Every change of it is an [`Event`]: commands decide, `HotState::play` changes. So a
-//! replay of the journal runs the very code that ran when the events were made.
+//! It holds pending one-time passwords, rolling windows, counts by country and messages that are
+//! not sent yet. Every change of it is an [`Event`]: commands decide, `HotState::play` changes. So
+//! a replay of the journal runs the very code that ran when the events were made.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The e-mail channel of a workspace: mails that come in, replies that go out.
 //!
-//! [`Table::Mails`](postrider_store::Table::Mails) has, under `workspace ‖ 0`: `s` the secret that signs
-//! what comes in, `d ‖ hash` of a `Message-ID` the conversation that the mail belongs to, `a ‖ address`
-//! the conversation with whoever writes from there, and `m ‖ message` a mail that goes out.
-//! [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each that
-//! has not left.
+//! [`Table::Mails`](postrider_store::Table::Mails) has, under `workspace ‖ 0`: `s` the secret that
+//! signs what comes in, `d ‖ hash` of a `Message-ID` the conversation that the mail belongs to, `a
+//! ‖ address` the conversation with whoever writes from there, and `m ‖ message` a mail that goes
+//! out. [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for
+//! each that has not left.
 
 mod deletion;
 #[cfg(test)]

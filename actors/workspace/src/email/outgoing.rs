@@ -69,8 +69,8 @@ pub(crate) fn status_of(
     Ok(found.map(|record| record.status))
 }
 
-/// Takes a mail to be handed over; nothing if it is not to be. Once this is durable it may have been
-/// handed over, so one that was taken before is not handed over again.
+/// Takes a mail to be handed over; nothing if it is not to be. Once this is durable it may have
+/// been handed over, so one that was taken before is not handed over again.
 pub(crate) struct Claim(pub(crate) MessageId);
 
 impl Command for Claim {

@@ -24,8 +24,8 @@ pub enum DeleteContactError {
 impl Workspace {
     /// Deletes a contact, the conversations with it, and the windows and other names of its phone,
     /// which is free again. What was written goes soon after, part by part; a mail that was not
-    /// handed over does not leave any more. An opt-out stays, and of messages to the phone that they
-    /// were sent and what became of them, not what they said.
+    /// handed over does not leave any more. An opt-out stays, and of messages to the phone that
+    /// they were sent and what became of them, not what they said.
     ///
     /// # Errors
     /// [`DeleteContactError`]: there is none, or not now.

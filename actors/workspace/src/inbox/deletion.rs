@@ -1,7 +1,7 @@
 //! Conversations whose contact was deleted: what was written in them is deleted part by part.
 //!
-//! [`Table::Conversations`] has, under `workspace ‖ 0`, `g ‖ sequence ‖ id` while something may be left:
-//! the address that the contact wrote from, of one by e-mail.
+//! [`Table::Conversations`] has, under `workspace ‖ 0`, `g ‖ sequence ‖ id` while something may be
+//! left: the address that the contact wrote from, of one by e-mail.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;

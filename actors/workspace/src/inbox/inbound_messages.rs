@@ -1,8 +1,8 @@
 //! What contacts write to a number.
 //!
 //! The provider tells of a message more than once. [`Table::Received`] remembers each under
-//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it. The
-//! value names the window that the message opened.
+//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it.
+//! The value names the window that the message opened.
 
 use crate::broadcasts::reply_attribution;
 use std::ops::ControlFlow;

@@ -3,10 +3,10 @@
 //! It differs from the phone that was written to where, as in Brazil and Mexico, digits were added
 //! to the numbers. What such a person writes comes from the alias.
 //!
-//! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's name`, and
-//! nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of a phone. Of a
-//! phone whose contact was deleted it has the moment, under `workspace ‖ 0 ‖ d ‖ hash of the phone`:
-//! what is reported of earlier messages teaches nothing.
+//! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's
+//! name`, and nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of
+//! a phone. Of a phone whose contact was deleted it has the moment, under `workspace ‖ 0 ‖ d ‖ hash
+//! of the phone`: what is reported of earlier messages teaches nothing.
 
 use std::ops::ControlFlow;
 
@@ -28,8 +28,8 @@ fn key(workspace: &WorkspaceId, known_as: Phone) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], &known_as.as_u64().to_be_bytes()].concat()
 }
 
-/// The key of a name by its phone, or what the keys of all its names begin with. No phone is as long
-/// as to begin with this letter.
+/// The key of a name by its phone, or what the keys of all its names begin with. No phone is as
+/// long as to begin with this letter.
 fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> Vec<u8> {
     let known_as = known_as.map(|known_as| known_as.as_u64().to_be_bytes());
     let phone = phone.as_u64().to_be_bytes();

@@ -17,8 +17,8 @@ impl Workspace {
     /// for a day.
     ///
     /// # Errors
-    /// [`ReplyError`]: there is none, or what [`send_message`](Self::send_message) refuses; or the key
-    /// was used otherwise, as for another conversation.
+    /// [`ReplyError`]: there is none, or what [`send_message`](Self::send_message) refuses; or the
+    /// key was used otherwise, as for another conversation.
     pub async fn reply(
         &self,
         id: ConversationId,

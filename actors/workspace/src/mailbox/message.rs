@@ -11,7 +11,7 @@ use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use crate::core::rules::{ChangeError, CreditsChange, WorkspaceSettings};
+use crate::core::settings::{ChangeError, CreditsChange, WorkspaceSettings};
 use crate::mailbox::errand::Errand;
 use crate::mailbox::slot::ReplyTo;
 

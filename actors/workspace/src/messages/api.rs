@@ -29,7 +29,8 @@ impl Workspace {
         self.accept(message, key, None).await
     }
 
-    /// The same, and then waits for what the channel makes of the message, until `patience` is over.
+    /// The same, and then waits for what the channel makes of the message, until `patience` is
+    /// over.
     ///
     /// # Errors
     /// Those of [`send_message`](Self::send_message).

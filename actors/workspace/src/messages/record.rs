@@ -96,8 +96,8 @@ impl MessageState {
         [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
     }
 
-    /// Takes up what was learned at `at`. Returns whether it changed anything: a message never goes back,
-    /// does not fail once it was delivered, and fails once.
+    /// Takes up what was learned at `at`. Returns whether it changed anything: a message never goes
+    /// back, does not fail once it was delivered, and fails once.
     pub(crate) fn learn(&mut self, learned: Learned, at: Timestamp) -> bool {
         use MessageStatus::{Delivered, Failed, Read, Sent, Unknown};
         let next = match learned {

@@ -6,7 +6,7 @@ use crate::conversations;
 use crate::conversations::Wrote;
 use crate::core::command::{Command, Context};
 use crate::core::message_status::MessageStatus;
-use crate::core::rules::UseTemplateError;
+use crate::core::settings::UseTemplateError;
 use crate::core::waiters::Waiter;
 use crate::messages::service_window;
 use crate::suppressions::has_opted_out;

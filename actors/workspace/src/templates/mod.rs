@@ -4,7 +4,7 @@
 
 pub mod sync;
 
-pub use crate::core::rules::UseTemplateError;
+pub use crate::core::settings::UseTemplateError;
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
@@ -158,8 +158,8 @@ pub fn use_template(
     Ok((template, content))
 }
 
-/// Takes what the channel says of a template, and says whether it is known. One that is not, or a word
-/// that says nothing of its status, changes nothing.
+/// Takes what the channel says of a template, and says whether it is known. One that is not, or a
+/// word that says nothing of its status, changes nothing.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.

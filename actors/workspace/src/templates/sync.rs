@@ -17,7 +17,7 @@ use postrider_store::{StoreError, Table};
 
 use crate::core::command::{Command, Context};
 use crate::core::records;
-use crate::core::rules::ChangeError;
+use crate::core::settings::ChangeError;
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
 use crate::mailbox::message::Configure;
@@ -50,8 +50,8 @@ impl Workspace {
         Ok(self.templates().await?)
     }
 
-    /// Has the same done in the background, with more tries where one fails. Of those that are asked
-    /// for while one is under way, or soon after it, only one more comes.
+    /// Has the same done in the background, with more tries where one fails. Of those that are
+    /// asked for while one is under way, or soon after it, only one more comes.
     pub fn sync_templates_soon(&self) {
         let id = self.slot.id.clone();
         if self.shared.template_syncs.ask(&id) {

@@ -71,8 +71,8 @@ impl Core {
         }
     }
 
-    /// Takes what the provider reports of a request's message of this number, or of the newest if it
-    /// is 0. Reports come in any order and more than once: a delivery never goes back. One that
+    /// Takes what the provider reports of a request's message of this number, or of the newest if
+    /// it is 0. Reports come in any order and more than once: a delivery never goes back. One that
     /// comes before the channel's own answer leaves that its turn, unless it says that the message
     /// failed.
     pub(crate) fn report(

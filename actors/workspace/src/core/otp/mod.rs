@@ -1,6 +1,7 @@
 //! Pure: one-time passwords: their requests, limits, delivery and retries.
 
 pub mod country_counts;
+mod decisions;
 mod delivery;
 mod index;
 pub mod pumping_guard;

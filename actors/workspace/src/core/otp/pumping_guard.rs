@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::country_counts::hour_start;
 use crate::core::otp::types::SendOtpError;
-use crate::core::rules::{GuardMode, GuardOptions};
+use crate::core::settings::{GuardMode, GuardOptions};
 
 /// The guard of an engine.
 #[derive(Debug)]
@@ -28,38 +28,36 @@ impl Guard {
     }
 }
 
-impl Core {
-    /// Whether a one-time password may go to the phone. Tells once for each country and hour that
-    /// there are suspiciously many.
-    pub(crate) fn guard(
-        &mut self,
-        phone: Phone,
-        effects: &mut Effects,
-    ) -> Result<(), SendOtpError> {
-        if !self.destinations.permit(phone) {
-            return Err(SendOtpError::DestinationBlocked);
-        }
-        let GuardOptions { unverified_per_prefix_hour: most, mode } = self.rules.guard;
-        if most == 0 {
-            return Ok(());
-        }
-        let (now, code) = (self.now(), calling_code(phone));
-        let count = self.hot.prefixes.get(now, code);
-        if count.unverified < most {
-            return Ok(());
-        }
-        let refused = mode == GuardMode::Refuse;
-        if !count.suspected {
-            self.perform(Event::PumpingSuspected { calling_code: code, at: now }, effects);
-            let data = OtpPumpingData {
-                calling_code: code.to_string(),
-                unverified: count.unverified,
-                hour: hour_start(now),
-                refused,
-            };
-            effects.emit(now, EventData::OtpPumpingSuspected(data));
-            effects.suspected = Some(code);
-        }
-        if refused { Err(SendOtpError::DestinationBlocked) } else { Ok(()) }
+/// Whether a one-time password may go to the phone. Tells once for each country and hour that
+/// there are suspiciously many.
+pub(super) fn check(
+    core: &mut Core,
+    phone: Phone,
+    effects: &mut Effects,
+) -> Result<(), SendOtpError> {
+    if !core.destinations.permit(phone) {
+        return Err(SendOtpError::DestinationBlocked);
     }
+    let GuardOptions { unverified_per_prefix_hour: most, mode } = core.rules.guard;
+    if most == 0 {
+        return Ok(());
+    }
+    let (now, code) = (core.now(), calling_code(phone));
+    let count = core.hot.prefixes.get(now, code);
+    if count.unverified < most {
+        return Ok(());
+    }
+    let refused = mode == GuardMode::Refuse;
+    if !count.suspected {
+        core.perform(Event::PumpingSuspected { calling_code: code, at: now }, effects);
+        let data = OtpPumpingData {
+            calling_code: code.to_string(),
+            unverified: count.unverified,
+            hour: hour_start(now),
+            refused,
+        };
+        effects.emit(now, EventData::OtpPumpingSuspected(data));
+        effects.suspected = Some(code);
+    }
+    if refused { Err(SendOtpError::DestinationBlocked) } else { Ok(()) }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::{Phone, RequestId, Timestamp};
 
-use crate::core::rules::UseTemplateError;
+use crate::core::settings::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
 
 /// Asks for a one-time password to be made and sent to a phone.

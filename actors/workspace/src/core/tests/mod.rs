@@ -32,7 +32,7 @@ use crate::core::otp::types::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
-use crate::core::rules::{CreditsChange, GuardOptions, MessageOptions, Rules};
+use crate::core::settings::{CreditsChange, GuardOptions, MessageOptions, Rules};
 use crate::core::unsent::Unsent;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::Repeat;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::core::rules::GuardMode;
+use crate::core::settings::GuardMode;
 use crate::core::tests::*;
 use postrider_channel::callback::Progress;
 

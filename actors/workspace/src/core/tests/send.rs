@@ -1,6 +1,6 @@
 //! Tests what sending a one-time password does, and what refuses it.
 
-use crate::core::rules::UseTemplateError;
+use crate::core::settings::UseTemplateError;
 use crate::core::tests::*;
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::template::TemplateStatus;
@@ -168,7 +168,7 @@ fn a_clock_that_goes_back_is_not_followed() {
 
 #[test]
 fn credits_are_set_and_added_within_bounds() {
-    use crate::core::rules::ChangeError;
+    use crate::core::settings::ChangeError;
     let mut bench = Bench::new();
     let mut effects = Effects::default();
     assert_eq!(bench.core.change_credits(CreditsChange::Add(5), &mut effects), Ok(1005));

@@ -33,8 +33,8 @@ pub enum CreditsChange {
 /// How long messages are worked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageOptions {
-    /// A message that the channel has not taken for this long fails; one of a broadcast, since it was
-    /// its turn.
+    /// A message that the channel has not taken for this long fails; one of a broadcast, since it
+    /// was its turn.
     pub give_up: Duration,
     /// A message whose answer got lost this long ago stays `unknown`, whatever is reported later.
     pub unknown_after: Duration,
