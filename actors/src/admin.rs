@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
 use crate::engine::clock_offset;
-use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Destinations, KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_runtime::supervise::Placement;

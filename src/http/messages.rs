@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use postrider_actors::channel::TemplateName;
 use postrider_actors::domain::MessageId;
+use postrider_actors::domain::template::TemplateName;
 use postrider_actors::{
     Caller, MessageError, MessageSent, MessageState, Replayable, Route, SendMessageError,
 };

@@ -9,10 +9,10 @@ use super::outcomes::{Failed, Mark, Window};
 use super::phone_index::{ByPhone, place_of};
 use super::record::*;
 use super::reports::{Report, Reports};
-use postrider_channel::TemplateName;
 use postrider_domain::day::Day;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::template::TemplateCategory;
+use postrider_domain::template::TemplateName;
 use postrider_domain::{BroadcastId, NumberId, Phone, WorkspaceId};
 use postrider_store::{Change, Group, MemoryStore, Store};
 

@@ -1,6 +1,6 @@
 //! The port through which fan-outs use their workspaces.
 
-use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, NumberId, Phone, WorkspaceId};
 use postrider_runtime::task::BoxFuture;

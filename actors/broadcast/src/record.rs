@@ -12,8 +12,8 @@ use postrider_store::{StoreError, Table, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use postrider_channel::TemplateName;
 use postrider_domain::template::TemplateCategory;
+use postrider_domain::template::TemplateName;
 use postrider_domain::{BroadcastId, MessageId, NumberId, Timestamp, WorkspaceId};
 
 /// Recipients of one segment of the audience.

@@ -5,7 +5,8 @@ use sha2::{Digest, Sha256};
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::{MessageId, NumberId, Phone, Timestamp};
 
-use super::{Failure, Origin, TemplateName};
+use super::{Failure, Origin};
+use postrider_domain::template::TemplateName;
 
 /// Most characters of an inbound message that are kept: as many as an outbound one may have.
 pub const TEXT_CHARS_MAX: usize = 4096;

@@ -21,6 +21,7 @@ use postrider_domain::{
     BroadcastId, CodeKey, MessageId, NumberId, OtpCode, Phone, RequestId, Timestamp, WorkspaceId,
 };
 
+// They are part of the port, so whoever implements a channel finds them here.
 pub use postrider_domain::content::{RenderedContent, TemplateContent};
 pub use postrider_domain::template::TemplateName;
 

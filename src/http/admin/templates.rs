@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use postrider_actors::NewTemplate;
-use postrider_actors::channel::TemplateName;
 use postrider_actors::domain::template;
+use postrider_actors::domain::template::TemplateName;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -1,6 +1,7 @@
 //! Pure: the body of a request to send a message, and the opaque field that callbacks return.
 
-use crate::{Content, Origin, Outbound, TemplateName};
+use crate::{Content, Origin, Outbound};
+use postrider_domain::template::TemplateName;
 use postrider_domain::{MessageContent, Phone, RenderedContent};
 
 /// The JSON of a request to send `message`, with our id in its opaque field.
@@ -111,7 +112,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::TemplateContent;
+    use postrider_domain::TemplateContent;
     use postrider_domain::code::CodeLength;
     use postrider_domain::{CodeKey, MessageId, NumberId, RequestId, Timestamp};
 

@@ -6,12 +6,13 @@ use serde_json::Value;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
+use crate::Failure;
 use crate::callback::{
     Inbound, Progress, Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateUpdate, WORD_CHARS_MAX,
 };
-use crate::{Failure, TemplateName};
 use postrider_domain::Timestamp;
 use postrider_domain::contact::NAME_CHARS_MAX;
+use postrider_domain::template::TemplateName;
 
 use super::answer::{ErrorBody, failure};
 use super::{CloudApiNumber, body};

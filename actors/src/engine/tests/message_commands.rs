@@ -6,7 +6,8 @@ use crate::{
     IdempotentError, MessageContent, MessageSent, SendMessage, SendMessageError, TemplateMessage,
 };
 use postrider_channel::callback::{Callback, Progress, StatusUpdate};
-use postrider_channel::{Failure, Origin, TemplateName};
+use postrider_channel::{Failure, Origin};
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 use postrider_domain::{MessageId, NumberId};
 use postrider_workspace::NewTemplate;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::{Delivery, MessageStatus, ScriptedOutcome, SendMessageError};
 use postrider_channel::callback::{Callback, Progress, StatusUpdate, TemplateUpdate};
-use postrider_channel::{Failure, Origin, TemplateName};
+use postrider_channel::{Failure, Origin};
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
 use postrider_domain::{MessageId, NumberId};
 use postrider_store::Table;

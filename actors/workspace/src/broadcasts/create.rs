@@ -11,7 +11,7 @@ use postrider_broadcast::parameters::with_variables;
 use postrider_broadcast::phone_index::ByPhone;
 use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
 use postrider_broadcast::{Audience, BroadcastPolicy};
-use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::{Misfit, parameters};
 use postrider_domain::{BroadcastId, EventData, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::random;

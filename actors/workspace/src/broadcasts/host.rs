@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use postrider_broadcast::record::Record;
 use postrider_broadcast::{BroadcastHost, Control, ControlError};
-use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, NumberId, Phone, Unavailable, UnavailableReason, WorkspaceId};
 use postrider_runtime::task::BoxFuture;

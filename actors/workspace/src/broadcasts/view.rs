@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use postrider_broadcast::outcomes::{Failed, Mark};
 use postrider_broadcast::record::{BroadcastPolicy, BroadcastStatus, Record};
 use postrider_broadcast::reports::Report;
-use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateName;
 use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp};
 
 /// A broadcast.

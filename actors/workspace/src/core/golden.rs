@@ -5,10 +5,10 @@ use expect_test::expect;
 use super::hot::HotState;
 use super::otp::types::OtpSent;
 use super::records::{self, Profile};
-use postrider_channel::TemplateName;
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::event::{Delivery, Repeat};
 use postrider_domain::golden::{AT, Sheet, UNIQUE, unhex};
+use postrider_domain::template::TemplateName;
 use postrider_domain::{
     Destinations, Event, LimitsOverride, MessageId, NumberId, RequestId, Timestamp, WorkspaceId,
 };

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use postrider_channel::TemplateName;
+use postrider_domain::template::TemplateName;
 use postrider_domain::{Destinations, LimitsOverride, NumberId, Timestamp, WorkspaceId};
 use postrider_number::record::{NumberInfo, NumberKind, Stored};
 use postrider_store::view::codec;

@@ -1,6 +1,7 @@
 //! What a workspace's actor is asked, and what each message must have done.
 
-use postrider_channel::{Outbound, TemplateName};
+use postrider_channel::Outbound;
+use postrider_domain::template::TemplateName;
 use postrider_domain::{Destinations, LimitsOverride, NumberId, RequestId};
 use postrider_number::record::NumberRecord;
 use postrider_number::{Claims, Outcomes};

@@ -5,8 +5,8 @@ use expect_test::expect;
 use super::MessageStatus;
 use super::content::content_key;
 use super::record::{MessageError, MessageState};
-use postrider_channel::TemplateName;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
+use postrider_domain::template::TemplateName;
 use postrider_domain::{
     MessageId, MessageKind, NumberId, RenderedContent, TemplateContent, WorkspaceId,
 };

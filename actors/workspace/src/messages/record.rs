@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use postrider_channel::TemplateName;
 use postrider_domain::event::message::{MessageData, MessageErrorData, MessageTemplateData};
+use postrider_domain::template::TemplateName;
 use postrider_domain::{
     EventData, MessageId, MessageKind, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
 };

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_channel::callback::Progress;
-use postrider_channel::{Failure, Outbound, TemplateName};
+use postrider_channel::{Failure, Outbound};
 use postrider_domain::Prices;
 use postrider_domain::event::Delivery;
 use postrider_domain::keys::MasterKeys;
+use postrider_domain::template::TemplateName;
 use postrider_domain::{
     Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, PublicEvent, RequestId,
     Timestamp,
