@@ -79,12 +79,6 @@ impl CodeLength {
             .map(Self)
             .ok_or(OutOfBounds { min: Self::MIN.into(), max: Self::MAX.into() })
     }
-
-    /// The number of digits.
-    #[must_use]
-    pub const fn as_digits(self) -> u8 {
-        self.0
-    }
 }
 
 impl Default for CodeLength {
