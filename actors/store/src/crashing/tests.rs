@@ -1,7 +1,9 @@
 //! Tests of the crashing store against the contract, and of its crashes.
 
 use super::*;
-use crate::conformance::{Subject, frame, numbers, store_contract};
+use crate::conformance::{Subject, store_contract};
+use crate::log::conformance::{frame, numbers};
+use crate::{conformance, log, view};
 
 impl Subject for CrashingStore {
     type Store = Self;
@@ -28,12 +30,12 @@ store_contract!(contract, CrashingStore::new());
 
 #[test]
 fn what_was_acknowledged_survives_crashes() {
-    use crate::conformance as suite;
     let subject = || CrashEachTime(Mutex::default());
-    suite::a_commit_survives_opening_again(&subject());
-    suite::numbers_continue_after_opening_again(&subject());
-    suite::empty_and_large_values(&subject());
-    suite::trimming_forgets_frames_but_not_the_last_number(&subject());
+    conformance::a_commit_survives_opening_again(&subject());
+    log::conformance::numbers_continue_after_opening_again(&subject());
+    log::conformance::large_frames(&subject());
+    log::conformance::trimming_forgets_frames_but_not_the_last_number(&subject());
+    view::conformance::empty_and_large_values(&subject());
 }
 
 fn put(value: &str) -> Change {

@@ -5,7 +5,8 @@ mod torn;
 use tempfile::TempDir;
 
 use super::*;
-use crate::conformance::{Subject, frame, numbers, store_contract};
+use crate::conformance::{Subject, store_contract};
+use crate::log::conformance::{frame, numbers};
 
 impl Subject for TempDir {
     type Store = FjallStore;

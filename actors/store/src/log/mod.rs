@@ -1,5 +1,7 @@
 //! Pure: the port to the durable sequence of frames, which recovery and snapshots read.
 
+#[cfg(test)]
+pub(crate) mod conformance;
 pub mod frame;
 
 use std::ops::ControlFlow;

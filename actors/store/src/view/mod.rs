@@ -1,6 +1,8 @@
 //! Pure: the port to committed records, which are keyed values in tables.
 
 pub mod codec;
+#[cfg(test)]
+pub(crate) mod conformance;
 pub mod event_log;
 pub mod log_chunk;
 mod table;
