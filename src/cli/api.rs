@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::client::{http, innermost};
 use super::error::CliError;
+use super::server_args::ServerArgs;
 
 /// Total wait for an unavailable server before a command gives up.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(600);
@@ -22,15 +23,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// Which server, and with which API key.
 #[derive(Args)]
 pub(crate) struct CallerArgs {
-    /// The server's address
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "POSTRIDER_SERVER",
-        default_value = "http://127.0.0.1:8080"
-    )]
-    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) at: ServerArgs,
     /// An API key of the workspace; left out: the demo key in the data directory
     #[arg(
         long,
@@ -48,7 +42,7 @@ pub(crate) struct CallerArgs {
 impl std::fmt::Debug for CallerArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CallerArgs")
-            .field("server", &self.server)
+            .field("at", &self.at)
             .field("key", &self.key.as_ref().map(|_| "…"))
             .field("data_dir", &self.data_dir)
             .finish()
@@ -109,7 +103,7 @@ impl RetryBudget {
 
 impl Api {
     pub(crate) fn new(caller: &CallerArgs) -> Result<Self, CliError> {
-        let server = caller.server.trim_end_matches('/').to_owned();
+        let server = caller.at.address();
         let key = key(caller)?;
         Ok(Self { http: http(&server)?, server, key })
     }

@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod remote;
 mod serve;
+mod server_args;
 mod table;
 mod templates;
 mod webhooks;

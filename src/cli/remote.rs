@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::server_args::ServerArgs;
+
 /// Commands that talk to a server.
 #[derive(Debug, Args)]
 pub(crate) struct Group<C: Subcommand> {
@@ -16,15 +18,8 @@ pub(crate) struct Group<C: Subcommand> {
 /// Which server, and how to talk to it.
 #[derive(Args)]
 pub(crate) struct Remote {
-    /// The server's address
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "POSTRIDER_SERVER",
-        default_value = "http://127.0.0.1:8080"
-    )]
-    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) at: ServerArgs,
     /// The admin token; left out: that of the environment's settings (POSTRIDER__ADMIN__TOKEN) or
     /// the one in the data directory
     #[arg(
@@ -46,7 +41,7 @@ pub(crate) struct Remote {
 impl std::fmt::Debug for Remote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Remote")
-            .field("server", &self.server)
+            .field("at", &self.at)
             .field("token", &self.token.as_ref().map(|_| "…"))
             .field("data_dir", &self.data_dir)
             .field("json", &self.json)
