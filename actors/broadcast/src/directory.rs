@@ -8,7 +8,7 @@ use ractor::{ActorCell, ActorRef, SpawnErr};
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
 use postrider_runtime::directory::Directory;
-use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
+use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement, SupervisorMessage};
 
 use crate::BroadcastOptions;
 use crate::actor::Fanout;
@@ -154,8 +154,13 @@ pub struct BroadcastSpec(pub Arc<Broadcasts>);
 impl ChildSpec for BroadcastSpec {
     type Key = BroadcastId;
     type Message = FanoutMessage;
+    type Kept = BroadcastEntry;
 
     const NAME: &'static str = "broadcast";
+
+    fn directory(&self) -> &Directory<BroadcastId, FanoutMessage, BroadcastEntry> {
+        &self.0.directory
+    }
 
     async fn spawn(
         &self,
@@ -177,22 +182,6 @@ impl ChildSpec for BroadcastSpec {
             host,
             on_finished: Box::new(move || broadcasts.remove(id)),
         };
-        let (actor, _) = ractor::Actor::spawn_linked(None, actor, (), supervisor).await?;
-        Ok(actor)
+        actor.spawn(supervisor).await
     }
-
-    fn is_wanted(&self, id: &BroadcastId) -> bool {
-        self.0.directory.contains(id)
-    }
-
-    fn is_live(&self, id: &BroadcastId) -> bool {
-        self.0.directory.is_live(id)
-    }
-
-    fn publish(&self, id: &BroadcastId, placement: Placement<FanoutMessage>) {
-        self.0.directory.publish(id, placement);
-    }
-
-    /// Does nothing: the actor reads its state from the store when it starts.
-    fn restarted(&self, _id: &BroadcastId) {}
 }

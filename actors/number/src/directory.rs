@@ -220,8 +220,13 @@ pub struct NumberSpec(pub Arc<Numbers>);
 impl ChildSpec for NumberSpec {
     type Key = NumberId;
     type Message = NumberMessage;
+    type Kept = NumberEntry;
 
     const NAME: &'static str = "number";
+
+    fn directory(&self) -> &Directory<NumberId, NumberMessage, NumberEntry> {
+        &self.0.directory
+    }
 
     async fn spawn(
         &self,
@@ -247,10 +252,6 @@ impl ChildSpec for NumberSpec {
 
     fn is_wanted(&self, number: &NumberId) -> bool {
         self.0.connections.contains(*number)
-    }
-
-    fn is_live(&self, number: &NumberId) -> bool {
-        self.0.directory.is_live(number)
     }
 
     fn publish(&self, number: &NumberId, placement: Placement<NumberMessage>) {

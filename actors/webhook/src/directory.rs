@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
+use ractor::{ActorCell, ActorRef, SpawnErr};
 use tokio::sync::oneshot;
 
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::Directory;
-use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
+use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement, SupervisorMessage};
 use postrider_store::{StoreError, Table, View, Writer};
 
 use crate::WebhookOptions;
@@ -221,8 +221,13 @@ pub struct WebhookSpec(pub Arc<Webhooks>);
 impl ChildSpec for WebhookSpec {
     type Key = WebhookId;
     type Message = EndpointMessage;
+    type Kept = EndpointEntry;
 
     const NAME: &'static str = "webhook";
+
+    fn directory(&self) -> &Endpoints {
+        &self.0.directory
+    }
 
     async fn spawn(
         &self,
@@ -233,22 +238,6 @@ impl ChildSpec for WebhookSpec {
             return Err(SpawnErr::StartupFailed(format!("there is no webhook {id}").into()));
         };
         let actor = EndpointActor { services: Arc::clone(&self.0.services), slot };
-        let (actor, _) = Actor::spawn_linked(None, actor, (), supervisor).await?;
-        Ok(actor)
+        actor.spawn(supervisor).await
     }
-
-    fn is_wanted(&self, id: &WebhookId) -> bool {
-        self.0.directory.contains(id)
-    }
-
-    fn is_live(&self, id: &WebhookId) -> bool {
-        self.0.directory.is_live(id)
-    }
-
-    fn publish(&self, id: &WebhookId, placement: Placement<EndpointMessage>) {
-        self.0.directory.publish(id, placement);
-    }
-
-    /// Nothing to do: an endpoint reads what is due whenever it starts.
-    fn restarted(&self, _id: &WebhookId) {}
 }

@@ -10,11 +10,12 @@ mod preconditions;
 
 use std::sync::Arc;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{ActorProcessingErr, ActorRef};
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::{BroadcastId, Day};
 use postrider_number::capacity::HandedOver;
+use postrider_runtime::supervise::LoadedActor;
 use postrider_store::{Change, Table};
 
 use crate::BroadcastOptions;
@@ -60,38 +61,22 @@ pub(crate) struct Running {
     halted: bool,
 }
 
-impl Actor for Fanout {
-    type Msg = FanoutMessage;
-    type State = Option<Box<Running>>;
-    type Arguments = ();
+impl LoadedActor for Fanout {
+    type Message = FanoutMessage;
+    type State = Running;
 
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<Self::Msg>,
-        (): (),
-    ) -> Result<Self::State, ActorProcessingErr> {
-        // Loading can fail, so it happens in `post_start`, once the supervisor is linked.
-        Ok(None)
-    }
-
-    async fn post_start(
-        &self,
-        myself: ActorRef<Self::Msg>,
-        state: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
+    async fn start(&self, myself: &ActorRef<FanoutMessage>) -> Result<Running, ActorProcessingErr> {
         let loaded = load::load(&self.services, &self.slot.workspace, self.id).await?;
-        *state = Some(Box::new(loaded));
         drop(myself.cast(FanoutMessage::Reload));
-        Ok(())
+        Ok(loaded)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Self::Msg>,
-        message: Self::Msg,
-        state: &mut Self::State,
+        myself: &ActorRef<FanoutMessage>,
+        message: FanoutMessage,
+        state: &mut Running,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(state) = state.as_mut() else { return Ok(()) };
         let mut write_all = false;
         match message {
             FanoutMessage::Reload => self.reload(state),
@@ -127,7 +112,7 @@ impl Actor for Fanout {
             }
         }
         if !state.halted {
-            self.advance(&myself, write_all, state).await?;
+            self.advance(myself, write_all, state).await?;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Supervision: a supervisor starts actors on demand and restarts those that fail.
 
+mod loaded;
+mod message;
 mod restart;
 mod supervisor;
 
@@ -8,8 +10,10 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
+pub use loaded::LoadedActor;
+pub use message::SupervisorMessage;
 pub use restart::RestartPolicy;
-pub use supervisor::{ChildSpec, Supervisor, SupervisorMessage};
+pub use supervisor::{ChildSpec, Supervisor};
 
 /// Where a supervised child is.
 #[derive(Debug)]

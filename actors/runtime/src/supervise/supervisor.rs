@@ -12,25 +12,30 @@ use hashbrown::HashMap;
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, Message, SpawnErr, SupervisionEvent,
 };
-use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::directory::Directory;
 use crate::random;
 
-use super::{Damaged, Placement, RestartPolicy};
+use super::{Damaged, Placement, RestartPolicy, SupervisorMessage};
 
 /// The reason that ractor gives for an actor that was killed. Other stops with a reason are clean.
 const KILLED: &str = "killed";
 
-/// One kind of children: how one is started, whether it is wanted, and where its placement is kept.
+/// One kind of children: how one is started, and the directory that says where each is.
 pub trait ChildSpec: Send + Sync + 'static {
     /// Identifies a child.
     type Key: Clone + Eq + Hash + Send + Sync + fmt::Display + 'static;
     /// The messages of a child.
     type Message: Message;
+    /// What the directory keeps of each child.
+    type Kept: Send + Sync + 'static;
 
     /// The name of the kind in the log.
     const NAME: &'static str;
+
+    /// The directory of the kind. A child that has passivated itself is not live there.
+    fn directory(&self) -> &Directory<Self::Key, Self::Message, Self::Kept>;
 
     /// Starts the child. It must be linked to `supervisor`, or its failures go unnoticed.
     fn spawn(
@@ -39,29 +44,20 @@ pub trait ChildSpec: Send + Sync + 'static {
         supervisor: ActorCell,
     ) -> impl Future<Output = Result<ActorRef<Self::Message>, SpawnErr>> + Send;
 
-    /// Whether the child should run; one that should not is not restarted.
-    fn is_wanted(&self, key: &Self::Key) -> bool;
-
-    /// Whether the child was last published as live. A child that has passivated itself was not.
-    fn is_live(&self, key: &Self::Key) -> bool;
+    /// Whether the child should run; one that should not is not restarted. By default, one that has
+    /// an entry should.
+    fn is_wanted(&self, key: &Self::Key) -> bool {
+        self.directory().contains(key)
+    }
 
     /// Publishes the child's placement. The supervisor replies to a start request only after this.
-    fn publish(&self, key: &Self::Key, placement: Placement<Self::Message>);
+    fn publish(&self, key: &Self::Key, placement: Placement<Self::Message>) {
+        self.directory().publish(key, placement);
+    }
 
-    /// Called when the child was restarted after a failure.
-    fn restarted(&self, key: &Self::Key);
-}
-
-/// A message to a supervisor.
-#[derive(Debug)]
-pub enum SupervisorMessage<K> {
-    /// The supervisor must start this child unless it runs, is down or is parked. It replies when
-    /// the placement is published, whether the child runs or not; a dropped reply means that the
-    /// supervisor has stopped.
-    Start(K, Option<oneshot::Sender<()>>),
-    /// The delay after a failure is over: the supervisor must restart the child if it is still
-    /// wanted. No reply.
-    Restart(K),
+    /// Called when the child was restarted after a failure. By default it does nothing: most
+    /// children read what is left to do whenever they start.
+    fn restarted(&self, _key: &Self::Key) {}
 }
 
 /// The supervisor's immutable half.
@@ -117,8 +113,8 @@ impl<S: ChildSpec> Actor for Supervisor<S> {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMessage::Start(key, done) => {
-                let left =
-                    |child: &Child| child.state == ChildState::Running && !self.spec.is_live(&key);
+                let is_live = self.spec.directory().is_live(&key);
+                let left = |child: &Child| child.state == ChildState::Running && !is_live;
                 if children.known.get(&key).is_none_or(left) {
                     self.start(&myself, key, children).await;
                 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{ActorProcessingErr, ActorRef};
 
 use postrider_domain::Timestamp;
 use postrider_runtime::random;
-use postrider_runtime::supervise::Placement;
+use postrider_runtime::supervise::{LoadedActor, Placement};
 
 use crate::attempt::{self, Finished, Outcome};
 use crate::delivery::{Aftermath, Attempt, DisabledReason};
@@ -40,39 +40,26 @@ pub(crate) struct EndpointActor {
     pub(crate) slot: Arc<EndpointSlot>,
 }
 
-impl Actor for EndpointActor {
-    type Msg = EndpointMessage;
-    /// `None` until it is loaded.
-    type State = Option<Box<EndpointState>>;
-    type Arguments = ();
+impl LoadedActor for EndpointActor {
+    type Message = EndpointMessage;
+    type State = EndpointState;
 
-    async fn pre_start(
+    async fn start(
         &self,
-        _myself: ActorRef<Self::Msg>,
-        (): (),
-    ) -> Result<Self::State, ActorProcessingErr> {
-        // What can fail happens after the supervisor is linked.
-        Ok(None)
-    }
-
-    async fn post_start(
-        &self,
-        myself: ActorRef<Self::Msg>,
-        state: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
+        myself: &ActorRef<EndpointMessage>,
+    ) -> Result<EndpointState, ActorProcessingErr> {
         self.slot.woken.store(false, Ordering::Release);
-        let loaded = state.insert(Box::new(self.load().await?));
-        self.proceed(&myself, loaded);
-        Ok(())
+        let mut loaded = self.load().await?;
+        self.proceed(myself, &mut loaded);
+        Ok(loaded)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Self::Msg>,
-        message: Self::Msg,
-        state: &mut Self::State,
+        myself: &ActorRef<EndpointMessage>,
+        message: EndpointMessage,
+        state: &mut EndpointState,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(state) = state.as_mut() else { return Ok(()) };
         if !matches!(message, EndpointMessage::Idle(_)) {
             state.busy += 1;
         }
@@ -85,20 +72,20 @@ impl Actor for EndpointActor {
                 state.queue.set_rules(self.slot.endpoint.load().queue_rules());
                 state.grown = true;
             }
-            EndpointMessage::Permit(permit) => self.begin(&myself, permit, state),
+            EndpointMessage::Permit(permit) => self.begin(myself, permit, state),
             EndpointMessage::LogRead(part) => {
                 state.reading = false;
                 self.queue_read(part?, state);
             }
-            EndpointMessage::Done(finished) => self.finished(&myself, *finished, state),
+            EndpointMessage::Done(finished) => self.finished(myself, *finished, state),
             EndpointMessage::Flushed(result) => {
                 result?;
-                self.flushed(&myself, state);
+                self.flushed(myself, state);
             }
             EndpointMessage::Timer(generation) => {
                 state.timer.woken(generation);
             }
-            EndpointMessage::Idle(busy) => self.idle(&myself, busy, state),
+            EndpointMessage::Idle(busy) => self.idle(myself, busy, state),
             EndpointMessage::Replay(what, reply) => {
                 match replay::queue(self, what, &mut state.queue).await {
                     Ok(count) => {
@@ -115,7 +102,7 @@ impl Actor for EndpointActor {
             }
             EndpointMessage::Drain(done) => state.drained = Some(done),
         }
-        self.proceed(&myself, state);
+        self.proceed(myself, state);
         Ok(())
     }
 }

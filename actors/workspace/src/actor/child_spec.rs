@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use postrider_domain::WorkspaceId;
-use postrider_runtime::supervise::{ChildSpec, Placement};
-use ractor::{Actor, ActorRef};
+use postrider_runtime::supervise::{ChildSpec, LoadedActor};
+use ractor::ActorRef;
 
 use crate::actor::WorkspaceActor;
+use crate::directory::Workspaces;
 use crate::mailbox::message::WorkspaceMessage;
+use crate::mailbox::slot::WorkspaceEntry;
 use crate::services::Services;
 
 /// The workspaces as a supervisor's children.
@@ -16,8 +18,13 @@ pub struct WorkspaceSpec(pub Arc<Services>);
 impl ChildSpec for WorkspaceSpec {
     type Key = WorkspaceId;
     type Message = WorkspaceMessage;
+    type Kept = WorkspaceEntry;
 
     const NAME: &'static str = "workspace";
+
+    fn directory(&self) -> &Workspaces {
+        &self.0.workspaces
+    }
 
     async fn spawn(
         &self,
@@ -28,23 +35,6 @@ impl ChildSpec for WorkspaceSpec {
             let error = format!("there is no workspace {id}");
             return Err(ractor::SpawnErr::StartupFailed(error.into()));
         };
-        let actor = WorkspaceActor { shared: Arc::clone(&self.0), slot };
-        let (actor, _) = Actor::spawn_linked(None, actor, (), supervisor).await?;
-        Ok(actor)
+        WorkspaceActor { shared: Arc::clone(&self.0), slot }.spawn(supervisor).await
     }
-
-    fn is_wanted(&self, id: &WorkspaceId) -> bool {
-        self.0.workspaces.contains(id)
-    }
-
-    fn is_live(&self, id: &WorkspaceId) -> bool {
-        self.0.workspaces.is_live(id)
-    }
-
-    fn publish(&self, id: &WorkspaceId, placement: Placement<WorkspaceMessage>) {
-        self.0.workspaces.publish(id, placement);
-    }
-
-    /// A workspace hands over what is unsent whenever it starts.
-    fn restarted(&self, _id: &WorkspaceId) {}
 }

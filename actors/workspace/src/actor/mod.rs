@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use ractor::{ActorProcessingErr, ActorRef};
 
 use crate::services::Services;
 use postrider_channel::{Failure, Outbound};
 use postrider_domain::MessageId;
 use postrider_number::{Claims, Granted, Outcomes};
 use postrider_runtime::random;
+use postrider_runtime::supervise::LoadedActor;
 use postrider_store::GroupNumber;
 
 use crate::actor::output_gate::{PendingReply, refuse};
@@ -43,25 +44,14 @@ pub struct WorkspaceActor {
     pub slot: Arc<Slot>,
 }
 
-impl Actor for WorkspaceActor {
-    type Msg = WorkspaceMessage;
-    type State = Option<Box<WorkspaceState>>;
-    type Arguments = ();
+impl LoadedActor for WorkspaceActor {
+    type Message = WorkspaceMessage;
+    type State = WorkspaceState;
 
-    async fn pre_start(
+    async fn start(
         &self,
-        _myself: ActorRef<Self::Msg>,
-        (): (),
-    ) -> Result<Self::State, ActorProcessingErr> {
-        // What can fail happens after the supervisor is linked.
-        Ok(None)
-    }
-
-    async fn post_start(
-        &self,
-        myself: ActorRef<Self::Msg>,
-        state: &mut Self::State,
-    ) -> Result<(), ActorProcessingErr> {
+        myself: &ActorRef<WorkspaceMessage>,
+    ) -> Result<WorkspaceState, ActorProcessingErr> {
         let loaded = recovery::load(&self.shared, &self.slot).await?;
         let actor = myself.clone();
         let notify = move |group, result| {
@@ -69,25 +59,21 @@ impl Actor for WorkspaceActor {
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
-        let loaded = state.insert(Box::new(WorkspaceState::new(loaded, subscriber, &self.slot.id)));
+        let mut loaded = WorkspaceState::new(loaded, subscriber, &self.slot.id);
         loaded.connect(&self.shared.numbers);
         // Of what a predecessor had written, nobody may have been told.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
         drop(myself.cast(WorkspaceMessage::Redispatch));
-        Ok(())
+        Ok(loaded)
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Self::Msg>,
-        message: Self::Msg,
-        state: &mut Self::State,
+        myself: &ActorRef<WorkspaceMessage>,
+        message: WorkspaceMessage,
+        state: &mut WorkspaceState,
     ) -> Result<(), ActorProcessingErr> {
-        let Some(state) = state.as_mut() else {
-            refuse(message, Unavailable::because(UnavailableReason::Restarting));
-            return Ok(());
-        };
         state.core.observe(self.shared.clock.now());
         if !self.shared.writer.is_healthy() {
             // Nothing could be made durable, so nothing is begun; what is durable stays known.
@@ -111,7 +97,7 @@ impl Actor for WorkspaceActor {
                 }
             }
         }
-        if let Err(lost) = self.act(&myself, message, state) {
+        if let Err(lost) = self.act(myself, message, state) {
             state.gate.fail();
             return Err(Box::new(lost));
         }
