@@ -228,7 +228,8 @@ event_types! {
     kind 21: MessageReceived(MessageReceivedData) of [from, contact_id, message_id],
         "message.received", "somebody wrote to a number";
     kind 22: TemplateStatusChanged(TemplateStatusData) of [],
-        "template.status_changed", "the channel has approved, refused, paused or stopped a template";
+        "template.status_changed",
+        "the channel has approved, refused, paused or stopped a template";
     kind 23: NumberStopped(NumberStoppedData) of [],
         "number.stopped", "a number's account cannot send; what it has waits";
     kind 24: NumberRecovered(NumberData) of [],
