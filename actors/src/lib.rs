@@ -47,19 +47,15 @@
 //! | to | see |
 //! |---|---|
 //! | start, stop, set up, watch | [`Engine`], [`EngineOptions`], [`Health`] |
-//! | send, verify and resend one-time passwords | [`Workspace::send_otp`],
-//! [`Workspace::verify_otp`] |
-//! | send a message, and see what becomes of it | [`Workspace::send_message`],
-//! [`Workspace::message`] |
+//! | send, verify and resend one-time passwords | [`Workspace::send_otp`], [`Workspace::verify_otp`] |
+//! | send a message, and see what becomes of it | [`Workspace::send_message`], [`Workspace::message`] |
 //! | send a template to many | [`Workspace::create_broadcast`], [`Audience`] |
 //! | read or follow what happened | [`Workspace::events`], [`Workspace::follow_events`] |
 //! | have it posted, signed | [`Workspace::create_webhook`], [`WebhookOptions`] |
-//! | make, find and group contacts; keep opt-outs | [`Workspace::create_contact`],
-//! [`Workspace::suppress`] |
+//! | make, find and group contacts; keep opt-outs | [`Workspace::create_contact`], [`Workspace::suppress`] |
 //! | read conversations and answer | [`Workspace::conversations`], [`Workspace::reply`] |
 //! | add templates | [`Workspace::create_template`] |
-//! | see what broadcasts and advertisements brought | [`Workspace::campaign_days`],
-//! [`Workspace::ad_days`] |
+//! | see what broadcasts and advertisements brought | [`Workspace::campaign_days`], [`Workspace::ad_days`] |
 //! | hand in what a provider of your own calls back | [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
@@ -67,8 +63,7 @@
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
 //! | know the values and their rules | [`domain`] |
-//! | connect a number of the chat-app channel | [`Admin::connect_number`],
-//! [`NewProvider::CloudApi`] |
+//! | connect a number of the chat-app channel | [`Admin::connect_number`], [`NewProvider::CloudApi`] |
 //! | bring another provider | [`channel::Channel`], [`EngineOptions::channel`] |
 //! | bring another database | [`store::Store`], [`Durability::Custom`] |
 //!

@@ -24,7 +24,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 #[derive(Args)]
 pub(crate) struct CallerArgs {
     #[command(flatten)]
-    pub(crate) at: ServerArgs,
+    pub(crate) server: ServerArgs,
     /// An API key of the workspace; left out: the demo key in the data directory
     #[arg(
         long,
@@ -103,7 +103,7 @@ impl RetryBudget {
 
 impl Api {
     pub(crate) fn new(caller: &CallerArgs) -> Result<Self, CliError> {
-        let server = caller.at.address();
+        let server = caller.server.address();
         let key = key(caller)?;
         Ok(Self { http: http(&server)?, server, key })
     }

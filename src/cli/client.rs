@@ -26,7 +26,7 @@ pub(crate) struct Client {
 impl Client {
     /// Creates a client for the server of the arguments.
     pub(crate) fn new(remote: &Remote) -> Result<Self, CliError> {
-        let server = remote.at.address();
+        let server = remote.server.address();
         let token = token(remote)?;
         Ok(Self { http: http(&server)?, server, token })
     }

@@ -19,7 +19,7 @@ pub(crate) struct Group<C: Subcommand> {
 #[derive(Args)]
 pub(crate) struct Remote {
     #[command(flatten)]
-    pub(crate) at: ServerArgs,
+    pub(crate) server: ServerArgs,
     /// The admin token; left out: that of the environment's settings (POSTRIDER__ADMIN__TOKEN) or
     /// the one in the data directory
     #[arg(

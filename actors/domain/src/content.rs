@@ -1,8 +1,8 @@
 //! Pure: what a message says, from the request for it to the channel.
 //!
 //! A new kind of message is a word of [`MessageKind`] and a variant of [`MessageContent`]. What the
-//! engine needs to know of a kind is answered here; beyond this file only the parser of requests
-//! and the channels look into the variants.
+//! engine needs to know of a kind is answered here; beyond this file only the parser of requests,
+//! the channels and replies by mail look into the variants.
 
 use std::convert::Infallible;
 

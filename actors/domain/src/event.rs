@@ -69,7 +69,9 @@ pub struct EventDecodeError;
 
 /// The `type` and `data` of an entry of the event log. It never holds a code.
 ///
-/// The types without a variant of their own are made from their payload, [`EventData`].
+/// The types without a variant of their own are made from their payload, [`EventData`]. The serde
+/// form is that on disk: a tuple that begins with the variant's number. Users receive
+/// [`kind`](Self::kind) and [`data`](Self::data).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublicEvent {
     /// `otp.sent`: a one-time password was accepted for sending.

@@ -41,13 +41,13 @@ pub(crate) enum ContactsCommand {
     /// Cells may be in double quotes and then hold commas, lines and doubled quotes. An empty cell
     /// is nothing. The file is UTF-8.
     ///
-    /// Each line makes one contact or is refused by itself; refused lines are told with their
-    /// number, the field and the reason, and the command ends with status 1 if there are any.
+    #[doc = " Each line makes one contact or is refused by itself; refused lines are told with their number,"]
+    /// the field and the reason, and the command ends with status 1 if there are any.
     ///
-    /// How far it has come is kept beside the file, in FILE.import. After an interruption of any
-    /// kind the same command goes on: within 24 hours no line is imported twice and none is left
-    /// out. (Later, lines without a phone whose answer was lost may be there already.) A file that
-    /// was imported whole is not imported again until FILE.import is removed or the file changes.
+    #[doc = " How far it has come is kept beside the file, in FILE.import. After an interruption of any kind"]
+    /// the same command goes on: within 24 hours no line is imported twice and none is left out.
+    /// (Later, lines without a phone whose answer was lost may be there already.) A file that was
+    /// imported whole is not imported again until FILE.import is removed or the file changes.
     #[command(verbatim_doc_comment)]
     Import {
         /// The CSV file

@@ -27,8 +27,7 @@ pub(crate) struct ReplayBody {
     /// This event.
     #[schema(example = json!(null))]
     event_id: Option<String>,
-    /// What failed: given up (the newest 10,000 are known), or waiting for another try. Only
-    /// `true`.
+    #[doc = " What failed: given up (the newest 10,000 are known), or waiting for another try. Only `true`."]
     #[schema(example = json!(null))]
     failed: Option<bool>,
 }
@@ -54,8 +53,7 @@ pub(crate) struct TestAnswer {
     queued: u64,
 }
 
-/// A try of a delivery, or what the event log forgot before it could be delivered, or delivered
-/// again.
+#[doc = " A try of a delivery, or what the event log forgot before it could be delivered, or delivered again."]
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryRow {
     /// What `webhook-id` said: the event's id, or that of a batch; null for what was forgotten.

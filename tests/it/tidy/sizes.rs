@@ -23,7 +23,9 @@ fn long_ones(repository: &Repository) -> Vec<String> {
             found.push(format!("{}:{lines} is the last line", source.path));
         }
         let wide = source.text.lines().enumerate().filter(|(_, line)| {
-            line.trim_start().starts_with("//") && line.chars().count() > COLUMNS_MAX
+            // A row of a table cannot be wrapped.
+            let is_comment = line.trim_start().starts_with("//") && !line.starts_with("//! |");
+            is_comment && line.chars().count() > COLUMNS_MAX
         });
         found.extend(
             wide.map(|(at, _)| format!("{}:{} is a comment too wide", source.path, at + 1)),

@@ -105,7 +105,7 @@ macro_rules! event_types {
         numbered!(Variant { $($own = $own_number,)* Other = $other_number, });
 
         /// The type of a public event that is stored as [`PublicEvent::Other`]. Its value is its
-        /// number on disk.
+        /// number on disk, and its serde form is that number.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(into = "u32", try_from = "u32")]
         #[repr(u32)]

@@ -119,6 +119,9 @@ impl WorkspaceState {
             return Ok(());
         }
         if self.effects.is_empty() {
+            let waits_for_nothing =
+                self.effects.awaited.is_empty() && self.effects.outcomes.is_empty();
+            debug_assert!(waits_for_nothing, "a waiter needs an effect that becomes durable");
             self.effects.clear();
             if let Some(held) = held {
                 self.pass(held);

@@ -77,8 +77,8 @@ fn count_all(
     Ok(counts)
 }
 
-/// How many conversations of a status and an agent's there are, without one those of all; `None`
-/// where that is not kept yet.
+/// How many conversations have a status and an agent; without an agent those of all agents count.
+/// `None` where the counts are not kept yet.
 pub(crate) fn total(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -24,7 +24,7 @@ use crate::email::outgoing::{Claim, Queued, SettleMail};
 /// Mails that are handed over at a time.
 const AT_ONCE: usize = 8;
 /// How often it tries to note what became of a mail while storage fails.
-const NOTE_TRIES: usize = 20;
+const SETTLE_TRIES: usize = 20;
 
 impl Mailer {
     /// Begins to hand over what is due.
@@ -126,7 +126,7 @@ async fn deliver(
         drop(handle);
         tries += 1;
         match settled {
-            Err(why) if why.reason != UnavailableReason::Draining && tries < NOTE_TRIES => {
+            Err(why) if why.reason != UnavailableReason::Draining && tries < SETTLE_TRIES => {
                 tokio::time::sleep(why.retry_after).await;
             }
             settled => return settled,

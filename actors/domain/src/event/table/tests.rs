@@ -351,7 +351,8 @@ fn an_event_is_about_whom_it_always_was() {
     }
 }
 
-/// A payload has the fields that the document declares, and lacks only what it may lack.
+/// A payload has the fields that the document declares, and lacks only what it may lack. It runs
+/// with the feature `schema`, which the tests of the whole workspace turn on.
 #[cfg(feature = "schema")]
 #[test]
 fn payloads_have_the_fields_of_their_schemas() {
