@@ -86,9 +86,14 @@ async fn a_claim_that_was_given_up_in_vain_is_given_up_again() {
     store.fail_after(2, CrashOutcome::Lost);
     let message = rig.send(1).await;
     rig.handed(1).await;
+    let claimed = rig.engine.shared().writer.last_position();
     until("the failure", async || store.has_failed()).await;
     healed(&rig.acme).await;
-    rig.settle().await;
+    until("the release is durable", async || {
+        rig.settle().await;
+        rig.engine.shared().writer.last_position() > claimed
+    })
+    .await;
     let (rig, _) = rig.after_a_crash(&store).await;
     rig.becomes(message, MessageStatus::Sent).await;
     assert_eq!(rig.count(message), 2);
