@@ -104,6 +104,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         numbers,
         webhooks,
         mailer: Mailer::new(options.mail),
+        sweep_turns: Default::default(),
         events: options.events,
         broadcasts,
         recovered: Recovered::new(opened.hot, opened.store, opened.snapshots.map(|(dir, _)| dir)),

@@ -26,6 +26,7 @@ mod places;
 mod scripted;
 mod snapshots;
 mod supervision;
+mod sweeps;
 mod told_messages;
 mod webhooks;
 

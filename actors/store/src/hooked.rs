@@ -1,4 +1,4 @@
-//! A store in memory that calls a hook before each commit or scan, for tests.
+//! A store in memory that calls a hook before each commit, read or scan, for tests.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,10 +9,13 @@ use crate::{
     Direction, Frame, Group, Log, MemoryStore, Position, Store, StoreError, Table, View, Visit,
 };
 
-/// Code that runs before each commit or scan, such as to wait, count or fail.
+/// Code that runs before each commit, read or scan, such as to wait, count or fail.
 pub trait Hook: std::fmt::Debug + Send + Sync + 'static {
     /// Called before each commit.
     fn before_commit(&self) {}
+
+    /// Called before each read of one record.
+    fn before_get(&self, _table: Table, _key: &[u8]) {}
 
     /// Called before each scan, with its table and range.
     fn before_scan(&self, _table: Table, _prefix: &[u8], _from: Option<&[u8]>) {}
@@ -36,6 +39,7 @@ impl<H: Hook> Store for Hooked<H> {
 
 impl<H: Hook> View for Hooked<H> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.hook.before_get(table, key);
         self.inner.get(table, key)
     }
 

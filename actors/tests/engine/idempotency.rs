@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postrider_domain::Timestamp;
 use postrider_store::{Direction, MemoryStore, Table, View};
-use postrider_workspace::idempotency::SWEEP_MAX;
+use postrider_workspace::sweep::SLICE_MAX;
 use postrider_workspace::{IdempotencyKey, Route};
 
 use postrider_actors::{
@@ -40,12 +40,12 @@ async fn answers_are_forgotten_after_a_day() {
         let key = IdempotencyKey::new(Route::SendOtp, &number.to_string(), b"");
         acme.send_otp_once(command, key).await.unwrap().replayed
     };
-    for number in 0..SWEEP_MAX as u32 + 100 {
+    for number in 0..SLICE_MAX as u32 + 100 {
         assert!(!send(number).await);
     }
     engine.advance_clock(Duration::from_secs(3600)).await.unwrap();
     assert!(!send(1_000_000).await && send(1_000_000).await && send(5).await);
-    assert_eq!(answers(store.as_ref()), 2 * (SWEEP_MAX + 101));
+    assert_eq!(answers(store.as_ref()), 2 * (SLICE_MAX + 101));
     engine.advance_clock(Duration::from_secs(23 * 3600)).await.unwrap();
     assert_eq!(answers(store.as_ref()), 2, "one is an hour younger");
     assert!(send(1_000_000).await);

@@ -12,17 +12,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use postrider_domain::{Timestamp, WorkspaceId};
-use postrider_store::Table;
+use postrider_store::{StoreError, Table};
 
 use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
+use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// Most answers that one call of `Sweep::run` forgets, so that its changes fit in a commit.
-pub const SWEEP_MAX: usize = 500;
 
 /// What makes a command idempotent: the client's key and what it was used for.
 #[derive(Debug, Clone, Copy)]
@@ -232,48 +231,41 @@ fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind], name].concat()
 }
 
-/// Forgets answers whose time is over.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    /// Nothing ends before this.
-    next: Timestamp,
+/// Reads which answers have ended, with the records that bring them to an end.
+pub(crate) fn ended(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordKeys, StoreError> {
+    let prefix = ends(look.workspace);
+    // One that comes later ends later.
+    let (mut ended, mut next) = (Vec::new(), look.now.plus(KEPT));
+    look.scan(Table::Idempotency, &prefix, &cursor.from, &mut |key, _| {
+        let Some((at, name)) = key[prefix.len()..].split_first_chunk() else {
+            return ControlFlow::Continue(());
+        };
+        let ends = Timestamp::from_millis(u64::from_be_bytes(*at)).plus(KEPT);
+        if ends > look.now || ended.len() == SLICE_MAX {
+            next = ends;
+            return ControlFlow::Break(());
+        }
+        ended.push((key.to_vec(), record_key(look.workspace, b'k', name), ends));
+        ControlFlow::Continue(())
+    })?;
+    let mut keys = Vec::new();
+    for (by_time, of_key, ends) in ended {
+        // The key may have been used anew since.
+        let record = look.store.get(Table::Idempotency, &of_key)?;
+        let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
+        if record.is_some_and(|record| record.at.plus(KEPT) <= ends) {
+            keys.push((Table::Idempotency, of_key));
+        }
+        cursor.pass(&by_time);
+        keys.push((Table::Idempotency, by_time));
+    }
+    cursor.rest_until(next);
+    Ok(keys)
 }
 
-impl Sweep {
-    /// Forgets some that have ended by `now`. Returns whether there may be more.
-    pub(crate) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
-        let now = context.now();
-        if now < self.next {
-            return Ok(false);
-        }
-        // One that comes later ends later.
-        self.next = now.plus(KEPT);
-        let prefix = record_key(&context.core.id, b't', &[]);
-        let mut ended = Vec::new();
-        context.scan(Table::Idempotency, &prefix, &mut |key, _| {
-            let Some((at, name)) = key[prefix.len()..].split_first_chunk() else {
-                return ControlFlow::Continue(());
-            };
-            let ends = Timestamp::from_millis(u64::from_be_bytes(*at)).plus(KEPT);
-            if ends > now || ended.len() == SWEEP_MAX {
-                self.next = ends;
-                return ControlFlow::Break(());
-            }
-            ended.push((key.to_vec(), name.to_vec(), ends));
-            ControlFlow::Continue(())
-        })?;
-        for (by_time, name, ends) in &ended {
-            let of_key = record_key(&context.core.id, b'k', name);
-            // The key may have been used anew since, or be just now.
-            let record = context.get(Table::Idempotency, &of_key)?;
-            let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
-            if record.is_some_and(|record| record.at.plus(KEPT) <= *ends) {
-                context.delete(Table::Idempotency, of_key);
-            }
-            context.delete(Table::Idempotency, by_time.clone());
-        }
-        Ok(ended.len() == SWEEP_MAX)
-    }
+/// What the keys begin with of the records that bring answers to an end.
+pub(crate) fn ends(workspace: &WorkspaceId) -> Vec<u8> {
+    record_key(workspace, b't', &[])
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub mod retention;
 pub mod services;
 pub mod snapshots;
 pub mod suppressions;
+pub mod sweep;
 pub mod template_syncs;
 pub mod templates;
 mod webhooks;

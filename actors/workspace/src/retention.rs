@@ -1,5 +1,7 @@
-//! Forgetting what is kept for a time only, of workspaces that rest too. The event logs are seen to
-//! without waking any; for all else, which a workspace's actor forgets, each is woken now and then.
+//! Forgetting what is kept for a time only, of workspaces that rest too.
+//!
+//! The event logs are seen to without waking any, each from where it was trimmed up to. For all
+//! else, which a workspace's actor forgets, each is woken now and then.
 
 use crate::EventOptions;
 use std::ops::ControlFlow;
@@ -15,6 +17,7 @@ use postrider_store::view::log_chunk::{Head, event_log_prefix};
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use crate::mailbox::slot::Slot;
+use crate::sweep::{SLICE_MAX, SweepCursor};
 
 /// How often the logs are looked at.
 const EVERY: Duration = Duration::from_secs(60);
@@ -23,8 +26,8 @@ const FIRST_WAKE: Duration = Duration::from_secs(600);
 const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
 /// How many are woken with one beat. Each is gone with the next one, if it has nothing to do.
 const WOKEN_MAX: usize = 20;
-/// Records that one commit deletes at the most.
-const DELETE_MAX: usize = 500;
+/// Most logs that are looked at in one turn.
+const LOOKS_MAX: usize = 1_000;
 
 /// Deletes the oldest parts of all logs, and wakes those that rest, now and then.
 #[derive(Debug, Default)]
@@ -73,42 +76,57 @@ async fn wake(shared: Arc<Services>, resting: Vec<Arc<Slot>>) {
 
 /// Deletes everything that is too old or too much, in parts. After a failure the next one goes on.
 async fn sweep(shared: Arc<Services>, now: Timestamp) {
-    let mut left: Vec<_> = shared.workspaces.slots().iter().map(|slot| slot.id.clone()).collect();
+    let mut left = shared.workspaces.slots();
     while !left.is_empty() {
+        let Some(_turn) = shared.sweep_turns.take().await else { return };
         let (store, options) = (Arc::clone(&shared.store), shared.events);
         let scan = move || {
-            let changes = deletions(store.as_ref(), &mut left, options, now);
-            (changes, left)
+            let slice = slice(store.as_ref(), &mut left, options, now);
+            (slice, left)
         };
-        let Ok((changes, rest)) = tokio::task::spawn_blocking(scan).await else { return };
+        let Ok(((changes, trimmed), rest)) = tokio::task::spawn_blocking(scan).await else {
+            return;
+        };
         left = rest;
         if !changes.is_empty() && shared.writer.commit(changes).await.is_err() {
             return;
         }
+        // What is not durable may be there still, so the cursors move now.
+        for (slot, cursor) in trimmed {
+            *slot.log_sweep.lock() = cursor;
+        }
     }
 }
 
+/// Logs, and how far each is trimmed.
+type Trimmed = Vec<(Arc<Slot>, SweepCursor)>;
+
 /// Some of the changes that delete what is too old or too much of these workspaces' logs. Takes out
 /// those that are done with.
-fn deletions(
+fn slice(
     store: &dyn View,
-    left: &mut Vec<WorkspaceId>,
+    left: &mut Vec<Arc<Slot>>,
     options: EventOptions,
     now: Timestamp,
-) -> Vec<Change> {
-    let mut changes = Vec::new();
-    while let Some(workspace) = left.last()
-        && changes.len() < DELETE_MAX
-    {
+) -> (Vec<Change>, Trimmed) {
+    let (mut changes, mut trimmed) = (Vec::new(), Vec::new());
+    for _ in 0..LOOKS_MAX {
+        let Some(slot) = left.last().filter(|_| changes.len() < SLICE_MAX) else { break };
+        let max = SLICE_MAX - changes.len();
+        let mut cursor = slot.log_sweep.lock().clone();
         // One that is damaged is for whoever reads it to find.
-        let ended = ended(store, workspace, options, now, DELETE_MAX - changes.len());
-        let ended = ended.unwrap_or_default();
+        let ended = ended(store, &slot.id, &cursor, options, now, max).unwrap_or_default();
+        if let Some(key) = ended.last() {
+            cursor.pass(key);
+            trimmed.push((Arc::clone(slot), cursor));
+        }
+        let is_done = ended.len() < max;
         changes.extend(ended.into_iter().map(|key| Change::delete(Table::Events, key)));
-        if changes.len() < DELETE_MAX {
+        if is_done {
             left.pop();
         }
     }
-    changes
+    (changes, trimmed)
 }
 
 /// The keys of the oldest records of a log, `max` at the most, that are too old, too many or too
@@ -116,14 +134,16 @@ fn deletions(
 fn ended(
     store: &dyn View,
     workspace: &WorkspaceId,
+    cursor: &SweepCursor,
     options: EventOptions,
     now: Timestamp,
     max: usize,
 ) -> Result<Vec<Vec<u8>>, StoreError> {
     let event_log::End { last, bytes } = event_log::end(store, workspace)?;
     let prefix = event_log_prefix(workspace);
+    let from = (!cursor.from.is_empty()).then_some(cursor.from.as_slice());
     let mut ended = Vec::new();
-    store.scan(Table::Events, &prefix, None, Direction::Forward, &mut |key, value| {
+    store.scan(Table::Events, &prefix, from, Direction::Forward, &mut |key, value| {
         let Some((first, head, at)) = measure(&key[prefix.len()..], value) else {
             return ControlFlow::Break(());
         };

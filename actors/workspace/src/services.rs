@@ -18,6 +18,7 @@ use crate::event_options::EventOptions;
 use crate::mailbox::admission::Admission;
 use crate::mailer_state::Mailer;
 use crate::recovered::Recovered;
+use crate::sweep::SweepTurns;
 use crate::template_syncs::TemplateSyncs;
 
 /// What all parts of one engine share.
@@ -54,6 +55,8 @@ pub struct Services {
     pub webhooks: Arc<Webhooks>,
     /// What sends mails.
     pub mailer: Mailer,
+    /// What the sweeps of all workspaces wait for.
+    pub sweep_turns: SweepTurns,
     /// How much of the event logs is kept.
     pub events: EventOptions,
     /// The fan-out of broadcasts.

@@ -6,8 +6,9 @@ use super::repository::{Package, Repository, Source, assert_ratchet, made_of};
 const PACKAGE: &str = "postrider-workspace";
 
 /// The files and folders of the crate, bottom to top; those of one row may import each other.
-const LAYERS: [&[&str]; 15] = [
+const LAYERS: [&[&str]; 16] = [
     &["core"],
+    &["sweep"],
     &["mailbox"],
     &[
         "handle",

@@ -8,6 +8,7 @@ mod output_gate;
 pub mod recovery;
 pub mod snapshots;
 mod state;
+mod sweeping;
 mod unannounced;
 
 use crate::mailbox::message::WorkspaceMessage;
@@ -59,7 +60,9 @@ impl LoadedActor for WorkspaceActor {
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
-        let mut loaded = WorkspaceState::new(loaded, subscriber, &self.slot.id);
+        // Of one that died nothing is left here: its deletions may not be durable.
+        let sweeps = self.slot.sweeps.lock().take().unwrap_or_default();
+        let mut loaded = WorkspaceState::new(loaded, subscriber, &self.slot.id, sweeps);
         loaded.connect(&self.shared.numbers);
         // Of what a predecessor had written, nobody may have been told.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
@@ -89,6 +92,10 @@ impl LoadedActor for WorkspaceActor {
                 WorkspaceMessage::Claims(claims) => {
                     // What it claims it asks for again.
                     state.unreleased.extend(claims.released);
+                    return Ok(());
+                }
+                WorkspaceMessage::Sweep(_) => {
+                    state.sweeping.stop();
                     return Ok(());
                 }
                 message => {
@@ -140,7 +147,8 @@ impl WorkspaceActor {
             WorkspaceMessage::Committed(group, result) => {
                 result?;
                 self.committed(group, state);
-                return if state.behind { self.beat(myself, state) } else { Ok(()) };
+                let goes_on = state.sweeping.committed(group) || state.behind;
+                return if goes_on { self.beat(myself, state) } else { Ok(()) };
             }
             WorkspaceMessage::Tick => {
                 for answers in std::mem::take(&mut state.unrecorded) {
@@ -160,6 +168,7 @@ impl WorkspaceActor {
                 return Ok(());
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
+            WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
         };
         self.note_figures(state);
         state.finish(Some(held))
@@ -186,14 +195,13 @@ impl WorkspaceActor {
         if !state.behind {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
         }
-        if !state.behind {
-            let kept_for = self.shared.broadcasts.options.kept_for;
-            state.behind = state.sweep(self.shared.store.as_ref(), kept_for);
-        }
         state.finish(None)?;
         if !state.behind {
-            for done in std::mem::take(&mut state.barriers) {
-                state.pass(PendingReply::Barrier(done));
+            self.sweep(myself, state);
+            if state.sweeping.is_idle() {
+                for done in std::mem::take(&mut state.barriers) {
+                    state.pass(PendingReply::Barrier(done));
+                }
             }
         } else if state.gate.is_clear() {
             // Nothing to commit, so no commit brings the next slice.
@@ -303,13 +311,19 @@ impl WorkspaceActor {
 
     /// Stops the actor when it holds nothing that a new one would not read from the store.
     fn passivate(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
-        if !state.behind
-            && state.core.hot.is_empty()
-            && state.gate.is_clear()
-            && !state.deletion.any()
-            && passivate(&self.slot)
+        if state.behind
+            || !state.core.hot.is_empty()
+            || !state.gate.is_clear()
+            || !state.sweeping.is_idle()
         {
+            return;
+        }
+        // Before its successor can look for it.
+        *self.slot.sweeps.lock() = Some(state.sweeping.cursors().clone());
+        if passivate(&self.slot) {
             myself.stop(None);
+        } else {
+            self.slot.sweeps.lock().take();
         }
     }
 }

@@ -103,6 +103,11 @@ impl Gate {
         self.submitted <= self.durable
     }
 
+    /// The last group that something was put into, if it is not known to be durable.
+    pub(crate) fn last(&self) -> Option<GroupNumber> {
+        (!self.is_clear()).then_some(self.submitted)
+    }
+
     /// Holds an answer until `group`, and everything before it, is durable.
     pub(crate) fn hold(&mut self, group: GroupNumber, held: PendingReply) {
         self.submitted = self.submitted.max(group);
@@ -191,6 +196,7 @@ pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
         | WorkspaceMessage::Tick
         | WorkspaceMessage::Barrier(_)
         | WorkspaceMessage::Redispatch
-        | WorkspaceMessage::Recovered(_) => {}
+        | WorkspaceMessage::Recovered(_)
+        | WorkspaceMessage::Sweep(_) => {}
     }
 }

@@ -1,7 +1,5 @@
 //! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
 
-use crate::core::deletion_progress::DeletionProgress;
-use crate::inbox::deletion;
 use postrider_store::view::event_log;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +14,7 @@ use postrider_store::{Batch, Subscriber, Table, View};
 use postrider_store::{ChangeRef, CommitError, GroupNumber};
 
 use crate::actor::output_gate::{Gate, PendingReply};
+use crate::actor::sweeping::Sweeping;
 use crate::actor::unannounced::Unannounced;
 use crate::core::Core;
 use crate::core::claims;
@@ -25,8 +24,8 @@ use crate::core::records;
 use crate::core::records::Profile;
 use crate::core::view::{Pending, Records};
 use crate::core::waiters::Waiters;
-use crate::inbox::inbound_messages;
-use crate::{broadcasts, idempotency, messages};
+use crate::messages;
+use crate::sweep::SweepCursors;
 use postrider_channel::outcome::FinalOutcome;
 
 /// Most answers that are noted in one commit.
@@ -56,11 +55,8 @@ pub struct WorkspaceState {
     pub(crate) effects: Effects,
     /// Changes of records that are not known to be durable.
     pub(crate) pending: Pending,
-    answers_sweep: idempotency::Sweep,
-    received_sweep: inbound_messages::Sweep,
-    broadcasts_sweep: broadcasts::Sweep,
-    /// How far conversations whose contact was deleted are deleted.
-    pub(crate) deletion: DeletionProgress,
+    /// The sweep of what is kept for a time only.
+    pub(crate) sweeping: Sweeping,
     /// The callers that wait for outcomes of messages.
     waiters: Waiters,
     /// The number's outcomes that came while storage failed: they are recorded later.
@@ -85,6 +81,7 @@ impl WorkspaceState {
         (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
         subscriber: Subscriber,
         id: &postrider_domain::WorkspaceId,
+        sweeps: SweepCursors,
     ) -> Self {
         Self {
             core,
@@ -97,10 +94,7 @@ impl WorkspaceState {
             gate: Gate::default(),
             effects: Effects::default(),
             pending: Pending::default(),
-            answers_sweep: idempotency::Sweep::default(),
-            received_sweep: inbound_messages::Sweep::default(),
-            broadcasts_sweep: broadcasts::Sweep::default(),
-            deletion: DeletionProgress::default(),
+            sweeping: Sweeping::new(sweeps),
             waiters: Waiters::default(),
             unrecorded: Vec::new(),
             unreleased: Vec::new(),
@@ -144,6 +138,7 @@ impl WorkspaceState {
         };
         self.gate.hold_outbound(group, self.effects.outbound.drain(..));
         self.hold_outcomes(group);
+        self.sweeping.changed(&self.core.id, &self.effects.changes);
         self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();
         Ok(())
@@ -270,22 +265,6 @@ impl WorkspaceState {
         more
     }
 
-    /// Forgets records whose time is over. Returns whether there may be more.
-    pub(crate) fn sweep(&mut self, store: &dyn View, broadcasts_kept_for: Duration) -> bool {
-        let mut answers = std::mem::take(&mut self.answers_sweep);
-        let mut received = std::mem::take(&mut self.received_sweep);
-        let mut broadcasts = std::mem::take(&mut self.broadcasts_sweep);
-        let mut context = self.context(store);
-        // What cannot be read now is forgotten later.
-        let more = answers.run(&mut context).unwrap_or(false)
-            || received.run(&mut context).unwrap_or(false)
-            || deletion::sweep(&mut context).unwrap_or(false)
-            || broadcasts.run(broadcasts_kept_for, &mut context).unwrap_or(false);
-        self.broadcasts_sweep = broadcasts;
-        (self.answers_sweep, self.received_sweep) = (answers, received);
-        more
-    }
-
     /// Takes up which numbers are connected.
     pub(crate) fn connect(&mut self, all: &Numbers) {
         self.core.number = self.numbers.first().map(|number| number.id);
@@ -305,7 +284,6 @@ impl WorkspaceState {
             records: Records { store, pending: &self.pending },
             effects: &mut self.effects,
             numbers: &self.slots,
-            deletion: &mut self.deletion,
             waiters: &mut self.waiters,
             connected: &self.numbers,
             log_next: self.log_end.last + 1,

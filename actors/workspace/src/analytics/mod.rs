@@ -11,18 +11,23 @@ pub use campaigns::{CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow}
 pub(crate) use ads::note_referral;
 pub(crate) use campaigns::note;
 
-use std::ops::ControlFlow;
+use std::time::Duration;
 
 use postrider_domain::day::Day;
-use postrider_store::Table;
+use postrider_store::{StoreError, Table};
 
-use crate::core::command::Context;
-use postrider_domain::unavailable::Unavailable;
+use crate::sweep::{self, Look, RecordKeys, SweepCursor};
 
 /// Days that are counted are kept for so many more.
 const DAYS_KEPT: u32 = 400;
-/// What is kept by day, by the letter of its keys.
-const BY_DAY: [u8; 3] = [b'c', b'a', b's'];
+/// How often it is looked for days to forget.
+const ROUND: Duration = Duration::from_secs(3600);
+/// The letter of the keys of what broadcasts brought.
+pub(crate) const CAMPAIGNS: u8 = b'c';
+/// The letter of the keys of what advertisements brought.
+pub(crate) const ADS: u8 = b'a';
+/// The letter of the keys of who was counted for an advertisement.
+pub(crate) const COUNTED: u8 = b's';
 
 /// Days that are asked about, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,23 +38,22 @@ pub struct DayRange {
     pub to: Day,
 }
 
-/// The keys of what is counted of days long past, so many at the most.
-pub(crate) fn past(
-    context: &Context<'_>,
-    max: usize,
-) -> Result<Vec<(Table, Vec<u8>)>, Unavailable> {
-    let first = Day::of(context.now()).minus(DAYS_KEPT);
-    let mut past = Vec::new();
-    for kind in BY_DAY {
-        let prefix = [context.core.id.as_str().as_bytes(), &[0, kind]].concat();
-        context.scan(Table::Analytics, &prefix, &mut |key, _| {
-            let day = key[prefix.len()..].first_chunk().map(|day| u32::from_be_bytes(*day));
-            if past.len() == max || day.is_none_or(|day| day >= first.number()) {
-                return ControlFlow::Break(());
-            }
-            past.push((Table::Analytics, key.to_vec()));
-            ControlFlow::Continue(())
-        })?;
+/// Reads what is counted of days long past, under keys of the kind `BY`.
+pub(crate) fn long_past<const BY: u8>(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<RecordKeys, StoreError> {
+    let first = Day::of(look.now).minus(DAYS_KEPT);
+    let prefix = [look.workspace.as_str().as_bytes(), &[0, BY]].concat();
+    let (keys, more) = sweep::while_over(look, (Table::Analytics, &prefix), &cursor.from, |key| {
+        let day = key.first_chunk().map(|day| u32::from_be_bytes(*day));
+        day.is_some_and(|day| day < first.number())
+    })?;
+    if let Some((_, key)) = keys.last() {
+        cursor.pass(key);
     }
-    Ok(past)
+    if !more {
+        cursor.rest_until(look.now.plus(ROUND));
+    }
+    Ok(keys)
 }

@@ -25,7 +25,7 @@ use postrider_domain::unavailable::Unavailable;
 
 pub(crate) use message::message;
 pub(crate) use report::report;
-pub(crate) use sweep::Sweep;
+pub(crate) use sweep::long_over;
 
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};

@@ -1,20 +1,16 @@
-//! Forgetting broadcasts that were over long ago, part by part, and the counts of days long past.
+//! Which broadcasts were over long ago, part by part.
 
-use postrider_store::view::codec;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::analytics;
-use crate::core::command::Context;
+use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor, after};
 use postrider_broadcast::record::{self, Record};
-use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{BroadcastId, Timestamp};
-use postrider_store::Table;
+use postrider_domain::BroadcastId;
+use postrider_store::view::codec;
+use postrider_store::{StoreError, Table};
 
 /// How often it is looked for them.
-const EVERY: Duration = Duration::from_secs(3600);
-/// Records that one call of [`Sweep::run`] deletes at the most.
-const SWEEP_MAX: usize = 500;
+const ROUND: Duration = Duration::from_secs(3600);
 /// Where a broadcast's parts are, under keys that begin the same.
 const PARTS: [Table; 4] = [
     Table::BroadcastAudience,
@@ -23,83 +19,91 @@ const PARTS: [Table; 4] = [
     Table::BroadcastReports,
 ];
 
-/// Deletes what is over.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    /// Nothing is looked at before this.
-    next: Timestamp,
-}
-
-impl Sweep {
-    /// Deletes some of what was over for longer than it is kept. Returns whether there may be more.
-    pub(crate) fn run(
-        &mut self,
-        kept_for: Duration,
-        context: &mut Context<'_>,
-    ) -> Result<bool, Unavailable> {
-        let now = context.now();
-        if now < self.next {
-            return Ok(false);
-        }
-        self.next = now.plus(EVERY);
-        let mut ended = analytics::past(context, SWEEP_MAX)?;
-        if ended.is_empty()
-            && let Some(record) = over(context, kept_for)?
-        {
-            ended = parts(context, record.id)?;
-            if ended.is_empty() {
-                // Last, so that none is left without its record.
-                let key = record::record_key(&context.core.id, record.id);
-                ended.push((Table::Broadcasts, key));
-                let counts = record::counts_key(&context.core.id, record.id);
-                ended.push((Table::Broadcasts, counts));
-            }
-        }
-        let more = !ended.is_empty();
-        if more {
-            self.next = now;
-        }
-        for (table, key) in ended {
-            context.delete(table, key);
-        }
-        Ok(more)
+/// Reads some of what is kept of the oldest broadcast that was over for longer than it is kept. Its
+/// record goes last, so that no part is left without one.
+pub(crate) fn long_over(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<RecordKeys, StoreError> {
+    let Some((key, id)) = over(look, cursor)? else {
+        cursor.rest_until(look.now.plus(ROUND));
+        return Ok(Vec::new());
+    };
+    if cursor.from != key {
+        cursor.from.clone_from(&key);
+        cursor.within.clear();
     }
+    let is_midway = !cursor.within.is_empty();
+    let mut keys = parts(look, id, &mut cursor.within)?;
+    if keys.is_empty() && is_midway {
+        keys = parts(look, id, &mut cursor.within)?;
+    }
+    if !keys.is_empty() {
+        return Ok(keys);
+    }
+    cursor.pass(&key);
+    let counts = record::counts_key(look.workspace, id);
+    Ok(vec![(Table::Broadcasts, key), (Table::Broadcasts, counts)])
 }
 
-/// The oldest broadcast that was over for longer than it is kept.
-fn over(context: &Context<'_>, kept_for: Duration) -> Result<Option<Record>, Unavailable> {
-    let (prefix, now) = (record::records_prefix(&context.core.id), context.now());
+/// The first broadcast from the cursor on that goes, and the key of its record.
+fn over(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<Option<(Vec<u8>, BroadcastId)>, StoreError> {
+    let prefix = record::records_prefix(look.workspace);
+    let from = cursor.from.clone();
     let mut found = None;
-    context.scan(Table::Broadcasts, &prefix, &mut |key, value| {
+    look.scan(Table::Broadcasts, &prefix, &from, &mut |key, value| {
         let id = key[prefix.len()..].try_into().map(BroadcastId::from_bytes);
-        if id.is_ok_and(|id| id.timestamp().plus(kept_for) > now) {
+        let is_young = |id: BroadcastId| id.timestamp().plus(look.kept.broadcasts) > look.now;
+        if id.is_ok_and(is_young) {
             return ControlFlow::Break(());
         }
         // One whose record cannot be read stays as it is; its readers are told.
         let record = codec::decode::<Record>(value).ok().filter(|record| record.settled);
-        found = record.filter(|record| {
-            record.finished_at.is_some_and(|finished| finished.plus(kept_for) <= now)
-        });
-        match found {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
+        let finished = record.as_ref().and_then(|record| record.finished_at);
+        match record {
+            Some(record)
+                if finished.is_some_and(|at| at.plus(look.kept.broadcasts) <= look.now) =>
+            {
+                found = Some((key.to_vec(), record.id));
+                ControlFlow::Break(())
+            }
+            _ => {
+                cursor.pass_over(key);
+                ControlFlow::Continue(())
+            }
         }
     })?;
     Ok(found)
 }
 
-/// Some of a broadcast's parts.
-fn parts(context: &Context<'_>, id: BroadcastId) -> Result<Vec<(Table, Vec<u8>)>, Unavailable> {
-    let prefix = record::parts_prefix(&context.core.id, id);
-    let mut parts = Vec::new();
-    for table in PARTS {
-        context.scan(table, &prefix, &mut |key, _| {
-            if parts.len() == SWEEP_MAX {
+/// Some of a broadcast's parts from `within` on, which is the place of a table and a key. It is
+/// cleared with the last ones. None is left when what then begins at the first table finds nothing:
+/// a report may have come behind the pass before it.
+fn parts(look: &Look<'_>, id: BroadcastId, within: &mut Vec<u8>) -> Result<RecordKeys, StoreError> {
+    let prefix = record::parts_prefix(look.workspace, id);
+    let mut keys = Vec::new();
+    let (first, from) = match within.split_first() {
+        Some((table, from)) => (usize::from(*table), from.to_vec()),
+        None => (0, Vec::new()),
+    };
+    within.clear();
+    for (place, table) in PARTS.into_iter().enumerate().skip(first) {
+        let from = if place == first { from.as_slice() } else { &[] };
+        look.scan(table, &prefix, from, &mut |key, _| {
+            if keys.len() == SLICE_MAX {
                 return ControlFlow::Break(());
             }
-            parts.push((table, key.to_vec()));
+            keys.push((table, key.to_vec()));
             ControlFlow::Continue(())
         })?;
+        if keys.len() == SLICE_MAX {
+            let last = keys.last().map(|(_, key)| after(key)).unwrap_or_default();
+            *within = [&[place as u8], last.as_slice()].concat();
+            break;
+        }
     }
-    Ok(parts)
+    Ok(keys)
 }

@@ -3,7 +3,6 @@
 //! Each command is a type that says what it does. It travels to the actor in a box and is answered
 //! through the output gate like every other one.
 
-use crate::core::deletion_progress::DeletionProgress;
 use postrider_store::view::codec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,8 +49,6 @@ pub struct Context<'a> {
     pub(crate) numbers: &'a [(NumberId, Arc<NumberSlot>)],
     /// What is known of them.
     pub(crate) connected: &'a [NumberInfo],
-    /// How far conversations whose contact was deleted are deleted.
-    pub(crate) deletion: &'a mut DeletionProgress,
     /// The callers that wait for outcomes of messages that were accepted before.
     pub(crate) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
@@ -123,11 +120,6 @@ impl Context<'_> {
     /// Whether an earlier command's change of the record is on its way and not durable yet.
     pub fn is_pending(&self, table: Table, key: &[u8]) -> bool {
         self.records.pending.get(table, key).is_some()
-    }
-
-    /// Whether any change is on its way and not known to be durable yet.
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.records.pending.is_empty()
     }
 
     /// Writes a record.

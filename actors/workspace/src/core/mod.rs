@@ -2,7 +2,6 @@
 
 pub(crate) mod claims;
 pub mod command;
-pub(crate) mod deletion_progress;
 pub mod effects;
 #[cfg(test)]
 mod golden;

@@ -79,8 +79,11 @@ impl Pending {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.order.is_empty()
+    /// Every change, in no particular order, and whether it writes the record.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Table, &[u8], bool)> {
+        self.tables.iter().flat_map(|(table, changes)| {
+            changes.iter().map(|(key, (_, value))| (*table, key.as_slice(), value.is_some()))
+        })
     }
 
     /// The change of a record, if there is one.

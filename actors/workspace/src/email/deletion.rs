@@ -1,51 +1,50 @@
-//! Deleting what is kept of mails whose conversation is gone.
+//! Which records are kept of mails whose conversation is gone.
 
 use crate::conversations::{Direction, Written};
-use crate::core::command::Context;
-use postrider_domain::unavailable::Unavailable;
+use crate::sweep::{Look, RecordKeys};
 use postrider_domain::{ConversationId, Email, MessageId};
-use postrider_store::Table;
+use postrider_store::view::codec;
+use postrider_store::{StoreError, Table};
 
 use crate::email::outgoing::Record;
 use crate::email::{address_key, known_key, mail_key, queue_key};
 
-/// Deletes what is kept of a mail beside its conversation; of another message there is nothing. One
-/// that has not left does not leave any more.
-pub(crate) fn forget(
-    context: &mut Context<'_>,
+/// The records that are kept of a mail beside its conversation; of another message there are none.
+/// Without them one that has not left does not leave any more.
+pub(crate) fn beside(
+    look: &Look<'_>,
     of: ConversationId,
     id: MessageId,
     written: &Written,
-) -> Result<(), Unavailable> {
+) -> Result<RecordKeys, StoreError> {
+    let mut keys = Vec::new();
     if written.kind != "email" {
-        return Ok(());
+        return Ok(keys);
     }
-    let workspace = context.core.id.clone();
     if let Some(mail) = &written.mail {
-        forget_address(context, of, &mail.address)?;
-        context.delete(Table::Mails, known_key(&workspace, &mail.message_id));
+        keys.extend(address_of(look, of, &mail.address)?);
+        keys.push((Table::Mails, known_key(look.workspace, &mail.message_id)));
     }
     if written.direction == Direction::Out {
-        let key = mail_key(&workspace, id);
-        let record: Option<Record> = context.get_json(Table::Mails, &key)?;
+        let key = mail_key(look.workspace, id);
+        let record = look.store.get(Table::Mails, &key)?;
         if let Some(record) = record {
-            context.delete(Table::Mails, known_key(&workspace, &record.message_id));
-            context.delete(Table::Mails, key);
+            let record: Record = codec::decode(&record)?;
+            keys.push((Table::Mails, known_key(look.workspace, &record.message_id)));
+            keys.push((Table::Mails, key));
         }
-        context.delete(Table::MailQueue, queue_key(&workspace, id));
+        keys.push((Table::MailQueue, queue_key(look.workspace, id)));
     }
-    Ok(())
+    Ok(keys)
 }
 
-/// Forgets that an address belongs to this conversation, if it still does.
-pub(crate) fn forget_address(
-    context: &mut Context<'_>,
+/// The record that an address belongs to this conversation, if it still does.
+pub(crate) fn address_of(
+    look: &Look<'_>,
     of: ConversationId,
     address: &Email,
-) -> Result<(), Unavailable> {
-    let key = address_key(&context.core.id, address);
-    if context.get(Table::Mails, &key)?.is_some_and(|kept| kept == of.as_bytes()) {
-        context.delete(Table::Mails, key);
-    }
-    Ok(())
+) -> Result<Option<(Table, Vec<u8>)>, StoreError> {
+    let key = address_key(look.workspace, address);
+    let kept = look.store.get(Table::Mails, &key)?;
+    Ok(kept.is_some_and(|kept| kept == of.as_bytes()).then_some((Table::Mails, key)))
 }

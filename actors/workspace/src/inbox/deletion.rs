@@ -7,16 +7,15 @@ use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use crate::core::command::Context;
-use crate::core::view::unreadable;
 use crate::email;
-use postrider_domain::unavailable::Unavailable;
+use crate::sweep::{Look, NEVER, RecordKeys, SweepCursor, after};
 use postrider_domain::{ConversationId, Email, MessageId, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::conversations::record::{Conversation, Written, delete, messages_prefix, prefix};
 
-/// Messages that one call of [`sweep`] deletes at the most.
-const SWEEP_MAX: usize = 250;
+/// Messages that one slice deletes at the most: one by e-mail has four records.
+const SLICE_MAX: usize = 250;
 
 /// Deletes a conversation, whose contact is deleted. What was written in it goes later.
 pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
@@ -25,12 +24,6 @@ pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
     let sequence = context.log_next.to_be_bytes();
     let key = [&*prefix(&context.core.id, b'g'), &sequence, conversation.id.as_bytes()].concat();
     let address = conversation.mail.as_ref().map(|mail| mail.address.as_str()).unwrap_or_default();
-    let gone = &mut *context.deletion;
-    if key < gone.from {
-        // Earlier versions wrote keys that are behind it.
-        gone.from.clear();
-    }
-    gone.any = true;
     context.put(Table::Conversations, key, address.as_bytes().to_vec());
 }
 
@@ -53,53 +46,53 @@ fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, St
     Ok(found)
 }
 
-/// Deletes some of what was written in conversations that are gone. Returns whether there may be
-/// more.
-pub(crate) fn sweep(context: &mut Context<'_>) -> Result<bool, Unavailable> {
-    if !context.deletion.any {
-        return Ok(false);
-    }
-    let prefix = prefix(&context.core.id, b'g');
-    let gone = first(context.store(), &prefix, &context.deletion.from);
-    let Some((key, address)) = gone.map_err(unreadable)? else {
-        // One that is on its way to the store is not seen yet.
-        context.deletion.any = context.has_pending();
-        return Ok(false);
+/// Reads some of what was written in conversations that are gone. Messages go before the mark of
+/// their conversation, so that nothing is left that nobody knows of.
+pub(crate) fn of_deleted(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<RecordKeys, StoreError> {
+    let marks = marks(look.workspace);
+    let Some((key, address)) = first(look.store, &marks, &cursor.from)? else {
+        // Whichever is written later is before this, and is come to then.
+        cursor.pass(&[&*marks, &[0xff; 9]].concat());
+        cursor.rest_until(NEVER);
+        return Ok(Vec::new());
     };
     let Some(id) = key.last_chunk().map(|id| ConversationId::from_bytes(*id)) else {
-        return Ok(false);
+        cursor.pass(&key);
+        return Ok(Vec::new());
     };
-    context.deletion.from.clone_from(&key);
-    let prefix = messages_prefix(&context.core.id, id);
-    let from = &context.deletion.message_from;
-    let from = from.starts_with(&prefix).then_some(&**from);
+    if cursor.from != key {
+        cursor.from.clone_from(&key);
+        cursor.within.clear();
+    }
+    let prefix = messages_prefix(look.workspace, id);
     let mut rows = Vec::new();
-    let scanned = context.store().scan(
-        Table::Conversations,
-        &prefix,
-        from,
-        Direction::Forward,
-        &mut |key, row| {
-            let message = key.last_chunk().map(|id| MessageId::from_bytes(*id));
-            rows.extend(message.map(|message| (key.to_vec(), message, row.to_vec())));
-            if rows.len() < SWEEP_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        },
-    );
-    scanned.map_err(unreadable)?;
+    look.scan(Table::Conversations, &prefix, &cursor.within, &mut |key, row| {
+        let message = key.last_chunk().map(|id| MessageId::from_bytes(*id));
+        rows.extend(message.map(|message| (key.to_vec(), message, row.to_vec())));
+        if rows.len() < SLICE_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    let mut keys = Vec::new();
     if rows.is_empty() {
-        // Last, so that nothing is left that nobody knows of.
         let address = std::str::from_utf8(&address).ok().filter(|address| !address.is_empty());
         if let Some(address) = address.and_then(|address| Email::new(address).ok()) {
-            email::forget_address(context, id, &address)?;
+            keys.extend(email::address_of(look, id, &address)?);
         }
-        context.deletion.from.push(0);
-        context.delete(Table::Conversations, key);
+        cursor.pass(&key);
+        keys.push((Table::Conversations, key));
     }
     for (key, message, row) in rows {
-        let written: Written = codec::decode(&row).map_err(unreadable)?;
-        email::forget(context, id, message, &written)?;
-        context.deletion.message_from = [&*key, &[0]].concat();
-        context.delete(Table::Conversations, key);
+        let written: Written = codec::decode(&row)?;
+        keys.extend(email::beside(look, id, message, &written)?);
+        cursor.within = after(&key);
+        keys.push((Table::Conversations, key));
     }
-    Ok(true)
+    Ok(keys)
+}
+
+/// What the keys of the marks of deleted conversations begin with.
+pub(crate) fn marks(workspace: &WorkspaceId) -> Vec<u8> {
+    prefix(workspace, b'g')
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use postrider_channel::callback::{Inbound, Referral};
 use postrider_domain::event::message::{MessageReceivedData, ReferralData};
-use postrider_domain::{EventData, MessageId, NumberId, Timestamp, WorkspaceId};
-use postrider_store::Table;
+use postrider_domain::{EventData, MessageId, NumberId, WorkspaceId};
+use postrider_store::{StoreError, Table};
 
 use crate::analytics;
 use crate::conversations;
@@ -22,12 +22,13 @@ use crate::inbox::phone_aliases;
 use crate::inbox::phone_aliases::Writer;
 use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
+use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 use postrider_domain::unavailable::Unavailable;
 
 /// How long a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
-/// Most that one call of [`Sweep::run`] forgets, so that its changes fit in a commit.
-const SWEEP_MAX: usize = 500;
+/// How often it is looked for those to forget, at the least.
+const ROUND: Duration = Duration::from_secs(24 * 3600);
 
 /// Takes what a contact wrote, once.
 pub(crate) fn take(
@@ -98,46 +99,43 @@ fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], id].concat()
 }
 
-/// Forgets messages that no callback tells of any more.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    /// Nothing is to be forgotten before this.
-    next: Timestamp,
+/// Reads which messages no callback tells of any more, with the windows that passed since they
+/// came.
+pub(crate) fn long_ago(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<RecordKeys, StoreError> {
+    let prefix = received(look.workspace);
+    // One that was written before those that are there may still come: it stays a day longer.
+    let (mut ended, mut next) = (Vec::new(), look.now.plus(ROUND));
+    look.scan(Table::Received, &prefix, &cursor.from, &mut |key, window| {
+        let id = key[prefix.len()..].try_into().map(MessageId::from_bytes);
+        let Ok(ends) = id.map(|id| id.timestamp().plus(KEPT)) else {
+            return ControlFlow::Break(());
+        };
+        if ends > look.now || ended.len() == SLICE_MAX {
+            next = next.min(ends);
+            return ControlFlow::Break(());
+        }
+        ended.push((key.to_vec(), window.to_vec()));
+        ControlFlow::Continue(())
+    })?;
+    let mut keys = Vec::new();
+    for (key, window) in ended {
+        // Those that were received before windows were forgotten have none.
+        if !window.is_empty() {
+            keys.extend(service_window::passed(look, &window)?);
+        }
+        cursor.pass(&key);
+        keys.push((Table::Received, key));
+    }
+    cursor.rest_until(next);
+    Ok(keys)
 }
 
-impl Sweep {
-    /// Forgets some that came long ago. Returns whether there may be more.
-    pub(crate) fn run(&mut self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
-        let now = context.now();
-        if now < self.next {
-            return Ok(false);
-        }
-        // One that was written before those that are there may still come: it stays a day longer.
-        self.next = now.plus(Duration::from_secs(24 * 3600));
-        let prefix = received_key(&context.core.id, None);
-        let mut ended = Vec::new();
-        context.scan(Table::Received, &prefix, &mut |key, window| {
-            let id = key[prefix.len()..].try_into().map(MessageId::from_bytes);
-            let over = id.is_ok_and(|id| id.timestamp().plus(KEPT) <= now);
-            if !over || ended.len() == SWEEP_MAX {
-                return ControlFlow::Break(());
-            }
-            ended.push((key.to_vec(), window.to_vec()));
-            ControlFlow::Continue(())
-        })?;
-        let more = ended.len() == SWEEP_MAX;
-        if more {
-            self.next = now;
-        }
-        for (key, window) in ended {
-            context.delete(Table::Received, key);
-            // Those that were received before windows were forgotten have none.
-            if !window.is_empty() {
-                service_window::forget(context, &window)?;
-            }
-        }
-        Ok(more)
-    }
+/// What the keys of received messages begin with.
+pub(crate) fn received(workspace: &WorkspaceId) -> Vec<u8> {
+    received_key(workspace, None)
 }
 
 #[cfg(test)]

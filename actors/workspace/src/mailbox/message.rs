@@ -15,6 +15,7 @@ use crate::core::otp::types::{
 use crate::core::settings::{ChangeError, CreditsChange, WorkspaceSettings};
 use crate::mailbox::errand::Errand;
 use crate::mailbox::slot::ReplyTo;
+use crate::sweep::SweepStep;
 
 /// What a workspace's actor is told. Each command is answered exactly once, after everything that
 /// the answer depends on is durable; a dropped reply means that the outcome is unknown.
@@ -47,6 +48,8 @@ pub enum WorkspaceMessage {
     Redispatch,
     /// Unsent messages were read from their records for that.
     Recovered(Vec<Outbound>),
+    /// The sweep of what is kept for a time only has come a step further.
+    Sweep(SweepStep),
 }
 
 /// Asks for, or changes, what a workspace is set to.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use postrider_domain::WorkspaceId;
@@ -14,6 +15,7 @@ use postrider_webhook::LogSubscribers;
 
 use crate::mailbox::admission::{Admission, Permit};
 use crate::mailbox::message::WorkspaceMessage;
+use crate::sweep::{SweepCursor, SweepCursors};
 
 /// One workspace's entry in the directory: it lasts, while its actor comes and goes.
 pub type Slot = directory::Slot<WorkspaceMessage, WorkspaceEntry>;
@@ -29,6 +31,11 @@ pub struct WorkspaceEntry {
     in_journal: AtomicBool,
     /// Who follows its event log.
     pub subscribers: LogSubscribers,
+    /// How far records are deleted by age, as the last actor left it that passivated itself. An
+    /// actor takes it out, so that nothing is left of one that dies.
+    pub(crate) sweeps: Mutex<Option<SweepCursors>>,
+    /// How far the event log is trimmed.
+    pub(crate) log_sweep: Mutex<SweepCursor>,
 }
 
 impl WorkspaceEntry {
@@ -40,6 +47,8 @@ impl WorkspaceEntry {
             in_flight: Arc::default(),
             in_journal: AtomicBool::new(false),
             subscribers: LogSubscribers::default(),
+            sweeps: Mutex::default(),
+            log_sweep: Mutex::default(),
         }
     }
 

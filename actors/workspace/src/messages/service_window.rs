@@ -13,6 +13,7 @@ use postrider_store::{StoreError, Table};
 
 use crate::core::command::Context;
 use crate::core::view::unreadable;
+use crate::sweep::Look;
 use postrider_domain::unavailable::Unavailable;
 
 /// How long it stays open.
@@ -27,13 +28,15 @@ pub(crate) fn own_key(line: NumberId, contact: Phone) -> Vec<u8> {
     [line.as_bytes(), &contact.as_u64().to_be_bytes()[..]].concat()
 }
 
-/// Forgets the window of this name, if it has passed.
-pub(crate) fn forget(context: &mut Context<'_>, own_key: &[u8]) -> Result<(), Unavailable> {
-    let key = [context.core.id.as_str().as_bytes(), &[0], own_key].concat();
-    if read(context, &key)?.is_some_and(|last| last.plus(OPEN_FOR) <= context.now()) {
-        context.delete(Table::Windows, key);
-    }
-    Ok(())
+/// The record of the window of this name, if it has passed.
+pub(crate) fn passed(
+    look: &Look<'_>,
+    own_key: &[u8],
+) -> Result<Option<(Table, Vec<u8>)>, StoreError> {
+    let key = [look.workspace.as_str().as_bytes(), &[0], own_key].concat();
+    let Some(last) = look.store.get(Table::Windows, &key)? else { return Ok(None) };
+    let is_over = moment(last)?.plus(OPEN_FOR) <= look.now;
+    Ok(is_over.then_some((Table::Windows, key)))
 }
 
 /// Forgets the windows of a contact with the connected numbers.
@@ -63,9 +66,13 @@ pub(crate) fn last(
 
 fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
     let Some(bytes) = context.get(Table::Windows, key)? else { return Ok(None) };
+    moment(bytes).map(Some).map_err(unreadable)
+}
+
+fn moment(bytes: Vec<u8>) -> Result<Timestamp, StoreError> {
     let millis = bytes.try_into().map(u64::from_be_bytes);
-    let damaged = |_| unreadable(StoreError::Damaged("a conversation window".into()));
-    millis.map(|millis| Some(Timestamp::from_millis(millis))).map_err(damaged)
+    let damaged = |_| StoreError::Damaged("a conversation window".into());
+    millis.map(Timestamp::from_millis).map_err(damaged)
 }
 
 /// Whether the number may answer the contact with free text.

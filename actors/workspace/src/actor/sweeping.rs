@@ -1,0 +1,283 @@
+//! The one chain of slices by which a workspace's actor has deleted what is kept for a time only.
+//!
+//! The actor asks for a turn, has a slice read on a thread that may block, submits its deletions,
+//! and goes on when they are durable. What a command changes meanwhile wins: a slice that would
+//! delete such a record is read again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use ractor::ActorRef;
+use tokio::sync::OwnedSemaphorePermit;
+
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_store::{GroupNumber, StoreError, Table};
+
+use crate::actor::WorkspaceActor;
+use crate::actor::state::{StateLost, WorkspaceState};
+use crate::core::view::{Changes, Pending};
+use crate::inbox::{deletion, inbound_messages};
+use crate::mailbox::message::WorkspaceMessage;
+use crate::sweep::{
+    KINDS, Kept, Look, RecordKeys, SweepCursor, SweepCursors, SweepSlice, SweepStep,
+};
+use crate::{analytics, broadcasts, idempotency};
+
+/// How long a kind rests whose records cannot be read.
+const REST: Duration = Duration::from_secs(60);
+/// Most looks of one turn that find nothing to delete.
+const LOOKS_MAX: usize = 20;
+
+/// Reads the keys of some records that are over, and moves the cursor behind them.
+type ReadSlice = fn(&Look<'_>, &mut SweepCursor) -> Result<RecordKeys, StoreError>;
+/// Gives what the keys of a workspace's records begin with.
+type PrefixOf = fn(&WorkspaceId) -> Vec<u8>;
+
+/// One kind of records that end by age.
+struct Kind {
+    name: &'static str,
+    read: ReadSlice,
+    /// Those that may be written behind the cursor.
+    late: Option<(Table, PrefixOf)>,
+}
+
+impl Kind {
+    const fn new(name: &'static str, read: ReadSlice) -> Self {
+        Self { name, read, late: None }
+    }
+
+    const fn late(self, table: Table, prefix: PrefixOf) -> Self {
+        Self { late: Some((table, prefix)), ..self }
+    }
+}
+
+/// Every kind, each at the place of its cursor.
+static ALL: [Kind; KINDS] = [
+    Kind::new("idempotency keys", idempotency::ended).late(Table::Idempotency, idempotency::ends),
+    Kind::new("ids of inbound messages", inbound_messages::long_ago)
+        .late(Table::Received, inbound_messages::received),
+    Kind::new("deleted conversations", deletion::of_deleted)
+        .late(Table::Conversations, deletion::marks),
+    Kind::new("broadcasts", broadcasts::long_over),
+    Kind::new("days of campaigns", analytics::long_past::<{ analytics::CAMPAIGNS }>),
+    Kind::new("days of advertisements", analytics::long_past::<{ analytics::ADS }>),
+    Kind::new("who came by advertisements", analytics::long_past::<{ analytics::COUNTED }>),
+];
+
+/// A workspace's sweep: how far it is, and what it is at.
+#[derive(Debug)]
+pub(crate) struct Sweeping {
+    cursors: SweepCursors,
+    chain: Chain,
+}
+
+/// What the chain is at. There is one for each workspace.
+#[derive(Debug, Default)]
+enum Chain {
+    #[default]
+    Idle,
+    /// It waits for its turn.
+    Waiting,
+    /// A slice is read, which may not see these changes: whether each writes its record.
+    Reading(HashMap<(Table, Vec<u8>), bool>),
+    /// It waits for this group, which has the slice's deletions, to be durable.
+    Settling { group: GroupNumber, _turn: Turn },
+}
+
+type Turn = OwnedSemaphorePermit;
+
+impl Sweeping {
+    pub(crate) const fn new(cursors: SweepCursors) -> Self {
+        Self { cursors, chain: Chain::Idle }
+    }
+
+    pub(crate) const fn is_idle(&self) -> bool {
+        matches!(self.chain, Chain::Idle)
+    }
+
+    pub(crate) const fn cursors(&self) -> &SweepCursors {
+        &self.cursors
+    }
+
+    /// Ends the chain: nothing can be made durable now. A later tick begins another one.
+    pub(crate) fn stop(&mut self) {
+        self.chain = Chain::Idle;
+    }
+
+    /// Notes what a command changes.
+    pub(crate) fn changed(&mut self, workspace: &WorkspaceId, changes: &Changes) {
+        for (table, key, value) in changes.iter() {
+            match &mut self.chain {
+                Chain::Reading(unseen) => {
+                    unseen.insert((table, key.to_vec()), value.is_some());
+                }
+                _ if value.is_some() => self.written(workspace, table, key),
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes that `group` is durable. Returns whether the chain waited for it.
+    pub(crate) fn committed(&mut self, group: GroupNumber) -> bool {
+        let waited = matches!(&self.chain, Chain::Settling { group: of, .. } if *of <= group);
+        if waited {
+            self.stop();
+        }
+        waited
+    }
+
+    /// Moves the cursors back to a record that they would not come to.
+    fn written(&mut self, workspace: &WorkspaceId, table: Table, key: &[u8]) {
+        for (kind, cursor) in ALL.iter().zip(&mut self.cursors.of) {
+            let late = kind.late.filter(|(of, _)| *of == table);
+            if late.is_some_and(|(_, prefix)| key.starts_with(&prefix(workspace))) {
+                cursor.written(key);
+            }
+        }
+    }
+
+    /// Begins to read a slice, of what `pending` is not known to be seen by.
+    fn begin(&mut self, pending: &Pending) -> SweepCursors {
+        let unseen = pending.keys().map(|(table, key, writes)| ((table, key.to_vec()), writes));
+        self.chain = Chain::Reading(unseen.collect());
+        self.cursors.clone()
+    }
+
+    /// Takes up a slice. Returns what is to be deleted; `None` if the slice has to be read again,
+    /// because a record of it has changed meanwhile.
+    fn take(
+        &mut self,
+        workspace: &WorkspaceId,
+        slice: Option<SweepSlice>,
+        now: Timestamp,
+    ) -> Option<RecordKeys> {
+        let Chain::Reading(unseen) = std::mem::take(&mut self.chain) else { return None };
+        let keys = match slice {
+            Some(slice) if !slice.keys.iter().any(|key| unseen.contains_key(key)) => {
+                self.cursors = slice.cursors;
+                Some(slice.keys)
+            }
+            Some(_) => None,
+            None => {
+                // It panicked, and might again.
+                self.cursors.of.iter_mut().for_each(|cursor| cursor.postpone(now.plus(REST)));
+                Some(Vec::new())
+            }
+        };
+        for ((table, key), _) in unseen.iter().filter(|(_, writes)| **writes) {
+            self.written(workspace, *table, key);
+        }
+        keys
+    }
+}
+
+impl WorkspaceActor {
+    /// Begins a chain of slices if something may be over, unless one is under way.
+    pub(crate) fn sweep(&self, myself: &ActorRef<WorkspaceMessage>, state: &mut WorkspaceState) {
+        if !state.sweeping.is_idle() || !state.sweeping.cursors.is_due(state.core.now()) {
+            return;
+        }
+        state.sweeping.chain = Chain::Waiting;
+        let (myself, turns) = (myself.clone(), self.shared.sweep_turns.clone());
+        drop(tokio::spawn(async move {
+            if let Some(turn) = turns.take().await {
+                // An actor that is gone has nothing swept.
+                drop(myself.cast(WorkspaceMessage::Sweep(SweepStep::Turn(turn))));
+            }
+        }));
+    }
+
+    /// Takes the chain a step further.
+    pub(crate) fn sweep_on(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        step: SweepStep,
+        state: &mut WorkspaceState,
+    ) -> Result<(), StateLost> {
+        match step {
+            SweepStep::Turn(turn) => {
+                self.read_slice(myself, turn, state);
+                Ok(())
+            }
+            SweepStep::Read(slice, turn) => {
+                state.delete(slice.map(|slice| *slice), turn)?;
+                match state.sweeping.is_idle() {
+                    true => self.beat(myself, state),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Has a slice read on a thread that may block.
+    fn read_slice(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        turn: Turn,
+        state: &mut WorkspaceState,
+    ) {
+        let mut cursors = state.sweeping.begin(&state.pending);
+        let (shared, slot) = (Arc::clone(&self.shared), Arc::clone(&self.slot));
+        let (myself, now) = (myself.clone(), state.core.now());
+        drop(tokio::spawn(async move {
+            let read = move || {
+                let kept = Kept { broadcasts: shared.broadcasts.options.kept_for };
+                let store = shared.store.as_ref();
+                let keys =
+                    next_slice(&Look { store, workspace: &slot.id, now, kept }, &mut cursors);
+                Box::new(SweepSlice { keys, cursors })
+            };
+            let slice = tokio::task::spawn_blocking(read).await.ok();
+            drop(myself.cast(WorkspaceMessage::Sweep(SweepStep::Read(slice, turn))));
+        }));
+    }
+}
+
+impl WorkspaceState {
+    /// Submits a slice's deletions. The chain goes on when they are durable, and so is what the
+    /// slice could not see.
+    fn delete(&mut self, slice: Option<SweepSlice>, turn: Turn) -> Result<(), StateLost> {
+        let now = self.core.now();
+        let keys = self.sweeping.take(&self.core.id, slice, now);
+        let is_done =
+            keys.as_ref().is_some_and(Vec::is_empty) && !self.sweeping.cursors.is_due(now);
+        for (table, key) in keys.into_iter().flatten() {
+            self.effects.changes.set(table, key, None);
+        }
+        // Others' commits are not held up for it.
+        self.effects.deferrable = true;
+        self.finish(None)?;
+        if let Some(group) = self.gate.last().filter(|_| !is_done) {
+            self.sweeping.chain = Chain::Settling { group, _turn: turn };
+            if !self.barriers.is_empty() {
+                self.subscriber.hurry();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a slice of the first kind, in turn, that has something to delete.
+fn next_slice(look: &Look<'_>, cursors: &mut SweepCursors) -> RecordKeys {
+    let mut looks = 0;
+    for _ in 0..KINDS {
+        let (kind, cursor) = (&ALL[cursors.turn], &mut cursors.of[cursors.turn]);
+        cursors.turn = (cursors.turn + 1) % KINDS;
+        while cursor.is_due(look.now) && looks < LOOKS_MAX {
+            looks += 1;
+            let before = cursor.clone();
+            match (kind.read)(look, cursor) {
+                Ok(keys) if keys.is_empty() => {}
+                Ok(keys) => return keys,
+                Err(error) => {
+                    let workspace = look.workspace;
+                    tracing::error!(%workspace, kind = kind.name, %error, "a sweep cannot read");
+                    *cursor = before;
+                    cursor.postpone(look.now.plus(REST));
+                }
+            }
+        }
+    }
+    Vec::new()
+}
