@@ -197,11 +197,7 @@ fn engine_options(
             template_authentication: settings.prices.template_authentication,
         },
         opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
-        messages: MessageOptions {
-            give_up: settings.messages.give_up_seconds,
-            unknown_after: settings.messages.unknown_after_seconds,
-            unsent_max: settings.messages.unsent_per_workspace_max,
-        },
+        messages: message_options(settings),
         broadcasts: BroadcastOptions {
             recipients_max: settings.broadcasts.max_recipients,
             max_lateness: Duration::from_secs(settings.broadcasts.max_lateness_seconds),
@@ -253,6 +249,16 @@ fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
         from_name: given(&email.from_name),
         timeout: email.timeout_seconds,
     }))
+}
+
+fn message_options(settings: &Settings) -> MessageOptions {
+    MessageOptions {
+        give_up: settings.messages.give_up_seconds,
+        unknown_after: settings.messages.unknown_after_seconds,
+        unsent_max: settings.messages.unsent_per_workspace_max,
+        kept_for: settings.messages.kept_days,
+        written_kept_for: settings.conversations.kept_days,
+    }
 }
 
 fn event_options(settings: &Settings) -> EventOptions {

@@ -103,7 +103,8 @@ pub(crate) struct ConversationMessageRow {
     /// What it says.
     #[schema(example = "Where is my order?")]
     text: String,
-    /// `received` for one of the contact's; what became of it for one of the workspace's.
+    /// `received` for one of the contact's; what became of it for one of the workspace's, which is
+    /// `unknown` too when it is older than messages are kept.
     #[schema(example = "received")]
     status: &'static str,
     /// When it was written.

@@ -19,8 +19,9 @@ pub use error::{Origin, SettingsError};
 use layers::Layers;
 pub use layers::VARIABLE_PREFIX;
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, CloudApi, EmailSettings, Events, Guard, Log, Messages,
-    OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage, WebhooksSettings,
+    Admin, AdmissionSettings, Broadcasts, CloudApi, Conversations, EmailSettings, Events, Guard,
+    Log, Messages, OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage,
+    WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey};
 
@@ -48,6 +49,8 @@ pub struct Settings {
     pub broadcasts: Broadcasts,
     /// `[messages]`
     pub messages: Messages,
+    /// `[conversations]`
+    pub conversations: Conversations,
     /// `[guard]`
     pub guard: Guard,
     /// `[admission]`
@@ -127,6 +130,7 @@ impl Settings {
             opt_out: OptOut::build(layers)?,
             broadcasts: Broadcasts::build(layers)?,
             messages: Messages::build(layers)?,
+            conversations: Conversations::build(layers)?,
             guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,

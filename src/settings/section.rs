@@ -152,6 +152,15 @@ section! {
     /// Most unsent messages of a workspace.
     unsent_per_workspace_max: usize = value::whole(1..=100_000_000),
         "a whole number from 1 to 100000000";
+    /// How long a single message is kept. `None`: for ever.
+    kept_days: Option<Duration> = value::days_or_ever, "a whole number from 0 (for ever) to 3650";
+}
+
+section! {
+    /// Retention of what was written in conversations.
+    Conversations = "conversations"
+    /// How long it is kept. `None`: for ever.
+    kept_days: Option<Duration> = value::days_or_ever, "a whole number from 0 (for ever) to 3650";
 }
 
 section! {
@@ -358,7 +367,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 18] = [
+pub(super) static SECTIONS: [SectionSpec; 19] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -367,6 +376,7 @@ pub(super) static SECTIONS: [SectionSpec; 18] = [
     OptOut::SPEC,
     Broadcasts::SPEC,
     Messages::SPEC,
+    Conversations::SPEC,
     Guard::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,

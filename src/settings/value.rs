@@ -123,6 +123,14 @@ pub(super) fn days(raw: &Raw) -> Option<Duration> {
     whole(1..=3650)(raw).map(|days: u64| Duration::from_secs(days * 24 * 3600))
 }
 
+/// Days, or `None` for 0.
+pub(super) fn days_or_ever(raw: &Raw) -> Option<Option<Duration>> {
+    match whole(0..=3650)(raw)? {
+        0 => Some(None),
+        days => Some(Some(Duration::from_secs(days * 24 * 3600))),
+    }
+}
+
 pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.parse().ok()).collect()

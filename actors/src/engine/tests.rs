@@ -17,6 +17,7 @@ mod conversations;
 mod crashes;
 mod deleted_contacts;
 mod drain;
+mod kept;
 mod message_commands;
 mod messages;
 mod model;

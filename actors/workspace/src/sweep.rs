@@ -14,13 +14,15 @@ use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View, Visit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::core::settings::MessageOptions;
+
 /// Most records that one slice deletes of most kinds, so that it is a small part of a commit.
 pub const SLICE_MAX: usize = 500;
 /// Most slices of the engine that are read or on their way to the store at once. All together they
 /// stay below a quarter of the bytes that the writer takes into one group.
 const SLICES_AT_ONCE: usize = 4;
 /// How many kinds of records a workspace's actor deletes by age.
-pub(crate) const KINDS: usize = 7;
+pub(crate) const KINDS: usize = 9;
 /// A moment that never comes.
 pub(crate) const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 
@@ -32,6 +34,8 @@ pub(crate) type RecordKeys = Vec<(Table, Vec<u8>)>;
 pub(crate) struct Kept {
     /// Broadcasts, after their end.
     pub(crate) broadcasts: Duration,
+    /// Messages, and what was written in conversations.
+    pub(crate) messages: MessageOptions,
 }
 
 /// What a slice is read from.

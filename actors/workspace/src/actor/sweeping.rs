@@ -17,12 +17,12 @@ use postrider_store::{GroupNumber, StoreError, Table};
 use crate::actor::WorkspaceActor;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::view::{Changes, Pending};
-use crate::inbox::{deletion, inbound_messages};
+use crate::inbox::{deletion, inbound_messages, old_messages};
 use crate::mailbox::message::WorkspaceMessage;
 use crate::sweep::{
     KINDS, Kept, Look, RecordKeys, SweepCursor, SweepCursors, SweepSlice, SweepStep,
 };
-use crate::{analytics, broadcasts, idempotency};
+use crate::{analytics, broadcasts, idempotency, messages};
 
 /// How long a kind rests whose records cannot be read.
 const REST: Duration = Duration::from_secs(60);
@@ -63,6 +63,8 @@ static ALL: [Kind; KINDS] = [
     Kind::new("days of campaigns", analytics::long_past::<{ analytics::CAMPAIGNS }>),
     Kind::new("days of advertisements", analytics::long_past::<{ analytics::ADS }>),
     Kind::new("who came by advertisements", analytics::long_past::<{ analytics::COUNTED }>),
+    Kind::new("messages", messages::too_old),
+    Kind::new("what was written in conversations", old_messages::too_old),
 ];
 
 /// A workspace's sweep: how far it is, and what it is at.
@@ -222,7 +224,8 @@ impl WorkspaceActor {
         let (myself, now) = (myself.clone(), state.core.now());
         drop(tokio::spawn(async move {
             let read = move || {
-                let kept = Kept { broadcasts: shared.broadcasts.options.kept_for };
+                let broadcasts = shared.broadcasts.options.kept_for;
+                let kept = Kept { broadcasts, messages: shared.messages };
                 let store = shared.store.as_ref();
                 let keys =
                     next_slice(&Look { store, workspace: &slot.id, now, kept }, &mut cursors);

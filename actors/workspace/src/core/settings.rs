@@ -30,7 +30,7 @@ pub enum CreditsChange {
     Add(u64),
 }
 
-/// How long messages are worked at.
+/// How long messages are worked at, and kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageOptions {
     /// A message that the channel has not taken for this long fails; one of a broadcast, since it
@@ -40,12 +40,24 @@ pub struct MessageOptions {
     pub unknown_after: Duration,
     /// Messages of one workspace that may wait for the channel; more are refused.
     pub unsent_max: usize,
+    /// How long a single message is kept after it was accepted; `None` is for ever. One that may
+    /// still be sent, or settled by a report, is kept until that is over.
+    pub kept_for: Option<Duration>,
+    /// How long what was written in a conversation is kept; `None` is for ever. The conversation
+    /// and its contact stay.
+    pub written_kept_for: Option<Duration>,
 }
 
 impl Default for MessageOptions {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 3600);
-        Self { give_up: day, unknown_after: day, unsent_max: 1_000_000 }
+        Self {
+            give_up: day,
+            unknown_after: day,
+            unsent_max: 1_000_000,
+            kept_for: Some(365 * day),
+            written_kept_for: None,
+        }
     }
 }
 

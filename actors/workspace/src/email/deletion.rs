@@ -1,4 +1,4 @@
-//! Which records are kept of mails whose conversation is gone.
+//! Which records are kept of mails, to be deleted with what was written.
 
 use crate::conversations::{Direction, Written};
 use crate::sweep::{Look, RecordKeys};
@@ -17,12 +17,24 @@ pub(crate) fn beside(
     id: MessageId,
     written: &Written,
 ) -> Result<RecordKeys, StoreError> {
+    let mut keys = of_mail(look, id, written)?;
+    if let Some(mail) = &written.mail {
+        keys.extend(address_of(look, of, &mail.address)?);
+    }
+    Ok(keys)
+}
+
+/// The same, when the conversation stays, and with it whose address is whose.
+pub(crate) fn of_mail(
+    look: &Look<'_>,
+    id: MessageId,
+    written: &Written,
+) -> Result<RecordKeys, StoreError> {
     let mut keys = Vec::new();
     if written.kind != "email" {
         return Ok(keys);
     }
     if let Some(mail) = &written.mail {
-        keys.extend(address_of(look, of, &mail.address)?);
         keys.push((Table::Mails, known_key(look.workspace, &mail.message_id)));
     }
     if written.direction == Direction::Out {
@@ -36,6 +48,11 @@ pub(crate) fn beside(
         keys.push((Table::MailQueue, queue_key(look.workspace, id)));
     }
     Ok(keys)
+}
+
+/// Whether a message is a mail that has not left.
+pub(crate) fn is_waiting(look: &Look<'_>, id: MessageId) -> Result<bool, StoreError> {
+    Ok(look.store.get(Table::MailQueue, &queue_key(look.workspace, id))?.is_some())
 }
 
 /// The record that an address belongs to this conversation, if it still does.

@@ -22,7 +22,7 @@ pub use secret::resealed;
 #[cfg(any(test, feature = "testing"))]
 pub use outgoing::claim;
 
-pub(crate) use deletion::{address_of, beside};
+pub(crate) use deletion::{address_of, beside, is_waiting, of_mail};
 pub(crate) use outgoing::status_of;
 pub(crate) use reply::reply;
 

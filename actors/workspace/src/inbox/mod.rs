@@ -4,6 +4,7 @@ pub mod callbacks;
 mod delete_contact;
 pub mod deletion;
 pub mod inbound_messages;
+pub(crate) mod old_messages;
 pub mod phone_aliases;
 mod reply;
 mod transcript;

@@ -9,6 +9,7 @@ mod reply_error;
 pub mod send;
 pub mod service_window;
 mod settle;
+mod sweep;
 mod waiting;
 
 pub use crate::core::message_status::MessageStatus;
@@ -20,3 +21,4 @@ pub use send::{MessageSent, SendMessage, SendMessageError};
 pub(crate) use content::unsent;
 pub(crate) use send::Send;
 pub(crate) use settle::{report, settle};
+pub(crate) use sweep::too_old;

@@ -91,9 +91,14 @@ pub(crate) enum Learned {
 }
 
 impl MessageState {
+    /// What the keys of a workspace's messages begin with.
+    pub(crate) fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+        [workspace.as_str().as_bytes(), &[0]].concat()
+    }
+
     /// The key of a message's record.
     pub fn key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
-        [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
+        [Self::prefix(workspace).as_slice(), id.as_bytes()].concat()
     }
 
     /// Takes up what was learned at `at`. Returns whether it changed anything: a message never goes
