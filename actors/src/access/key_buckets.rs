@@ -9,6 +9,8 @@ use postrider_runtime::shared_bucket::{BucketState, SharedBucket};
 use super::{Admission, MINUTE};
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// The windows of a key's buckets.
+pub(super) const WINDOWS: [Duration; 2] = [HOUR, MINUTE];
 
 /// The buckets of one key. A limit of 0 is off and has no bucket.
 pub(super) struct KeyBuckets(Vec<SharedBucket>);

@@ -9,6 +9,8 @@ mod golden;
 mod key_buckets;
 mod keys;
 mod saved_buckets;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
+use parking_lot::Mutex;
 
 use crate::engine::{Services, StartError};
 use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, WorkspaceId};
@@ -26,10 +29,11 @@ use postrider_store::writer::CommitError;
 use postrider_workspace::Workspace;
 
 use address_buckets::Addresses;
-use key_buckets::KeyBuckets;
+use key_buckets::{KeyBuckets, WINDOWS};
 pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
+use postrider_runtime::shared_bucket::nanos;
 use saved_buckets::SavedBuckets;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -45,6 +49,8 @@ struct Inner {
     by_hash: DashMap<KeyHash, Arc<Caller>>,
     addresses: Addresses,
     saved: SavedBuckets,
+    /// The callers whose buckets may differ from what is saved, or have yet to fill.
+    used: Mutex<Vec<Arc<Caller>>>,
     /// A checkpoint is under way.
     saving: AtomicBool,
 }
@@ -59,6 +65,8 @@ pub struct Caller {
     pub scopes: Scopes,
     record: KeyRecord,
     buckets: ArcSwap<KeyBuckets>,
+    /// Whether it is among those whose buckets are looked at with the next checkpoint.
+    is_used: AtomicBool,
 }
 
 impl std::fmt::Debug for Caller {
@@ -100,6 +108,7 @@ impl Access {
             by_hash: DashMap::new(),
             addresses,
             saved,
+            used: Mutex::default(),
             saving: AtomicBool::new(false),
         };
         let access = Self { inner: Arc::new(inner) };
@@ -124,8 +133,18 @@ impl Access {
 
     /// Takes one request from the key's buckets, or from none of them if one is empty.
     #[must_use]
-    pub fn admit(&self, caller: &Caller) -> Admission {
-        caller.buckets.load().admit(self.clock())
+    pub fn admit(&self, caller: &Arc<Caller>) -> Admission {
+        let admission = caller.buckets.load().admit(self.clock());
+        // Afterwards, so that a checkpoint that clears the mark sees what was taken.
+        self.note_use(caller);
+        admission
+    }
+
+    /// Has the buckets of a caller looked at with the next checkpoint.
+    fn note_use(&self, caller: &Arc<Caller>) {
+        if !caller.is_used.swap(true, Ordering::AcqRel) {
+            self.inner.used.lock().push(Arc::clone(caller));
+        }
     }
 
     /// Takes one request from the bucket of a client's address. IPv6 addresses share a bucket with
@@ -145,6 +164,7 @@ impl Access {
             let old = caller.buckets.load();
             let full_at_ns = |window_s| old.full_at_ns(window_s);
             caller.buckets.store(Arc::new(KeyBuckets::new(limits, full_at_ns, self.clock())));
+            self.note_use(&caller);
         }
     }
 
@@ -201,15 +221,22 @@ impl Access {
         };
         let limits = self.limits_of(&record.workspace).await?;
         let saved = |window_s| self.inner.saved.key(record.id, window_s);
+        let is_saved = WINDOWS.iter().any(|window| saved(window.as_secs() as u32).is_some());
         let buckets = KeyBuckets::new(limits.with(record.limits), saved, self.clock());
         let caller = Caller {
             key_id: record.id,
             workspace: Workspace::new(Arc::clone(shared), slot),
             scopes: record.scopes,
             buckets: ArcSwap::from_pointee(buckets),
+            is_used: AtomicBool::new(false),
             record,
         };
-        self.inner.by_hash.insert(caller.record.hash, Arc::new(caller));
+        let caller = Arc::new(caller);
+        if is_saved {
+            // What is saved goes when they are full.
+            self.note_use(&caller);
+        }
+        self.inner.by_hash.insert(caller.record.hash, caller);
         Ok(())
     }
 
@@ -235,7 +262,7 @@ impl Access {
 
     /// Writes the buckets that were used since the last time. A restart then refills none.
     pub(crate) async fn checkpoint(&self) {
-        let changes = self.inner.saved.changes(self.all_buckets(), self.clock().now());
+        let changes = self.inner.saved.changes(self.used_buckets(), self.clock().now());
         if changes.is_empty() {
             return;
         }
@@ -258,17 +285,28 @@ impl Access {
         }));
     }
 
-    /// Every bucket's name in the store and the moment at which it is full, in nanoseconds.
-    fn all_buckets(&self) -> Vec<(Vec<u8>, u64)> {
-        let mut all = Vec::new();
-        for caller in &self.inner.by_hash {
+    /// The name in the store, and the moment at which it is full, in nanoseconds, of each bucket
+    /// that was used since the last time, or was not full then. What rests costs nothing.
+    fn used_buckets(&self) -> Vec<(Vec<u8>, u64)> {
+        let now = self.clock().now();
+        let mut used = Vec::new();
+        let callers = std::mem::take(&mut *self.inner.used.lock());
+        for caller in callers {
+            // First, so that whoever takes from them after this is noted again.
+            caller.is_used.store(false, Ordering::Release);
+            let mut fills = false;
             for bucket in caller.buckets.load().iter() {
                 let name = saved_buckets::key_name(caller.key_id, bucket.window_s());
-                all.push((name, bucket.full_at_ns()));
+                let full_at_ns = bucket.full_at_ns();
+                fills |= full_at_ns > nanos(now);
+                used.push((name, full_at_ns));
+            }
+            if fills {
+                self.note_use(&caller);
             }
         }
-        self.inner.addresses.collect(&mut all, self.clock().now());
-        self.inner.shared.creations.collect(&mut all, self.clock().now());
-        all
+        self.inner.addresses.collect(&mut used, now);
+        self.inner.shared.creations.collect(&mut used, now);
+        used
     }
 }

@@ -1,0 +1,58 @@
+//! A checkpoint looks at the buckets that were used, and at no others.
+
+use super::*;
+use crate::{EngineOptions, MasterKeys};
+use postrider_domain::Timestamp;
+use postrider_store::{Direction, Table};
+
+const KEYS: usize = 50;
+
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_looks_at_used_buckets_until_they_are_full() {
+    let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+    let options = EngineOptions {
+        clock: clock.clone(),
+        ..EngineOptions::in_memory(MasterKeys::single([7; 32]))
+    };
+    let engine = crate::Engine::start(options).await.unwrap();
+    let id: WorkspaceId = "acme".parse().unwrap();
+    engine.admin().create_workspace(id.clone(), String::new()).await.unwrap();
+    let access = engine.access();
+    let limits = LimitsOverride {
+        key_requests_per_hour: Some(100),
+        key_requests_per_minute: Some(10),
+        ..LimitsOverride::default()
+    };
+    let new = NewKey { name: "Shop".into(), scopes: Scopes::all(), limits };
+    let mut callers = Vec::new();
+    for _ in 0..KEYS {
+        let key = engine.admin().create_key(&id, new.clone()).await.unwrap();
+        callers.push(access.authenticate(key.key.reveal()).unwrap());
+    }
+    let saved = || {
+        let mut count = 0;
+        let store = &access.inner.shared.store;
+        store
+            .scan(Table::Buckets, b"k", None, Direction::Forward, &mut |_, _| {
+                count += 1;
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        count
+    };
+    let looked_at = || access.inner.used.lock().len();
+    access.checkpoint().await;
+    assert_eq!((looked_at(), saved()), (0, 0), "none was used");
+    assert!(access.admit(&callers[3]).refused.is_none());
+    assert!(access.admit(&callers[3]).refused.is_none());
+    assert!(access.admit(&callers[7]).refused.is_none());
+    assert_eq!(looked_at(), 2);
+    access.checkpoint().await;
+    assert_eq!((looked_at(), saved()), (2, 4), "two windows of each");
+    assert_eq!(access.used_buckets().len(), 4);
+    // One that is revoked leaves nothing either.
+    engine.admin().revoke_key(&id, callers[7].key_id).await.unwrap();
+    clock.advance(Duration::from_secs(2 * 3600));
+    access.checkpoint().await;
+    assert_eq!((looked_at(), saved()), (0, 0), "all are full again");
+}
