@@ -2,7 +2,7 @@
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin, Outbound};
-use postrider_domain::NumberId;
+use postrider_domain::{NumberId, WorkspaceId};
 use postrider_runtime::directory::Undelivered;
 use postrider_runtime::supervise::Placement;
 
@@ -40,10 +40,12 @@ impl Numbers {
 
     /// Disconnects a number: what the channel does not have fails, and the actor stops.
     pub fn close(&self, number: NumberId) {
+        let connected = self.connections.get(number);
         self.connections.disconnect(number);
         let Some(slot) = self.directory.remove(&number) else { return };
+        let workspace = connected.as_ref().map(|connected| &connected.workspace);
         slot.cast_or(NumberMessage::Close, |undelivered, entry| {
-            self.closed(number, &undelivered, entry);
+            self.closed((workspace, number), &undelivered, entry);
         });
     }
 
@@ -51,7 +53,7 @@ impl Numbers {
     /// then is in `entry` and has not reached any actor.
     fn closed(
         &self,
-        number: NumberId,
+        (workspace, number): (Option<&WorkspaceId>, NumberId),
         undelivered: &Undelivered<NumberMessage>,
         entry: &NumberEntry,
     ) {
@@ -63,7 +65,7 @@ impl Numbers {
         let has_died = !matches!(undelivered.placement, Placement::Idle);
         // The queue was lost with the actor.
         if has_died && let Some(sink) = self.reporter.sink() {
-            sink.queue_lost(number);
+            sink.queue_lost(workspace, number);
         }
     }
 }

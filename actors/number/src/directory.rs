@@ -271,7 +271,8 @@ impl ChildSpec for NumberSpec {
 
     fn restarted(&self, number: &NumberId) {
         if let Some(sink) = self.0.reporter.sink() {
-            sink.queue_lost(*number);
+            let connected = self.0.connected(*number);
+            sink.queue_lost(connected.as_ref().map(|connected| &connected.workspace), *number);
         }
     }
 }

@@ -29,8 +29,9 @@ pub trait OutcomeSink: Send + Sync + 'static {
     /// A number's account cannot send: its broadcasts must pause.
     fn stopped(&self, number: NumberId, failure: &Failure);
 
-    /// The number restarted and has lost its queue: whatever is unsent must be dispatched again.
-    fn queue_lost(&self, number: NumberId);
+    /// A number restarted and has lost its queue: whatever is unsent of its workspace must be
+    /// dispatched again; of every workspace, where it is not known which that is.
+    fn queue_lost(&self, workspace: Option<&WorkspaceId>, number: NumberId);
 }
 
 /// The final outcomes of messages.

@@ -24,6 +24,7 @@ mod model;
 mod numbers;
 mod passivation;
 mod places;
+mod redispatch;
 mod scripted;
 mod snapshots;
 mod supervision;

@@ -73,10 +73,15 @@ impl OutcomeSink for DeliverySink {
         }
     }
 
-    fn queue_lost(&self, number: NumberId) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.broadcasts.cast_all_live(|| FanoutMessage::QueueLost(number));
-            shared.workspaces.cast_all_live(|| WorkspaceMessage::Redispatch);
+    fn queue_lost(&self, workspace: Option<&WorkspaceId>, number: NumberId) {
+        let Some(shared) = self.0.upgrade() else { return };
+        shared.broadcasts.cast_all_live(|| FanoutMessage::QueueLost(number));
+        match workspace {
+            Some(workspace) => {
+                // One that has no actor dispatches everything when it has one again.
+                shared.workspaces.cast_live(workspace, WorkspaceMessage::Redispatch);
+            }
+            None => shared.workspaces.cast_all_live(|| WorkspaceMessage::Redispatch),
         }
     }
 }
