@@ -11,6 +11,7 @@ pub(crate) mod child;
 mod cloud_api;
 mod contacts;
 mod echo;
+mod forget_keys;
 mod in_process;
 mod otp_http;
 mod pending;
@@ -40,6 +41,7 @@ pub(crate) const GROUPS: &[Group] = &[
     cloud_api::BROADCAST,
     callbacks::GROUP,
     beside::GROUP,
+    forget_keys::GROUP,
     store_commit::EVENT,
     webhooks::DELIVERY,
     webhooks::BESIDE_HANGING,
