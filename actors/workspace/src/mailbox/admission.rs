@@ -58,22 +58,39 @@ impl Admission {
     }
 
     /// Takes a permit for a command of a workspace, whose commands under way are counted by `own`.
+    /// A command that is refused is never counted, so it takes no place from one that has room.
     ///
     /// # Errors
     /// [`Unavailable`]: the engine drains, or as many commands are under way as may be.
     pub fn admit(self: &Arc<Self>, own: &Arc<AtomicUsize>) -> Result<Permit, Unavailable> {
-        let total = self.in_flight.fetch_add(1, Ordering::SeqCst);
-        let of_workspace = own.fetch_add(1, Ordering::AcqRel);
+        let draining = || Unavailable::because(UnavailableReason::Draining);
+        let overloaded = || Unavailable::because(UnavailableReason::Overloaded);
+        if !self.is_open() {
+            return Err(draining());
+        }
+        // The engine's counter is shared by all workspaces, so it is taken last: whoever is refused
+        // by its own workspace's bound never touches it.
+        if self.in_flight() >= self.in_flight_max || !take(own, self.per_workspace_max) {
+            return Err(overloaded());
+        }
+        if !take(&self.in_flight, self.in_flight_max) {
+            own.fetch_sub(1, Ordering::AcqRel);
+            return Err(overloaded());
+        }
         // From here on the permit gives back what was counted.
         let permit = Permit { own: Arc::clone(own), admission: Arc::clone(self) };
+        // A drain that began since then may not have seen it.
         if !self.is_open() {
-            return Err(Unavailable::because(UnavailableReason::Draining));
-        }
-        if total >= self.in_flight_max || of_workspace >= self.per_workspace_max {
-            return Err(Unavailable::because(UnavailableReason::Overloaded));
+            return Err(draining());
         }
         Ok(permit)
     }
+}
+
+/// Adds one to a counter unless it has reached `max`, and returns whether it did.
+fn take(counter: &AtomicUsize, max: usize) -> bool {
+    let next = |count: usize| (count < max).then_some(count + 1);
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok()
 }
 
 /// The right to have one command under way. It travels with the command and ends with its reply.
@@ -95,5 +112,57 @@ impl Drop for Permit {
         if !self.admission.is_open() {
             self.admission.idle.notify_waiters();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_takes_no_place_from_what_has_room() {
+        let admission = Arc::new(Admission::new(3, 4));
+        let (full, other) = (Arc::default(), Arc::default());
+        let held: Vec<_> = (0..3).map(|_| admission.admit(&full).unwrap()).collect();
+        let done = AtomicBool::new(false);
+        // One place is left in the engine, and the flooded workspace may not have it.
+        std::thread::scope(|scope| {
+            let flood = || {
+                let mut refused = 0;
+                while !done.load(Ordering::Acquire) {
+                    assert!(admission.admit(&full).is_err());
+                    refused += 1;
+                }
+                refused
+            };
+            let floods = [scope.spawn(flood), scope.spawn(flood), scope.spawn(flood)];
+            let admitted = (0..20_000).filter(|_| admission.admit(&other).is_ok()).count();
+            done.store(true, Ordering::Release);
+            let refused: usize = floods.into_iter().map(|flood| flood.join().unwrap()).sum();
+            assert_eq!(admitted, 20_000, "beside {refused} that were refused");
+        });
+        drop(held);
+        assert_eq!(admission.in_flight(), 0);
+        assert_eq!(full.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn the_bounds_are_exact_and_a_drain_admits_nothing() {
+        let admission = Arc::new(Admission::new(2, 3));
+        let workspaces: [Arc<AtomicUsize>; 2] = Default::default();
+        let admit = |index: usize| admission.admit(&workspaces[index]);
+        let first = admit(0).unwrap();
+        let second = admit(0).unwrap();
+        assert!(admit(0).is_err());
+        let third = admit(1).unwrap();
+        assert!(admit(1).is_err(), "the engine is full");
+        assert_eq!(workspaces[1].load(Ordering::Acquire), 1, "the refused one is not counted");
+        drop(first);
+        let fourth = admit(1).unwrap();
+        admission.draining.store(true, Ordering::SeqCst);
+        drop(second);
+        assert!(matches!(admit(0).unwrap_err().reason, UnavailableReason::Draining));
+        drop((third, fourth));
+        assert_eq!(admission.in_flight(), 0);
     }
 }
