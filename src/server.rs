@@ -59,7 +59,8 @@ impl Server {
     /// # Errors
     /// [`BootError`] says why the server cannot start.
     pub async fn start(settings: Settings) -> Result<RunningServer, BootError> {
-        let directory = DataDir::open(&settings.server.data_dir)?;
+        let directory =
+            DataDir::open(&settings.server.data_dir, settings.server.data_group_access)?;
         let address = settings.server.listen;
         let unbound = |source| BootError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(unbound)?;

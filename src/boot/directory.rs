@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::BootError;
+use super::modes;
 
 /// The file that a server keeps locked while it uses the directory.
 const LOCK: &str = "server.lock";
@@ -22,10 +23,12 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Locks the directory. Creates it with mode 0700 when it is missing.
-    pub(crate) fn open(path: &Path) -> Result<Self, BootError> {
+    /// Locks the directory. Creates it with mode 0700 when it is missing, and closes one that other
+    /// users can use; with `group_access` its group may.
+    pub(crate) fn open(path: &Path, group_access: bool) -> Result<Self, BootError> {
         let failed = |source| BootError::File { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        modes::close(path, group_access)?;
         let lock_path = path.join(LOCK);
         let lock = OpenOptions::new()
             .create(true)
@@ -51,14 +54,16 @@ impl DataDir {
         self.path.join(name)
     }
 
-    /// The first line of the file `name`, or `None` when the file does not exist.
+    /// The first line of the secret file `name`, or `None` when the file does not exist. A file
+    /// that other users can read is closed.
     pub(crate) fn read(&self, name: &str) -> Result<Option<String>, BootError> {
         let path = self.file(name);
         let mut text = String::new();
         let read =
             File::open(&path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
         match read {
-            Ok(_) => Ok(Some(text.lines().next().unwrap_or_default().trim().to_owned())),
+            Ok(_) => modes::close(&path, false)
+                .map(|()| Some(text.lines().next().unwrap_or_default().trim().to_owned())),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(BootError::File { path, source }),
         }
@@ -100,7 +105,7 @@ mod tests {
     #[test]
     fn files_are_private_and_whole() {
         let parent = tempfile::tempdir().unwrap();
-        let directory = DataDir::open(&parent.path().join("a/b")).unwrap();
+        let directory = DataDir::open(&parent.path().join("a/b"), false).unwrap();
         assert_eq!(mode(directory.path()), 0o700);
         assert_eq!(directory.read("x").unwrap(), None);
         // A crash in the middle of a write leaves this file.
@@ -116,9 +121,9 @@ mod tests {
     #[test]
     fn one_server_at_a_time() {
         let parent = tempfile::tempdir().unwrap();
-        let first = DataDir::open(parent.path()).unwrap();
-        assert!(matches!(DataDir::open(parent.path()), Err(BootError::InUse(_))));
+        let first = DataDir::open(parent.path(), false).unwrap();
+        assert!(matches!(DataDir::open(parent.path(), false), Err(BootError::InUse(_))));
         drop(first);
-        assert!(DataDir::open(parent.path()).is_ok());
+        assert!(DataDir::open(parent.path(), false).is_ok());
     }
 }

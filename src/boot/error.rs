@@ -16,6 +16,22 @@ pub enum BootError {
         /// The cause.
         source: io::Error,
     },
+    /// Others can use a file or directory, and that cannot be changed.
+    #[error(
+        "{path}: its permissions are {mode:04o} and its owner is user {owner}, but only the user \
+         that runs the server may use it, and {why}",
+        path = .path.display()
+    )]
+    Mode {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// The user id of its owner.
+        owner: u32,
+        /// Why that cannot be changed.
+        why: String,
+    },
     /// The content of a file is not what it must be.
     #[error("{path}: must hold {expected}", path = .path.display())]
     Content {

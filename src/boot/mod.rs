@@ -5,6 +5,7 @@ mod demo;
 mod directory;
 mod error;
 mod leftovers;
+mod modes;
 mod secrets;
 
 pub(crate) use certificates::certificates;

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_token_is_made_once() {
         let parent = tempfile::tempdir().unwrap();
-        let directory = DataDir::open(parent.path()).unwrap();
+        let directory = DataDir::open(parent.path(), false).unwrap();
         let (_, source) = admin_token(&directory, None).unwrap();
         assert_eq!(source, AdminTokenSource::File(directory.file("admin.token")));
         let made = directory.read("admin.token").unwrap().unwrap();
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_token_that_is_given_makes_no_file() {
         let parent = tempfile::tempdir().unwrap();
-        let directory = DataDir::open(parent.path()).unwrap();
+        let directory = DataDir::open(parent.path(), false).unwrap();
         let (_, source) = admin_token(&directory, Some(&Secret::new("t"))).unwrap();
         assert_eq!(source, AdminTokenSource::Settings);
         assert!(!directory.file("admin.token").exists());
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_damaged_master_key_stops_the_start() {
         let parent = tempfile::tempdir().unwrap();
-        let directory = DataDir::open(parent.path()).unwrap();
+        let directory = DataDir::open(parent.path(), false).unwrap();
         let made = master_key_file(&directory).unwrap();
         assert!(master_key_file(&directory).unwrap() == made);
         std::fs::write(directory.file("master.key"), "half").unwrap();
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn data_without_its_master_key_stops_the_start() {
         let parent = tempfile::tempdir().unwrap();
-        let directory = DataDir::open(parent.path()).unwrap();
+        let directory = DataDir::open(parent.path(), false).unwrap();
         std::fs::create_dir(directory.file(STORE_DIRECTORY)).unwrap();
         let message = master_key_file(&directory).unwrap_err().to_string();
         assert!(message.contains("POSTRIDER__SECRETS__MASTER_KEY"), "{message}");

@@ -77,6 +77,8 @@ section! {
         "an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
     /// Directory of all durable data.
     data_dir: PathBuf = value::path, "a path that is not empty";
+    /// Whether the group of the data directory may use it.
+    data_group_access: bool = value::flag, "true or false";
     /// Largest request body, in bytes.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
     /// Largest body of a request that creates a broadcast, in bytes.

@@ -18,6 +18,7 @@ mod failing;
 mod kill;
 mod mails;
 mod messages;
+mod modes;
 mod power;
 mod stop;
 mod webhooks;
