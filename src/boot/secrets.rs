@@ -13,6 +13,8 @@ const MASTER_KEY_FILE: &str = "master.key";
 /// The directory in which the engine stores its data. It exists after the first start.
 const STORE_DIRECTORY: &str = "store";
 const ADMIN_TOKEN_FILE: &str = "admin.token";
+/// Least characters of an admin token, so that it cannot be guessed.
+const ADMIN_TOKEN_CHARS_MIN: usize = 16;
 
 /// Where the admin token comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +61,10 @@ pub(crate) fn admin_token(
     }
     let path = directory.file(ADMIN_TOKEN_FILE);
     let token = read_or_create(directory, ADMIN_TOKEN_FILE)?;
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let expected = "one line of visible ASCII characters; remove the file to get a new token";
+    let visible = token.bytes().all(|byte| byte.is_ascii_graphic());
+    if token.len() < ADMIN_TOKEN_CHARS_MIN || !visible {
+        let expected = "one line of at least 16 visible ASCII characters; remove the file to get a \
+                        new token";
         return Err(BootError::Content { path, expected });
     }
     Ok((AdminToken::new(&token), AdminTokenSource::File(path)))

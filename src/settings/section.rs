@@ -104,7 +104,7 @@ section! {
     Admin = "admin"
     /// Bearer token of `/admin/v1`. `None`: it is in a file of the data directory.
     token: Option<Secret> = value::token,
-        "empty, or 1 to 256 visible ASCII characters without spaces";
+        "empty, or 16 to 256 visible ASCII characters without spaces";
 }
 
 section! {

@@ -116,6 +116,20 @@ fn a_mistake_in_a_secret_does_not_show_it() {
 }
 
 #[test]
+fn an_admin_token_cannot_be_guessed() {
+    let given = |token: &str| from_variable("POSTRIDER__ADMIN__TOKEN", token);
+    for bad in ["t", "fifteen-letters", "sixteen and a space", &"t".repeat(257)] {
+        let message = given(bad).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains("16 to 256"), "{message}");
+        assert!(bad.len() < 15 || !message.contains(bad), "{message}");
+    }
+    for good in ["sixteen-letters-", &"t".repeat(256)] {
+        assert!(given(good).unwrap().admin.token.is_some(), "{good}");
+    }
+    assert!(given("").unwrap().admin.token.is_none());
+}
+
+#[test]
 fn earlier_master_keys_have_lower_versions() {
     let key = "ab".repeat(32);
     let text = |version| {

@@ -160,7 +160,8 @@ pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
 
 pub(super) fn token(raw: &Raw) -> Option<Option<Secret>> {
     let text = raw.as_text()?;
-    let well_formed = text.len() <= 256 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let long_enough = text.is_empty() || (16..=256).contains(&text.len());
+    let well_formed = long_enough && text.bytes().all(|byte| byte.is_ascii_graphic());
     well_formed.then(|| (!text.is_empty()).then(|| Secret::new(text)))
 }
 
