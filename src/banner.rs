@@ -16,6 +16,8 @@ pub struct Banner {
     admin_token: AdminTokenSource,
     /// Set in a sandbox only.
     demo_key: Option<Secret>,
+    /// Whether the interface is described by a page.
+    docs: bool,
     /// What an operator should know about the data directory.
     warnings: Vec<String>,
 }
@@ -28,12 +30,17 @@ impl Banner {
         demo_key: Option<Secret>,
     ) -> Self {
         let data_dir = data_dir.to_owned();
-        Self { address, data_dir, admin_token, demo_key, warnings: Vec::new() }
+        Self { address, data_dir, admin_token, demo_key, docs: true, warnings: Vec::new() }
     }
 
     /// Adds warnings.
     pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
         Self { warnings, ..self }
+    }
+
+    /// Shows the page that describes the interface, or not.
+    pub(crate) fn with_docs(self, docs: bool) -> Self {
+        Self { docs, ..self }
     }
 
     /// The address under which a client on this machine reaches the server. A server that listens
@@ -52,7 +59,9 @@ impl fmt::Display for Banner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let server = self.reachable();
         writeln!(f, "Postrider {} listens on http://{}", env!("CARGO_PKG_VERSION"), self.address)?;
-        writeln!(f, "  interface     http://{server}/docs")?;
+        if self.docs {
+            writeln!(f, "  interface     http://{server}/docs")?;
+        }
         writeln!(f, "  data          {}", self.data_dir.display())?;
         match &self.admin_token {
             AdminTokenSource::File(path) => writeln!(f, "  admin token   {}", path.display())?,

@@ -82,7 +82,7 @@ impl Server {
         };
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let banner = Banner::new(address, directory.path(), token_source, demo_key.clone());
-        let banner = banner.with_warnings(warnings);
+        let banner = banner.with_warnings(warnings).with_docs(settings.server.docs);
         let app_options = AppOptions::new(&settings, admin_token, metrics.clone());
         let drain = app_options.drain.clone();
         let router = app(engine.clone(), app_options);

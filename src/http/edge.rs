@@ -25,6 +25,8 @@ pub struct AppOptions {
     pub metrics: Metrics,
     /// Whether `/v1/sandbox/…` is mounted.
     pub sandbox: bool,
+    /// Whether `/docs` and `/openapi.json` are mounted.
+    pub docs: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: usize,
     /// Largest body of a request that creates a broadcast, in bytes.
@@ -47,6 +49,7 @@ impl AppOptions {
             admin_token,
             metrics,
             sandbox: settings.sandbox.enabled,
+            docs: settings.server.docs,
             max_body_bytes: settings.server.max_body_bytes,
             max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
             max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,

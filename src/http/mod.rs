@@ -42,8 +42,9 @@ use crate::metrics::RouteMeter;
 ///
 /// Requests should have a [`Peer`] in their extensions. [`crate::serve`] adds it.
 pub fn app(engine: Engine, options: AppOptions) -> Router {
-    let (router, _) = routes(options.sandbox).split_for_parts();
-    let edge = Arc::new(Edge::new(engine, options, &DOCUMENT));
+    let (router, _) = routes(options.sandbox, options.docs).split_for_parts();
+    let document = if options.sandbox { &SANDBOX_DOCUMENT } else { &DOCUMENT };
+    let edge = Arc::new(Edge::new(engine, options, document));
     let unmatched =
         Unrouted::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
     let wrong_method = Unrouted::new(&edge, "(method)", || {
@@ -59,19 +60,28 @@ pub fn app(engine: Engine, options: AppOptions) -> Router {
 /// The OpenAPI document of every route, those of the sandbox included.
 #[must_use]
 pub fn openapi_document() -> OpenApi {
-    openapi::complete(routes(true).into_openapi())
+    document(true)
 }
 
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    // A document of texts and numbers always has a JSON form.
-    serde_json::to_vec(&openapi_document()).unwrap_or_default().into()
-});
+/// The document of a sandbox.
+static SANDBOX_DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| json_of(&document(true)));
+/// The document of every other server.
+static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| json_of(&document(false)));
 
-/// Every route with its part of the document. The sandbox's are mounted in a sandbox only.
-fn routes(sandbox: bool) -> Routes {
+fn document(sandbox: bool) -> OpenApi {
+    openapi::complete(routes(sandbox, true).into_openapi())
+}
+
+fn json_of(document: &OpenApi) -> Bytes {
+    // A document of texts and numbers always has a JSON form.
+    serde_json::to_vec(document).unwrap_or_default().into()
+}
+
+/// Every route with its part of the document. The sandbox's are mounted in a sandbox only, and those
+/// that describe the interface with `docs` only.
+fn routes(sandbox: bool, docs: bool) -> Routes {
     let routes = Routes::with_openapi(openapi::outline())
         .merge(health::routes())
-        .merge(openapi::pages::routes())
         .merge(channels::routes())
         .merge(email::routes())
         .merge(otp::routes())
@@ -86,6 +96,7 @@ fn routes(sandbox: bool) -> Routes {
         .merge(webhooks::routes())
         .merge(analytics::routes())
         .merge(admin::routes());
+    let routes = if docs { routes.merge(openapi::pages::routes()) } else { routes };
     if sandbox { routes.merge(sandbox::routes()) } else { routes }
 }
 
@@ -132,7 +143,7 @@ mod tests {
     #[test]
     fn the_sandbox_is_mounted_in_a_sandbox_only() {
         let has = |sandbox| {
-            let paths = routes(sandbox).into_openapi().paths.paths;
+            let paths = routes(sandbox, true).into_openapi().paths.paths;
             paths.keys().any(|path| path.contains("/sandbox/"))
         };
         assert!(has(true) && !has(false));

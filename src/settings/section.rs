@@ -79,6 +79,8 @@ section! {
     data_dir: PathBuf = value::path, "a path that is not empty";
     /// Whether the group of the data directory may use it.
     data_group_access: bool = value::flag, "true or false";
+    /// Whether `/docs` and `/openapi.json` are served.
+    docs: bool = value::flag, "true or false";
     /// Largest request body, in bytes.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
     /// Largest body of a request that creates a broadcast, in bytes.

@@ -152,6 +152,7 @@ impl Reply {
     #[track_caller]
     pub fn check_always(&self, path: &str) {
         assert!(self.header("x-request-id").is_some_and(|id| !id.is_empty()), "{self:?}");
+        assert_eq!(self.header("x-content-type-options"), Some("nosniff"), "{self:?}");
         let retryable = [429, 500, 503].contains(&self.status);
         assert_eq!(self.header("retry-after").is_some(), retryable, "{self:?}");
         if self.status >= 400 && !self.body.is_empty() {

@@ -184,6 +184,7 @@ impl Area {
             _ => {}
         }
         refusals
+            "/openapi.json" => refusals.push(404),
     }
 }
 

@@ -68,8 +68,10 @@ static FILES: [File; 3] = [
 /// Where the files of the distribution are served.
 const FILE_PATH: &str = "/docs/{file}";
 
-/// The page may load nothing from other hosts. Swagger UI sets inline styles.
-const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'";
+/// The page may load nothing from other hosts, and no page may frame it. Swagger UI sets inline
+/// styles.
+const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; \
+                      frame-ancestors 'none'";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -84,6 +86,7 @@ pub(crate) fn routes() -> Routes {
     operation_id = "openapi",
     tag = "Operation",
     summary = "This document",
+    description = "404 where `server.docs` is off. Routes of the sandbox are in it in a sandbox only.",
     responses((status = 200, description = "OpenAPI 3.1", body = Object))
 )]
 async fn document(call: Call<()>) -> Answer {

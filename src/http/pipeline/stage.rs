@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use bytes::Bytes;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{IdempotencyKey, Route};
@@ -202,10 +202,20 @@ impl<G: Guard> Stage<G> {
         let now = edge.engine.clock().now();
         reply.header(request_id::HEADER, id.into_header());
         let mut response = reply.into_response();
+        add_common_headers(response.headers_mut(), meter.route());
         if let Some(bucket) = bucket {
             rate_limit_headers::add_headers(response.headers_mut(), bucket, now);
         }
         response
+    }
+}
+
+/// Adds what browsers and caches must know of an answer of `route`.
+fn add_common_headers(headers: &mut HeaderMap, route: &str) {
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // What is answered to a key or token is for its holder alone: secrets, codes, personal data.
+    if route.starts_with("/v1/") || route.starts_with("/admin/") {
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
 }
 

@@ -4,6 +4,7 @@ mod bodies;
 mod checks;
 mod connection;
 mod demo;
+mod headers;
 mod health;
 pub mod idempotency;
 mod limits;

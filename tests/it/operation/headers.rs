@@ -1,0 +1,61 @@
+//! What every answer tells browsers and caches, and where the interface is described.
+
+use serde_json::json;
+
+use crate::support::TestServer;
+
+#[tokio::test]
+async fn what_is_for_one_caller_is_kept_by_no_cache() {
+    let server = TestServer::start().await;
+    let (admin, demo) = (server.admin(), server.demo());
+    let key = json!({"name": "k", "scopes": ["messaging:send"]});
+    let hook = json!({"url": "https://example.com/hook"});
+    let made = demo.post("/v1/webhooks", hook).await;
+    let rotate = format!("/v1/webhooks/{}/rotate-secret", made.ok()["id"].as_str().unwrap());
+    for reply in [
+        made,
+        demo.post(&rotate, json!({})).await,
+        admin.post("/admin/v1/workspaces/demo/keys", key).await,
+        demo.get("/v1/sandbox/messages").await,
+        demo.get("/v1/contacts").await,
+    ] {
+        reply.ok();
+        assert_eq!(reply.header("cache-control"), Some("no-store"), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_answer_is_taken_for_another_type() {
+    let server = TestServer::start().await;
+    let (stranger, demo) = (server.stranger(), server.demo());
+    for reply in [
+        stranger.get("/healthz").await,
+        stranger.get("/docs").await,
+        stranger.get("/nothing").await,
+        stranger.get("/v1/contacts").await,
+        demo.get("/v1/contacts").await,
+        demo.get("/v1/contacts/export").await,
+        demo.delete("/v1/contacts").await,
+    ] {
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_other_page_may_frame_the_interface() {
+    let server = TestServer::start().await;
+    let page = server.stranger().get("/docs").await;
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+}
+
+#[tokio::test]
+async fn the_interface_is_described_unless_the_settings_say_no() {
+    let server = TestServer::with(&[("SERVER__DOCS", "false")]).await;
+    let stranger = server.stranger();
+    for path in ["/docs", "/docs/swagger-ui.css", "/openapi.json"] {
+        stranger.get(path).await.check(404, "NOT_FOUND");
+    }
+    stranger.get("/readyz").await.ok();
+    assert!(!server.banner().contains("/docs"), "{}", server.banner());
+}
