@@ -35,6 +35,7 @@ pub struct TestServer {
     running: Option<Running>,
     address: Arc<Mutex<SocketAddr>>,
     settings: Vec<(String, String)>,
+    listen: SocketAddr,
     name: String,
     dir: TempDir,
 }
@@ -52,6 +53,11 @@ impl TestServer {
 
     /// A server with other settings, such as `("LIMITS__OTP_PER_PHONE_10M", "0")`.
     pub async fn with(settings: &[(&str, &str)]) -> Self {
+        Self::start_at("127.0.0.1", settings).await
+    }
+
+    /// The same at one of this machine's addresses.
+    pub async fn start_at(ip: &str, settings: &[(&str, &str)]) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         watch::start();
         let name = format!("test-server-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -65,6 +71,7 @@ impl TestServer {
                 .chain(settings)
                 .map(set)
                 .collect(),
+            listen: SocketAddr::new(ip.parse().unwrap(), 0),
             name,
             dir: tempfile::tempdir().unwrap(),
         };
@@ -89,10 +96,7 @@ impl TestServer {
     }
 
     fn read_settings(&self) -> Settings {
-        let flags = Flags {
-            listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-            data_dir: Some(self.data_dir()),
-        };
+        let flags = Flags { listen: Some(self.listen), data_dir: Some(self.data_dir()) };
         Settings::from_layers(None, self.settings.clone(), &flags).unwrap()
     }
 
@@ -193,12 +197,17 @@ impl TestServer {
         Some(text.trim().to_owned())
     }
 
-    /// Makes a workspace with a sandbox number and credits; gives a client of it with all scopes.
+    /// Makes a workspace with credits and, in a sandbox, a number; gives a client of it with all
+    /// scopes.
     pub async fn workspace(&self, id: &str) -> Api {
         let admin = self.admin();
         let path = format!("/admin/v1/workspaces/{id}");
         admin.post("/admin/v1/workspaces", json!({"id": id, "name": id})).await.ok();
-        admin.post(&format!("{path}/numbers"), json!({"kind": "sandbox"})).await.ok();
+        let off =
+            |(key, value): &(String, String)| key.ends_with("SANDBOX__ENABLED") && value == "false";
+        if !self.settings.iter().any(off) {
+            admin.post(&format!("{path}/numbers"), json!({"kind": "sandbox"})).await.ok();
+        }
         admin.put(&format!("{path}/credits"), json!({"credits": 100_000})).await.ok();
         let all = [
             "messaging:send",

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::params::workspace_id;
 use crate::http::pipeline::{
-    Administrator, Answer, ApiError, Call, Integer, Page, Reply, Routes, route,
+    Administrator, Answer, ApiError, Call, Code, Integer, Page, Reply, Routes, route,
 };
 
 /// Highest send rate of a number, in messages per second.
@@ -214,13 +214,20 @@ pub(crate) struct NumbersAnswer {
     tag = "Administration",
     summary = "Connect a number",
     description = "The templates of a `cloud_api` number are brought up to date in the background. A \
-        `phone_number_id` that is connected already, in whatever workspace, is refused with 409.",
+        `phone_number_id` that is connected already, in whatever workspace, is refused with 409. A \
+        number of the kind `sandbox` is connected in a sandbox only: elsewhere it is refused with 422 \
+        and the reason `not_a_sandbox`.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = NumberInput,
     responses((status = 201, description = "Connected", body = NumberRow))
 )]
 async fn connect(mut call: Call<()>) -> Answer {
     let new = call.json::<NumberInput<'_>>()?.check()?;
+    if matches!(new.provider, NewProvider::Sandbox) && !call.edge.options.sandbox {
+        let message =
+            "this server is no sandbox: what left through such a number would reach nobody";
+        return Err(ApiError::new(Code::Unprocessable, message).because("not_a_sandbox"));
+    }
     let id = workspace_id(&mut call).await?;
     let number = call.edge.engine.admin().connect_number(&id, new).await?;
     Ok(Reply::json(StatusCode::CREATED, &NumberRow::from(number)))

@@ -129,6 +129,20 @@ async fn without_a_sandbox_there_is_none() {
         api.post(path, json!({"advance_seconds": 1})).await.check(404, "NOT_FOUND");
         server.stranger().post(path, json!({})).await.check(401, "UNAUTHORIZED");
     }
+    let number = json!({"kind": "sandbox"});
+    let refused = server.admin().post("/admin/v1/workspaces/acme/numbers", number).await;
+    assert_eq!(refused.check(422, "UNPROCESSABLE")["reason"], "not_a_sandbox");
+    let document = server.stranger().get("/openapi.json").await.ok();
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.contains_key("/v1/otp/send"));
+    assert!(!paths.keys().any(|path| path.contains("/sandbox/")));
+}
+
+#[tokio::test]
+async fn a_sandbox_describes_its_routes() {
+    let server = TestServer::start().await;
+    let document = server.stranger().get("/openapi.json").await.ok();
+    assert!(document["paths"][CLOCK].is_object());
 }
 
 #[tokio::test]
