@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::client::{http, innermost};
 use super::error::CliError;
+use super::secret::Source;
 use super::server_args::ServerArgs;
 
 /// Total wait for an unavailable server before a command gives up.
@@ -25,15 +26,13 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct CallerArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// An API key of the workspace; left out: the demo key in the data directory
-    #[arg(
-        long,
-        global = true,
-        value_name = "KEY",
-        env = "POSTRIDER_API_KEY",
-        hide_env_values = true
-    )]
+    /// `-` reads an API key of the workspace from standard input; left out: that of
+    /// POSTRIDER_API_KEY or the demo key in the data directory
+    #[arg(long, global = true, value_name = "-")]
     pub(crate) key: Option<String>,
+    /// A file whose first line is an API key
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "key")]
+    pub(crate) key_file: Option<PathBuf>,
     /// The server's data directory, where demo.key is
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -42,8 +41,9 @@ pub(crate) struct CallerArgs {
 impl std::fmt::Debug for CallerArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CallerArgs")
-            .field("at", &self.at)
+            .field("server", &self.server)
             .field("key", &self.key.as_ref().map(|_| "…"))
+            .field("key_file", &self.key_file)
             .field("data_dir", &self.data_dir)
             .finish()
     }
@@ -168,8 +168,14 @@ pub(crate) fn connection_fault(error: &reqwest::Error) -> Wait {
 
 /// The key of the arguments, or the demo key in the data directory.
 fn key(caller: &CallerArgs) -> Result<Secret, CliError> {
-    if let Some(key) = &caller.key {
-        return Ok(Secret::new(key));
+    let source = Source {
+        flag: "key",
+        given: caller.key.as_deref(),
+        file: caller.key_file.as_deref(),
+        variable: "POSTRIDER_API_KEY",
+    };
+    if let Some(key) = source.read()? {
+        return Ok(key);
     }
     let flags = Flags { data_dir: caller.data_dir.clone(), listen: None };
     let path = Settings::load(None, &flags)?.server.data_dir.join("demo.key");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::error::CliError;
 use super::remote::Remote;
+use super::secret::Source;
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -121,8 +122,14 @@ pub(super) fn innermost(error: &reqwest::Error) -> String {
 /// Finds the admin token: in the arguments; in the file of a data directory that is given; in the
 /// settings; or in the file of the default data directory.
 fn token(remote: &Remote) -> Result<Secret, CliError> {
-    if let Some(token) = &remote.token {
-        return Ok(Secret::new(token));
+    let source = Source {
+        flag: "token",
+        given: remote.token.as_deref(),
+        file: remote.token_file.as_deref(),
+        variable: "POSTRIDER_ADMIN_TOKEN",
+    };
+    if let Some(token) = source.read()? {
+        return Ok(token);
     }
     let flags = Flags { data_dir: remote.data_dir.clone(), listen: None };
     let settings = Settings::load(None, &flags)?;

@@ -6,6 +6,7 @@ use postrider::settings::SettingsError;
 use postrider::{BootError, StopError};
 
 use super::contacts::error::ImportError;
+use super::secret::SecretError;
 
 /// Why a command failed. Each ends the process with status 1; a mistake in the arguments ends it
 /// with status 2, in the parser.
@@ -19,14 +20,16 @@ pub(crate) enum CliError {
     Stop(#[from] StopError),
     #[error("{what}: {source}")]
     Io { what: &'static str, source: std::io::Error },
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error(
-        "no admin token: give --token or POSTRIDER_ADMIN_TOKEN, or --data-dir of the server; {path}: \
+        "no admin token: give --token-file or POSTRIDER_ADMIN_TOKEN, or --data-dir of the server; {path}: \
          {source}",
         path = .path.display()
     )]
     NoToken { path: PathBuf, source: std::io::Error },
     #[error(
-        "no API key: give --key or POSTRIDER_API_KEY, or --data-dir of a sandbox; {path}: {source}",
+        "no API key: give --key-file or POSTRIDER_API_KEY, or --data-dir of a sandbox; {path}: {source}",
         path = .path.display()
     )]
     NoKey { path: PathBuf, source: std::io::Error },

@@ -13,6 +13,7 @@ mod numbers;
 mod output;
 mod progress;
 mod remote;
+mod secret;
 mod serve;
 mod server_args;
 mod table;

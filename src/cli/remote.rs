@@ -20,16 +20,13 @@ pub(crate) struct Group<C: Subcommand> {
 pub(crate) struct Remote {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// The admin token; left out: that of the environment's settings (POSTRIDER__ADMIN__TOKEN) or
-    /// the one in the data directory
-    #[arg(
-        long,
-        global = true,
-        value_name = "TOKEN",
-        env = "POSTRIDER_ADMIN_TOKEN",
-        hide_env_values = true
-    )]
+    /// `-` reads the admin token from standard input; left out: that of POSTRIDER_ADMIN_TOKEN, of
+    /// the environment's settings (POSTRIDER__ADMIN__TOKEN) or the one in the data directory
+    #[arg(long, global = true, value_name = "-")]
     pub(crate) token: Option<String>,
+    /// A file whose first line is the admin token
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "token")]
+    pub(crate) token_file: Option<PathBuf>,
     /// The server's data directory, where admin.token is
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -41,8 +38,9 @@ pub(crate) struct Remote {
 impl std::fmt::Debug for Remote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Remote")
-            .field("at", &self.at)
+            .field("server", &self.server)
             .field("token", &self.token.as_ref().map(|_| "…"))
+            .field("token_file", &self.token_file)
             .field("data_dir", &self.data_dir)
             .field("json", &self.json)
             .finish()

@@ -11,3 +11,4 @@ mod limits;
 mod old_directory;
 mod overload;
 mod start;
+mod tokens;
