@@ -1,5 +1,6 @@
 //! Formats answers as tables.
 
+use postrider_actors::domain::printable;
 use serde_json::Value;
 
 /// A column: its title, and the JSON pointer to its value in a row.
@@ -21,7 +22,7 @@ pub(crate) fn record(row: &Value, columns: &[Column]) -> String {
 fn cell(row: &Value, pointer: &str) -> String {
     match row.pointer(pointer) {
         None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => printable(text),
+        Some(Value::String(text)) => shown(text),
         Some(Value::Array(items)) => {
             let items: Vec<_> = items.iter().map(|item| cell(item, "")).collect();
             items.join(",")
@@ -31,8 +32,8 @@ fn cell(row: &Value, pointer: &str) -> String {
 }
 
 /// Replaces control characters, so that no name can control the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+fn shown(text: &str) -> String {
+    printable::harmless(text).into_owned()
 }
 
 fn aligned(lines: &[Vec<String>]) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use postrider_actors::domain::ConversationId;
+use postrider_actors::domain::{ConversationId, printable};
 use postrider_actors::{
     Caller, Contact, Conversation, ConversationChange, ConversationFilter, ConversationMessage,
     ConversationStatus, Direction, ReadConversationError, Replayable, ReplyError, Route,
@@ -283,10 +283,12 @@ async fn conversation(call: &mut Call<Arc<Caller>>) -> Result<ConversationId, Ap
 
 /// Checks the name of an agent.
 fn agent(name: &str) -> Result<String, ApiError> {
-    if name.trim().is_empty() || name.chars().count() > AGENT_CHARS_MAX {
-        return Err(ApiError::field("assigned_to", "must have 1 to 100 characters"));
+    let fits = !name.trim().is_empty() && name.chars().count() <= AGENT_CHARS_MAX;
+    if !fits || printable::has_control(name) {
+        let rule = "must have 1 to 100 characters, none of them control";
+        return Err(ApiError::field("assigned_to", rule));
     }
-    Ok(name.to_owned())
+    Ok(printable::without_turns(name).into_owned())
 }
 
 fn status(text: &str) -> Result<ConversationStatus, ApiError> {

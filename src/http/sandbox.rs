@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use postrider_actors::channel::callback::{Callback, Inbound, Referral};
 use postrider_actors::domain::text::MessageText;
-use postrider_actors::domain::{Phone, Timestamp};
+use postrider_actors::domain::{Phone, Timestamp, printable};
 use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome, random};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -262,14 +262,18 @@ async fn receive(call: Call<Arc<Caller>>) -> Answer {
         let text: MessageText =
             body.text.parse().map_err(|error| ApiError::field("text", error))?;
         let name = body.name.as_deref();
-        if name.is_some_and(|name| !(1..=NAME_CHARS_MAX).contains(&name.chars().count())) {
-            let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters");
+        let fits = |name: &str| {
+            (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !printable::has_control(name)
+        };
+        if name.is_some_and(|name| !fits(name)) {
+            let rule =
+                format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
             return Err(ApiError::field("name", rule));
         }
         Inbound {
             provider_id: format!("sandbox.{:020x}", random::unique()).into(),
             from,
-            name: name.map(Into::into),
+            name: name.map(|name| printable::without_turns(name).into()),
             kind: "text".into(),
             text: (**text.as_str()).into(),
             at: call.edge.engine.clock().now(),

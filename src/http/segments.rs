@@ -177,7 +177,8 @@ impl From<Segment> for SegmentRow {
 async fn create(call: Call<Arc<Caller>>) -> Answer {
     let SegmentBody { name, filter } = call.json()?;
     // The name of a segment follows the rule for names of contacts.
-    ContactName::new(&name).map_err(|error| ApiError::field("name", error))?;
+    let name = ContactName::new(&name).map_err(|error| ApiError::field("name", error))?;
+    let name = name.as_str().to_owned();
     let segment = call.caller.workspace.create_segment(name, filter.check()?).await?;
     Ok(Reply::json(StatusCode::CREATED, &SegmentRow::from(segment)))
 }

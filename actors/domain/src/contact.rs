@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Phone;
+use super::{Phone, printable};
 
 /// Most characters of a name.
 pub const NAME_CHARS_MAX: usize = 200;
@@ -23,14 +23,14 @@ pub const CUSTOM_FIELDS_DEPTH_MAX: usize = 8;
 /// Why a value is not valid in a field of a contact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContactError {
-    /// A name that is empty, blank or too long.
-    #[error("must have 1 to 200 characters that are not all spaces")]
+    /// A name that is empty, blank or too long, or that has control characters.
+    #[error("must have 1 to 200 characters that are not all spaces, none of them control")]
     Name,
     /// Not an e-mail address.
     #[error("must be an e-mail address, such as ana@example.com")]
     Email,
-    /// Too many tags, or one that is empty, blank or too long.
-    #[error("must be at most 50 texts of 1 to 64 characters")]
+    /// Too many tags, or one that is empty, blank or too long, or that has control characters.
+    #[error("must be at most 50 texts of 1 to 64 characters, none of them control")]
     Tags,
     /// The custom fields are not a JSON object.
     #[error("must be a JSON object")]
@@ -51,12 +51,15 @@ pub enum ContactError {
 pub struct ContactName(Box<str>);
 
 impl ContactName {
-    /// Validates a name.
+    /// Validates a name. Characters that turn the direction of the text around them are left out.
     ///
     /// # Errors
     /// [`ContactError::Name`]
     pub fn new(text: &str) -> Result<Self, ContactError> {
-        let good = !text.trim().is_empty() && text.chars().count() <= NAME_CHARS_MAX;
+        let text = printable::without_turns(text);
+        let good = !text.trim().is_empty()
+            && text.chars().count() <= NAME_CHARS_MAX
+            && !printable::has_control(&text);
         if good { Ok(Self(text.into())) } else { Err(ContactError::Name) }
     }
 
@@ -138,7 +141,8 @@ impl Tags {
         let mut tags: Vec<Box<str>> = Vec::new();
         for text in texts {
             let text = text.as_ref();
-            if text.trim().is_empty() || text.chars().count() > TAG_CHARS_MAX {
+            let fits = !text.trim().is_empty() && text.chars().count() <= TAG_CHARS_MAX;
+            if !fits || printable::has_control(text) {
                 return Err(ContactError::Tags);
             }
             if !tags.iter().any(|tag| **tag == *text) {
@@ -256,7 +260,8 @@ mod tests {
         for good in ["A", "名", &"é".repeat(200), " Ana "] {
             assert_eq!(ContactName::new(good).unwrap().as_str(), good);
         }
-        for bad in ["", "   ", "\u{3000}", &"é".repeat(201)] {
+        assert_eq!(ContactName::new("\u{202e}Ana\u{202c}").unwrap().as_str(), "Ana");
+        for bad in ["", "   ", "\u{3000}", &"é".repeat(201), "a\nb", "a\u{1b}[2J", "\u{202e}"] {
             assert_eq!(ContactName::new(bad), Err(ContactError::Name), "{bad}");
         }
     }
@@ -311,7 +316,7 @@ mod tests {
         assert!(Tags::new(many.iter()).is_ok());
         assert_eq!(Tags::new(["x"; 51].iter()), Err(ContactError::Tags));
         assert!(Tags::new(["é".repeat(64)].iter()).is_ok());
-        for bad in ["", " ", &"é".repeat(65)] {
+        for bad in ["", " ", &"é".repeat(65), "a\tb", "\u{85}"] {
             assert_eq!(Tags::new([bad].iter()), Err(ContactError::Tags), "{bad}");
         }
     }

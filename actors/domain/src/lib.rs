@@ -19,6 +19,7 @@ pub mod limits;
 pub mod opt_out;
 pub mod phone;
 pub mod prices;
+pub mod printable;
 pub mod scope;
 pub mod template;
 pub mod text;

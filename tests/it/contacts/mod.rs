@@ -6,5 +6,6 @@ mod lifecycle;
 mod limits;
 mod list;
 mod segments;
+mod texts;
 
 pub use lifecycle::{CONTACTS, UNLIMITED, make, path};

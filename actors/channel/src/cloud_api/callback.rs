@@ -13,6 +13,7 @@ use crate::callback::{
 use postrider_domain::Timestamp;
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::template::TemplateName;
+use postrider_domain::printable;
 
 use super::answer::{ErrorBody, failure};
 use super::{CloudApiNumber, body};
@@ -74,6 +75,11 @@ fn text(value: &Value, chars_max: usize) -> Option<Box<str>> {
     Some(text[..end].into())
 }
 
+/// A name, cut and made harmless.
+fn name(value: &Value) -> Option<Box<str>> {
+    text(value, NAME_CHARS_MAX).map(|name| printable::harmless(&name).into())
+}
+
 /// An id; `None` if it is too long.
 fn id(value: &Value) -> Option<Box<str>> {
     value.as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
@@ -116,7 +122,7 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     Some(Inbound {
         provider_id: id(&value["id"])?,
         from: body::phone(from)?,
-        name: writer.and_then(|writer| text(&writer["profile"]["name"], NAME_CHARS_MAX)),
+        name: writer.and_then(|writer| name(&writer["profile"]["name"])),
         kind: text(&value["type"], WORD_CHARS_MAX)?,
         text: text_of_message(value).unwrap_or_default(),
         at: timestamp(&value["timestamp"])?,

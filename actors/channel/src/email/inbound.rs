@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use postrider_domain::{Email, MessageId, Timestamp};
+use postrider_domain::{Email, MessageId, Timestamp, printable};
 
 /// Most characters of a mail's text that are kept.
 pub const TEXT_CHARS_MAX: usize = 10_000;
@@ -52,7 +52,8 @@ pub fn mailbox(text: &str) -> Option<(Option<String>, Email)> {
     };
     let address = Email::new(rest.strip_suffix('>')?.trim()).ok()?;
     let name = name.trim().trim_matches('"').trim();
-    Some(((!name.is_empty()).then(|| name.to_owned()), address))
+    let name = printable::harmless(name);
+    Some(((!name.is_empty()).then(|| name.into_owned()), address))
 }
 
 /// The plain text of HTML, for mails without a plain text part. Scripts and styles are left out.
@@ -100,6 +101,8 @@ mod tests {
         for named in ["Ana S <ana@example.com>", "\"Ana S\" <ana@example.com>"] {
             assert_eq!(read(named), Some((Some("Ana S".to_owned()), ana.clone())));
         }
+        let odd = read("A\u{1b}na\u{202e} <ana@example.com>").unwrap();
+        assert_eq!(odd.0.as_deref(), Some("A\u{fffd}na"));
         for bad in ["", "Ana", "Ana <ana>", "<ana@example.com", "a@b.co, c@d.co"] {
             assert_eq!(read(bad), None, "{bad}");
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Misfit;
 use super::places::{self, Places};
+use crate::printable;
 
 /// Most characters of a parameter in a body.
 const BODY_CHARS_MAX: usize = 1024;
@@ -314,10 +315,11 @@ impl Takes<'_> {
 
 fn check_text(value: Option<&Value>, chars_max: usize, path: String) -> Result<(), Misfit> {
     let text = value.and_then(Value::as_str).unwrap_or_default();
-    if (1..=chars_max).contains(&text.chars().count()) {
+    if (1..=chars_max).contains(&text.chars().count()) && !printable::has_control(text) {
         Ok(())
     } else {
-        Err(Misfit::new(path, format!("must be a text of 1 to {chars_max} characters")))
+        let rule = format!("must be a text of 1 to {chars_max} characters, none of them control");
+        Err(Misfit::new(path, rule))
     }
 }
 

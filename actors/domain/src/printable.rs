@@ -1,0 +1,54 @@
+//! Pure: keeps out of names what would control the screen or page that shows them.
+
+use std::borrow::Cow;
+
+/// Whether a text has a control character, such as a line break or the start of a terminal's
+/// escape sequence.
+#[must_use]
+pub fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
+}
+
+/// Whether a character turns the direction of the text around it, so that what is shown differs
+/// from what is stored.
+#[must_use]
+pub const fn turns_text(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The text without characters that turn the direction of what is around it.
+#[must_use]
+pub fn without_turns(text: &str) -> Cow<'_, str> {
+    if text.contains(turns_text) {
+        text.chars().filter(|char| !turns_text(*char)).collect()
+    } else {
+        text.into()
+    }
+}
+
+/// A name that a stranger gave, made harmless: control characters become U+FFFD, and none turns the
+/// text around it.
+#[must_use]
+pub fn harmless(name: &str) -> Cow<'_, str> {
+    let name = without_turns(name);
+    if has_control(&name) {
+        name.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_all_that_is_harmless() {
+        for good in ["", "Ana Souza", "名字", "שלום \u{200f}", "👩‍👧"] {
+            assert!(matches!(harmless(good), Cow::Borrowed(same) if same == good), "{good}");
+        }
+        assert_eq!(harmless("a\u{1b}[2J\n\u{85}\u{7f}"), "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}");
+        assert_eq!(harmless("\u{202a}a\u{202e}b\u{2066}c\u{2069}"), "abc");
+        assert_eq!(harmless("\u{2029}\u{202f}"), "\u{2029}\u{202f}");
+    }
+}
