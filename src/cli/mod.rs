@@ -7,6 +7,7 @@ mod credits;
 mod demo;
 mod destinations;
 mod error;
+mod files;
 mod keys;
 mod limits;
 mod numbers;
@@ -18,6 +19,7 @@ mod serve;
 mod server_args;
 mod table;
 mod templates;
+mod terminal;
 mod webhooks;
 mod workspaces;
 

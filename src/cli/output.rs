@@ -1,12 +1,14 @@
 //! Prints what a command received: as a table, or with `--json` as JSON.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 
 use serde_json::Value;
 
 use super::client::Client;
 use super::error::CliError;
 use super::table::{self, Column};
+use super::terminal::escaped;
 
 /// Fetches every row of a list. Returns the answer as JSON and as a table.
 pub(super) async fn listed(
@@ -23,7 +25,8 @@ pub(super) async fn listed(
 /// Writes `answer` as JSON, or `shown`, to standard output.
 pub(super) fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    let written =
-        if as_json { writeln!(out, "{answer:#}") } else { out.write_all(shown.as_bytes()) };
+    let text = if as_json { format!("{answer:#}\n").into() } else { Cow::Borrowed(shown) };
+    let text = if out.is_terminal() { escaped(&text).into_owned() } else { text.into_owned() };
+    let written = out.write_all(text.as_bytes());
     written.map_err(|source| CliError::Io { what: "standard output", source })
 }

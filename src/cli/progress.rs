@@ -4,6 +4,8 @@ use std::io::Write;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::terminal::escaped;
+
 /// Lines that report the progress where there is no terminal.
 const LINES: u64 = 20;
 
@@ -51,7 +53,7 @@ impl Progress {
     /// Prints a line above the bar.
     pub(super) fn print(&self, line: &str) {
         // If standard error is closed, the line cannot be shown anywhere.
-        self.bar.suspend(|| drop(writeln!(std::io::stderr().lock(), "{line}")));
+        self.bar.suspend(|| drop(writeln!(std::io::stderr().lock(), "{}", escaped(line))));
     }
 
     /// Removes the bar.

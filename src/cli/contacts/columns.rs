@@ -4,6 +4,8 @@ use csv::StringRecord;
 use postrider_actors::domain::CustomFields;
 use serde_json::{Map, Value, json};
 
+use super::cell;
+
 /// Prefix of the columns of custom fields.
 const CUSTOM: &str = "custom.";
 
@@ -88,6 +90,8 @@ impl Columns {
         let mut contact = Map::new();
         let (mut fields, mut single) = (Map::new(), Map::new());
         for (column, cell) in self.0.iter().zip(line).filter(|(_, cell)| !cell.trim().is_empty()) {
+            // A phone is checked, so it is written as it is, and it begins with `+`.
+            let cell = if *column == Column::Phone { cell } else { cell::parse(cell) };
             match column {
                 Column::Name => drop(contact.insert("name".into(), json!(cell))),
                 Column::Phone => drop(contact.insert("phone".into(), json!(cell.trim()))),

@@ -1,7 +1,8 @@
 //! Runs `postrider contacts export`.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use reqwest::Method;
@@ -9,11 +10,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::cell;
 use super::columns::tags_cell;
 use super::error::ImportError;
 use crate::cli::api::{Api, Attempt, RetryBudget, connection_fault};
 use crate::cli::error::CliError;
+use crate::cli::files;
 use crate::cli::progress::Progress;
+use crate::cli::terminal::Escaping;
 
 const COLUMNS: [&str; 8] =
     ["id", "name", "phone", "email", "tags", "custom_fields", "created_at", "updated_at"];
@@ -42,10 +46,12 @@ struct Export<'a> {
     last: Option<String>,
     count: u64,
     progress: Progress,
+    /// Whether texts are written as they are.
+    raw: bool,
 }
 
 /// Exports every contact to a file, or to standard output.
-pub(super) async fn run(api: &Api, file: Option<&Path>) -> Result<(), CliError> {
+pub(super) async fn run(api: &Api, file: Option<&Path>, raw: bool) -> Result<(), CliError> {
     let file = file.filter(|file| *file != Path::new("-"));
     // Counted first, so that an export that cannot start leaves no file behind.
     let progress = Progress::items(total(api).await?);
@@ -57,14 +63,15 @@ pub(super) async fn run(api: &Api, file: Option<&Path>) -> Result<(), CliError> 
     });
     let out: Box<dyn Write> = match &part {
         Some(part) => {
-            let made = File::create(part).map_err(|source| ImportError::io(part, source))?;
+            let made = files::create(part).map_err(|source| ImportError::io(part, source))?;
             Box::new(BufWriter::new(made))
         }
+        None if std::io::stdout().is_terminal() => Box::new(Escaping(std::io::stdout())),
         None => Box::new(std::io::stdout()),
     };
     let path = part.clone().unwrap_or_else(|| "standard output".into());
     let out = csv::Writer::from_writer(out);
-    let mut export = Export { api, out, path, last: None, count: 0, progress };
+    let mut export = Export { api, out, path, last: None, count: 0, progress, raw };
     export.write_all().await?;
     if let (Some(file), Some(part)) = (file, part) {
         let synced = File::open(&part).and_then(|written| written.sync_all());
@@ -145,12 +152,13 @@ impl Export<'_> {
             "{}" => "",
             fields => fields,
         };
+        let tags = tags_cell(&contact.tags);
         self.write([
             &contact.id,
-            &contact.name,
+            &self.text(&contact.name),
             contact.phone.as_deref().unwrap_or_default(),
-            contact.email.as_deref().unwrap_or_default(),
-            &tags_cell(&contact.tags),
+            &self.text(contact.email.as_deref().unwrap_or_default()),
+            &self.text(&tags),
             fields,
             &contact.created_at,
             &contact.updated_at,
@@ -158,6 +166,11 @@ impl Export<'_> {
         self.last = Some(contact.id);
         self.count += 1;
         Ok(())
+    }
+
+    /// The cell of a text.
+    fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.raw { text.into() } else { cell::text(text) }
     }
 
     fn write(&mut self, cells: [&str; 8]) -> Result<(), CliError> {

@@ -1,5 +1,6 @@
 //! `postrider contacts`: imports contacts from CSV files and exports them.
 
+mod cell;
 mod columns;
 pub(super) mod error;
 mod export;
@@ -38,6 +39,9 @@ pub(crate) enum ContactsCommand {
     ///   custom.KEY      one custom field, such as custom.plan, as text
     ///   id, created_at, updated_at   ignored, so that an export can be imported
     ///
+    /// One ' before a text that begins with =, +, -, @, a tab or a carriage return is taken away:
+    /// it keeps spreadsheets from reading the text as a formula, and `export` writes it.
+    ///
     /// Cells may be in double quotes and then hold commas, lines and doubled quotes. An empty cell
     /// is nothing. The file is UTF-8.
     ///
@@ -63,6 +67,12 @@ pub(crate) enum ContactsCommand {
     Export {
         /// The CSV file; left out, or -: standard output
         file: Option<PathBuf>,
+        /// Write texts as they are, also those that a spreadsheet would read as formulas
+        ///
+        /// Without it a text that begins with =, +, -, @, a tab or a carriage return has a ' before
+        /// it, which `import` takes away.
+        #[arg(long)]
+        raw: bool,
     },
 }
 
@@ -74,7 +84,7 @@ pub(crate) async fn run(args: ContactsArgs) -> Result<(), CliError> {
             ContactsCommand::Import { file, refused } => {
                 import::run(&api, &file, refused.as_deref()).await
             }
-            ContactsCommand::Export { file } => export::run(&api, file.as_deref()).await,
+            ContactsCommand::Export { file, raw } => export::run(&api, file.as_deref(), raw).await,
         }
     };
     tokio::select! {

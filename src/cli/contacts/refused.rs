@@ -1,10 +1,12 @@
 //! Writes the report of refused lines.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::cell;
 use super::columns::LineRefusal;
 use super::error::ImportError;
+use crate::cli::files;
 
 /// The report file, which only grows by whole batches.
 pub(super) struct RefusedFile {
@@ -16,8 +18,7 @@ impl RefusedFile {
     /// Opens the file and truncates it to `bytes`. Later rows belong to a batch that is sent again.
     pub(super) fn open(path: &Path, bytes: u64) -> Result<Self, ImportError> {
         let io = |source| ImportError::io(path, source);
-        let mut options = OpenOptions::new();
-        let file = options.create(true).write(true).truncate(false).open(path).map_err(io)?;
+        let file = files::keep(path).map_err(io)?;
         let mut refused = Self { path: path.to_owned(), file };
         let kept = if refused.len()? < bytes { 0 } else { bytes };
         refused.file.set_len(kept).map_err(io)?;
@@ -30,7 +31,8 @@ impl RefusedFile {
     /// Appends lines durably and returns the new length in bytes.
     pub(super) fn add(&mut self, refused: &[(u64, LineRefusal)]) -> Result<u64, ImportError> {
         let row = |(line, refusal): &(u64, LineRefusal)| {
-            [line.to_string(), refusal.field.clone(), refusal.reason.clone()]
+            let text = |text: &str| cell::text(text).into_owned();
+            [line.to_string(), text(&refusal.field), text(&refusal.reason)]
         };
         self.write(&refused.iter().map(row).collect::<Vec<_>>())
     }

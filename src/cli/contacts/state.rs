@@ -1,6 +1,5 @@
 //! Stores the progress of an import in a file beside the one that is imported.
 
-use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use postrider_actors::random;
 use serde::{Deserialize, Serialize};
 
 use super::error::ImportError;
+use crate::cli::files;
 
 /// The progress of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ impl StateFile {
     pub(super) fn save(&self, state: &State) -> Result<(), ImportError> {
         let io = |source| ImportError::io(&self.path, source);
         let new = self.new_path();
-        let mut file = File::create(&new).map_err(io)?;
+        let mut file = files::create(&new).map_err(io)?;
         // A struct of texts and numbers always has a JSON form.
         let json = serde_json::to_vec_pretty(state).unwrap_or_default();
         file.write_all(&json).and_then(|()| file.sync_all()).map_err(io)?;

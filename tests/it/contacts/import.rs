@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -306,6 +307,41 @@ async fn an_export_is_imported_as_the_same_contacts() {
     theirs.run(&["import", "out.csv"]).await.ok();
     let (ours, theirs) = (all(&api).await, all(&other).await);
     assert_eq!(ours.len(), 454);
+    assert_eq!(without_what_is_given(ours), without_what_is_given(theirs));
+}
+
+#[tokio::test]
+async fn no_cell_is_a_formula_and_an_import_gives_it_back() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let (api, other) = (server.workspace("acme").await, server.workspace("other").await);
+    let names = ["=1+1", "+1", "-1", "@SUM(A1)", "'=x", "''=x", "'quoted'", "'", "a=b"];
+    for name in names {
+        make(&api, json!({"name": name, "tags": [name, "t"]})).await;
+    }
+    make(&api, json!({"name": "p", "phone": "+15550123456", "email": "=a@example.com"})).await;
+    let desk = Desk::new(format!("http://{}", server.address()), &api);
+    // A file of an earlier export may be readable to others.
+    desk.write("out.csv.part", "");
+    desk.run(&["export", "out.csv"]).await.ok();
+    let mode = desk.file("out.csv").metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let text = std::fs::read_to_string(desk.file("out.csv")).unwrap();
+    for line in text.lines().skip(1) {
+        let cells: Vec<_> = line.split(',').collect();
+        for cell in [cells[1], cells[3], cells[4]] {
+            assert!(!cell.starts_with(['=', '+', '-', '@']), "{line}");
+        }
+    }
+    assert!(text.contains(",'=1+1,") && text.contains(",''=x,") && text.contains(",'quoted',"));
+    assert!(text.contains(",+15550123456,'=a@example.com,"), "{text}");
+    let raw = desk.run(&["export", "--raw"]).await.ok().stdout;
+    assert!(raw.contains(",=1+1,") && raw.contains(",'=x,"), "{raw}");
+    let theirs = Desk { key: other.token().to_owned(), ..desk };
+    theirs.write("bad.csv", "");
+    theirs.run(&["import", "out.csv", "--refused", "bad.csv"]).await.ok();
+    let mode = theirs.file("bad.csv").metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let (ours, theirs) = (all(&api).await, all(&other).await);
     assert_eq!(without_what_is_given(ours), without_what_is_given(theirs));
 }
 
