@@ -274,7 +274,7 @@ fn webhook_options(settings: &Settings) -> WebhookOptions {
     WebhookOptions {
         addresses: AddressRules {
             allow_http: settings.webhooks.allow_http,
-            allowed_subnets: settings.webhooks.allowed_subnets.clone(),
+            allowed_subnets: settings.webhook_subnets(),
         },
         requests_max: settings.webhooks.requests_max,
         timeout: settings.webhooks.timeout_seconds,

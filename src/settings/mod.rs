@@ -9,9 +9,10 @@ mod section;
 mod tests;
 mod value;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use postrider_actors::Secret;
 use postrider_actors::domain::Limits;
 
@@ -27,6 +28,12 @@ pub use value::{LogFormat, MasterKey};
 
 /// The defaults, with a comment for every key.
 pub const DEFAULTS: &str = include_str!("../../config/default.toml");
+
+/// The addresses of this machine itself.
+const LOOPBACK: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
+];
 
 /// All settings.
 #[derive(Debug, Clone)]
@@ -117,6 +124,16 @@ impl Settings {
             settings.server.data_dir.clone_from(data_dir);
         }
         Ok(settings)
+    }
+
+    /// The subnets that webhooks may be delivered to although they are not public. `auto` stands for
+    /// this machine, while nobody else can reach the server and set an endpoint.
+    pub(crate) fn webhook_subnets(&self) -> Vec<IpNet> {
+        match &self.webhooks.allowed_subnets {
+            Some(subnets) => subnets.clone(),
+            None if self.server.listen.ip().is_loopback() => LOOPBACK.to_vec(),
+            None => Vec::new(),
+        }
     }
 
     fn build(layers: &Layers) -> Result<Self, SettingsError> {

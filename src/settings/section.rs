@@ -243,8 +243,8 @@ section! {
     /// Whether endpoints may use `http` as well as `https`.
     allow_http: bool = value::flag, "true or false";
     /// Private subnets that endpoints may be in.
-    allowed_subnets: Vec<IpNet> = value::subnets,
-        "empty, or subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
+    allowed_subnets: Option<Vec<IpNet>> = value::subnets_or_auto,
+        "\"auto\", empty, or subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
     /// Most simultaneous requests.
     requests_max: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
     /// Timeout of a request.

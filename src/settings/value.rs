@@ -136,6 +136,11 @@ pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     parts.map(|part| part.parse().ok()).collect()
 }
 
+/// Subnets, or `auto` for `None`.
+pub(super) fn subnets_or_auto(raw: &Raw) -> Option<Option<Vec<ipnet::IpNet>>> {
+    if raw.as_text()? == "auto" { Some(None) } else { subnets(raw).map(Some) }
+}
+
 /// A base URL: scheme and host, without a path.
 pub(super) fn base_url(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;

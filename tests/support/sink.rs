@@ -30,6 +30,10 @@ pub enum Answer {
     Reset,
     /// With `200` and a body of a gigabyte.
     Gigabyte,
+    /// With so many interim answers, and then with `200`.
+    Interim(usize),
+    /// With a head that never comes to its end.
+    EndlessHead,
 }
 
 /// A request that came.
@@ -213,18 +217,35 @@ impl Inner {
             }
             Answer::Gigabyte => {
                 let head = "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n";
-                let mut rest = stream.write_all(head.as_bytes()).await;
-                let part = vec![b'x'; 64 * 1024];
-                for _ in 0..16 * 1024 {
-                    if rest.is_err() {
-                        break;
-                    }
-                    rest = stream.write_all(&part).await;
-                    self.sent.fetch_add(part.len(), Ordering::Relaxed);
+                let sent = stream.write_all(head.as_bytes()).await;
+                if sent.is_ok() {
+                    self.repeat(stream, &[b'x'; 64 * 1024], 16 * 1024).await;
                 }
                 false
             }
+            Answer::Interim(count) => {
+                let sent = self.repeat(stream, b"HTTP/1.1 103 Early Hints\r\n\r\n", count).await;
+                sent && answer_status(stream, 200, "").await
+            }
+            Answer::EndlessHead => {
+                let head = "HTTP/1.1 200 OK\r\nx: ";
+                let sent = stream.write_all(head.as_bytes()).await;
+                sent.is_ok() && self.repeat(stream, &[b'x'; 1024], usize::MAX).await
+            }
         }
+    }
+}
+
+impl Inner {
+    /// Writes the same again and again; says whether the client took all of it.
+    async fn repeat(&self, stream: &mut TcpStream, part: &[u8], count: usize) -> bool {
+        for _ in 0..count {
+            if stream.write_all(part).await.is_err() {
+                return false;
+            }
+            self.sent.fetch_add(part.len(), Ordering::Relaxed);
+        }
+        true
     }
 }
 

@@ -5,20 +5,34 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
-use url::Url;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::client::legacy::connect::{HttpConnector, HttpInfo};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
+use tower_service::Service;
 
 use postrider_domain::Timestamp;
 
-use crate::ssrf::{AddressRules, WebhookUrlError};
+use crate::interim::InterimAnswers;
+use crate::ssrf::{AddressRules, WebhookUrlError, is_public};
 
 /// Longest time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Unused connections are closed after this.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of an answer's head that are read.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an answer's body that are read.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of an answer's body that are kept.
@@ -33,7 +47,8 @@ pub enum Answer {
         status: u16,
         /// The pause that the endpoint asked for by `Retry-After`.
         retry_after: Option<Duration>,
-        /// The beginning of the body, at most 1,024 bytes; `None` if it is empty.
+        /// The beginning of the body, at most 1,024 bytes; `None` if it is empty, or if the address
+        /// is not public: what local services answer is not for who may set an endpoint.
         excerpt: Option<String>,
     },
     /// The endpoint did not answer.
@@ -53,6 +68,8 @@ pub enum NoAnswer {
     ConnectionFailed,
     /// The connection broke after the request began. It may have arrived.
     ConnectionLost,
+    /// The head of the answer, or what came before it, had no end. The request may have arrived.
+    ResponseTooLarge,
 }
 
 impl NoAnswer {
@@ -64,6 +81,7 @@ impl NoAnswer {
             Self::InvalidUrl => "invalid_url",
             Self::ConnectionFailed => "connection_failed",
             Self::ConnectionLost => "connection_lost",
+            Self::ResponseTooLarge => "response_too_large",
         }
     }
 }
@@ -96,36 +114,32 @@ impl Post for Client {
     }
 }
 
-/// Posts deliveries over HTTP.
+/// Posts deliveries over HTTP/1.1. It follows no redirect and uses no proxy, which would resolve
+/// names itself, so that their addresses could not be checked.
 pub(super) struct Client {
-    http: reqwest::Client,
+    http: legacy::Client<HttpsConnector<HttpConnector<Guarded>>, Full<Bytes>>,
     rules: Arc<AddressRules>,
     timeout: Duration,
 }
 
 impl Client {
-    pub(super) fn new(rules: AddressRules, timeout: Duration) -> Result<Self, reqwest::Error> {
-        // A client needs one. If another provider is installed already, that one is used.
-        drop(rustls::crypto::ring::default_provider().install_default());
+    pub(super) fn new(rules: AddressRules, timeout: Duration) -> Result<Self, rustls::Error> {
         let rules = Arc::new(rules);
-        let builder = || {
-            reqwest::Client::builder()
-                .user_agent(concat!("Postrider/", env!("CARGO_PKG_VERSION")))
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .referer(false)
-                // A proxy would resolve names itself, so their addresses could not be checked.
-                .no_proxy()
-                .dns_resolver(Guarded(Arc::clone(&rules)))
-                .connect_timeout(CONNECT_TIMEOUT)
-                .pool_idle_timeout(IDLE_TIMEOUT)
-                .tcp_nodelay(true)
-        };
-        let http = builder().build().or_else(|error| {
-            tracing::warn!(%error, "no certificates to trust were found: https endpoints cannot \
-                 be reached");
-            builder().tls_certs_only([]).build()
-        })?;
+        let mut connector = HttpConnector::new_with_resolver(Guarded(Arc::clone(&rules)));
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls_config()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .http1_max_buf_size(HEAD_BYTES_MAX)
+            .build(connector);
         Ok(Self { http, rules, timeout })
     }
 
@@ -143,44 +157,90 @@ impl Client {
             Err(WebhookUrlError::BlockedAddress) => return Answer::None(NoAnswer::BlockedAddress),
             Err(_) => return Answer::None(NoAnswer::InvalidUrl),
         };
+        let Ok(uri) = url.as_str().parse() else {
+            return Answer::None(NoAnswer::InvalidUrl);
+        };
         let mut known = None;
-        let posting = self.post_to(url, headers, body, real_now, &mut known);
+        let posting = self.post_to(uri, headers, body, real_now, &mut known);
         match tokio::time::timeout(self.timeout, posting).await {
             Ok(Ok(answer)) => answer,
             // The status decides, even if the body breaks off.
-            Ok(Err(error)) => known.unwrap_or_else(|| Answer::None(reason(&error))),
+            Ok(Err(why)) => known.unwrap_or(Answer::None(why)),
             Err(_) => known.unwrap_or(Answer::None(NoAnswer::Timeout)),
         }
     }
 
     async fn post_to(
         &self,
-        url: Url,
+        uri: Uri,
         headers: HeaderMap,
         body: Vec<u8>,
         real_now: Timestamp,
         known: &mut Option<Answer>,
-    ) -> Result<Answer, reqwest::Error> {
-        let json = HeaderValue::from_static("application/json");
-        let request = self.http.post(url).headers(headers).header(CONTENT_TYPE, json).body(body);
-        let mut response = request.send().await?;
+    ) -> Result<Answer, NoAnswer> {
+        let mut request = request(uri, headers, body);
+        let interim = InterimAnswers::count_in(&mut request);
+        let response = tokio::select! {
+            biased;
+            // Dropping the request closes the connection.
+            () = interim.are_too_many() => return Err(NoAnswer::ResponseTooLarge),
+            response = self.http.request(request) => response.map_err(|error| reason(&error))?,
+        };
         let status = response.status().as_u16();
         let retry_after = response.headers().get(RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| wait(value.to_str().ok()?, real_now));
+        let remote = response.extensions().get::<HttpInfo>().map(HttpInfo::remote_addr);
+        let is_shown = remote.is_some_and(|remote| is_public(remote.ip()));
         *known = Some(Answer::Status { status, retry_after, excerpt: None });
+        let mut body = response.into_body();
         let mut text = Vec::new();
         let mut length = 0;
         // The connection is reused only if the body was read to its end; a long one is not.
         while length <= BODY_BYTES_MAX
-            && let Some(chunk) = response.chunk().await?
+            && let Some(frame) = body.frame().await
         {
+            let frame = frame.map_err(|_| NoAnswer::ConnectionLost)?;
+            let Ok(chunk) = frame.into_data() else { continue };
             length += chunk.len();
             let left = EXCERPT_BYTES_MAX.saturating_sub(text.len());
             text.extend_from_slice(&chunk[..left.min(chunk.len())]);
         }
-        let excerpt = (!text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned());
+        let excerpt =
+            (is_shown && !text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned());
         Ok(Answer::Status { status, retry_after, excerpt })
     }
+}
+
+/// A `POST` of JSON with these headers.
+fn request(uri: Uri, headers: HeaderMap, body: Vec<u8>) -> Request<Full<Bytes>> {
+    const AGENT: &str = concat!("Postrider/", env!("CARGO_PKG_VERSION"));
+    let mut request = Request::new(Full::new(Bytes::from(body)));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    for (name, text) in [(CONTENT_TYPE, "application/json"), (ACCEPT, "*/*"), (USER_AGENT, AGENT)] {
+        request.headers_mut().insert(name, HeaderValue::from_static(text));
+    }
+    request
+}
+
+/// The certificates to trust are those of the system. Without any, only `http` can be delivered to.
+fn tls_config() -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?;
+    Ok(match Verifier::new(provider) {
+        Ok(verifier) => {
+            let builder = builder.dangerous();
+            // The verifier is the system's own.
+            builder.with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+        }
+        Err(error) => {
+            tracing::warn!(%error, "no certificates to trust were found: https endpoints cannot \
+                 be reached");
+            builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
+        }
+    })
 }
 
 /// Reads `Retry-After`: seconds, or a date.
@@ -193,19 +253,22 @@ fn wait(text: &str, real_now: Timestamp) -> Option<Duration> {
     Some(Timestamp::from_millis(u64::try_from(date).ok()?).since(real_now))
 }
 
-fn reason(error: &reqwest::Error) -> NoAnswer {
+fn reason(error: &legacy::Error) -> NoAnswer {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<Blocked>() {
             return NoAnswer::BlockedAddress;
         }
+        if error.downcast_ref().is_some_and(hyper::Error::is_parse_too_large) {
+            return NoAnswer::ResponseTooLarge;
+        }
+        let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if io == Some(std::io::ErrorKind::TimedOut) {
+            return NoAnswer::Timeout;
+        }
         cause = error.source();
     }
-    match error {
-        error if error.is_timeout() => NoAnswer::Timeout,
-        error if error.is_connect() => NoAnswer::ConnectionFailed,
-        _ => NoAnswer::ConnectionLost,
-    }
+    if error.is_connect() { NoAnswer::ConnectionFailed } else { NoAnswer::ConnectionLost }
 }
 
 /// The error of a name that resolves to an address that is not allowed.
@@ -222,19 +285,30 @@ impl Error for Blocked {}
 
 /// Resolves names for the connector and checks the addresses. The connector connects only to what
 /// this returns, so that DNS rebinding cannot replace an address after the check.
+#[derive(Clone)]
 struct Guarded(Arc<AddressRules>);
 
-impl Resolve for Guarded {
-    fn resolve(&self, name: Name) -> Resolving {
+type BoxError = Box<dyn Error + Send + Sync>;
+
+impl Service<Name> for Guarded {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let rules = Arc::clone(&self.0);
         Box::pin(async move {
             // The port of the URL takes the place of 0.
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let found: Vec<SocketAddr> = found.collect();
             if found.iter().all(|address| rules.permit(address.ip())) {
-                Ok(Box::new(found.into_iter()) as Addrs)
+                Ok(found.into_iter())
             } else {
-                Err(Box::new(Blocked) as Box<dyn Error + Send + Sync>)
+                Err(Blocked.into())
             }
         })
     }

@@ -80,7 +80,7 @@ impl AddressRules {
 }
 
 /// Whether an address is public, and so is any address that it is translated to.
-fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),

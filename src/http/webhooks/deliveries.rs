@@ -77,12 +77,13 @@ pub(crate) struct DeliveryRow {
     #[schema(example = 200)]
     status: Option<u16>,
     /// Null for a delivery that arrived; otherwise `status`, `redirect`, `timeout`,
-    /// `connection_failed`, `connection_lost`, `blocked_address`, `invalid_url` or `forgotten`.
+    /// `connection_failed`, `connection_lost`, `response_too_large`, `blocked_address`,
+    /// `invalid_url` or `forgotten`.
     error: Option<String>,
     /// Milliseconds that it took.
     #[schema(example = 42)]
     latency_ms: u64,
-    /// The beginning of the answer's body.
+    /// The beginning of the answer's body; null for an address that is not public.
     response: Option<String>,
     /// When it ended.
     #[schema(format = DateTime)]

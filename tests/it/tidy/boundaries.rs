@@ -23,7 +23,9 @@ fn fault(file: &str, path: &[String]) -> Option<&'static str> {
     let last_two = path.len().checked_sub(2).map(|at| [path[at].as_str(), path[at + 1].as_str()]);
     let is_disk = matches!(first_two, ["std" | "tokio", "fs"])
         || path.iter().any(|segment| segment == "OpenOptions");
-    let is_call = path.len() > 1 && CLIENTS.contains(&first_two[0]);
+    // What hyper's clients and servers have in common.
+    let is_shared = matches!(first_two, ["hyper", "ext" | "Error"]);
+    let is_call = path.len() > 1 && (CLIENTS.contains(&first_two[0]) || is_shared);
     if is_disk && !file.contains("/store/") {
         return Some("only store/ touches the disk");
     }
@@ -32,7 +34,7 @@ fn fault(file: &str, path: &[String]) -> Option<&'static str> {
     {
         return Some("only clock.rs reads the time");
     }
-    if path.len() > 1 && SERVERS.contains(&first_two[0]) {
+    if path.len() > 1 && SERVERS.contains(&first_two[0]) && !is_shared {
         return Some("the engine knows no server");
     }
     (is_call && !file.contains("/channel/") && !file.contains("/webhook/"))

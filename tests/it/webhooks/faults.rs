@@ -178,7 +178,6 @@ async fn large_and_endless_answers_are_not_read_to_their_end() {
     let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
     assert_eq!(of("status"), [json!(200), json!(200), Value::Null]);
     assert_eq!(of("error"), [Value::Null, Value::Null, json!("timeout")]);
-    assert!(rows[0]["response"].as_str().unwrap().len() <= 1024);
     assert!(sink.sent() < 64 << 20, "{} bytes were taken", sink.sent());
     // What was answered with success has arrived, and does not come again.
     server.advance(7).await;

@@ -6,6 +6,7 @@ mod event_log;
 mod event_stream;
 mod faults;
 mod isolation;
+mod receivers;
 mod replays;
 mod verifiers;
 
