@@ -12,6 +12,7 @@ use serde::de::{self, Deserialize, Deserializer};
 
 use super::drain::Drain;
 use super::error::{ApiError, Code};
+use super::unicode;
 
 /// Most bytes of a refused body that are read and discarded, so that the refusal reaches a client
 /// that is still sending. Beyond it the connection is closed.
@@ -153,6 +154,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiErro
         }
         Some(_) => {}
     }
+    unicode::check(body)?;
     serde_json::from_slice(body).map_err(|_| explain::<T>(body))
 }
 

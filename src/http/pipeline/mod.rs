@@ -12,6 +12,7 @@ mod reply;
 mod request_id;
 mod route;
 mod stage;
+mod unicode;
 
 pub use auth::Peer;
 pub(super) use auth::{Administrator, Guard, Key, Open};

@@ -52,6 +52,35 @@ async fn what_is_not_a_json_object_is_refused() {
 }
 
 #[tokio::test]
+async fn text_that_is_none_is_refused_wherever_it_stands() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    let bodies: [&[u8]; 9] = [
+        b"{\"phone\": \"+15550123456\", \"x\": \"\xff\"}",
+        b"{\"phone\": \"+15550123456\", \"\xc3\": 1}",
+        b"{\"phone\": \"+15550123456\", \"x\": [{\"y\": \"\xed\xa0\x80\"}]}",
+        br#"{"phone": "+15550123456", "x": "\ud800"}"#,
+        br#"{"phone": "+15550123456", "x": "\udc00"}"#,
+        br#"{"phone": "+15550123456", "x": "\ud800\ud800"}"#,
+        br#"{"phone": "+15550123456", "x": "\uD83Dx\uDE00"}"#,
+        br#"{"phone": "+15550123456", "x": ["\\\udfff"]}"#,
+        br#"{"phone": "+15550123456", "\udabc": null}"#,
+    ];
+    for body in bodies {
+        let refused = send_text(&demo, body).await.check(400, "VALIDATION_ERROR");
+        let message = refused["message"].as_str().unwrap();
+        let shown = String::from_utf8_lossy(body);
+        assert!(message.contains("UTF-8") || message.contains("surrogate"), "{shown}: {message}");
+    }
+    for (last, good) in
+        [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""\\\\udc00""#, r#""é\u00e9""#].iter().enumerate()
+    {
+        let body = format!(r#"{{"phone": "+1555012345{last}", "x": {good}}}"#);
+        send_text(&demo, body).await.ok();
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_field_is_named() {
     let server = TestServer::with(&[("LIMITS__KEY_REQUESTS_PER_HOUR", "0")]).await;
     let demo = server.demo();
