@@ -2,6 +2,10 @@
 
 use crate::template::TemplateCategory;
 
+/// Largest balance in credits that can be set or added up to. Every program that reads JSON keeps
+/// whole numbers up to here exactly.
+pub const CREDITS_MAX: u64 = (1 << 53) - 1;
+
 /// The price of each kind of message, in credits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prices {

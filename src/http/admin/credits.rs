@@ -1,13 +1,11 @@
 //! Sets a workspace's balance and adds to it.
 
+use postrider_actors::domain::prices::CREDITS_MAX;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
 use crate::http::pipeline::{Administrator, Answer, Call, Integer, Reply, Routes, route};
-
-/// Most credits that one request may set or add.
-const CREDITS_MAX: u64 = i64::MAX as u64;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -19,7 +17,7 @@ pub(crate) fn routes() -> Routes {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct SetCredits {
     /// The new balance.
-    #[schema(value_type = i64, minimum = 0, example = 1000)]
+    #[schema(value_type = i64, minimum = 0, maximum = 9_007_199_254_740_991_i64, example = 1000)]
     credits: Integer,
 }
 
@@ -27,7 +25,7 @@ pub(crate) struct SetCredits {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct AddCredits {
     /// How many.
-    #[schema(value_type = i64, minimum = 0, example = 500)]
+    #[schema(value_type = i64, minimum = 0, maximum = 9_007_199_254_740_991_i64, example = 500)]
     add: Integer,
 }
 
@@ -62,6 +60,8 @@ async fn set(mut call: Call<()>) -> Answer {
     operation_id = "addCredits",
     tag = "Administration",
     summary = "Add to the balance",
+    description = "422 with the reason `credits_too_large` when the sum would be more than \
+        9007199254740991.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = AddCredits,
     responses((status = 200, description = "The balance", body = CreditsAnswer))

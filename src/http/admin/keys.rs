@@ -118,6 +118,9 @@ fn new_key(body: NewKeyBody<'_>) -> Result<NewKey, ApiError> {
         let field = || format!("scopes[{index}]");
         name.parse::<Scope>().map_err(|error| ApiError::field(&field(), error))
     };
+    if body.scopes.is_empty() {
+        return Err(ApiError::field("scopes", "must have at least one scope"));
+    }
     let scopes: Scopes = body.scopes.iter().enumerate().map(scope).collect::<Result<_, _>>()?;
     let limits = body.limits.unwrap_or_default();
     if let Some(name) = limits.names().find(|name| !name.starts_with(KEY_LIMITS)) {
@@ -190,15 +193,19 @@ mod tests {
             (r#"{"scopes": []}"#, "missing field `name`"),
             (r#"{"name": "", "scopes": []}"#, "`name` must have 1 to 100 characters"),
             (r#"{"name": "k"}"#, "missing field `scopes`"),
+            (r#"{"name": "k", "scopes": []}"#, "`scopes` must have at least one"),
             (r#"{"name": "k", "scopes": "x"}"#, "`scopes`: invalid type: string"),
             (r#"{"name": "k", "scopes": ["messaging:send", "x"]}"#, "`scopes[1]` must be one of"),
-            (r#"{"name": "k", "scopes": [], "limits": []}"#, "`limits`: invalid type: sequence"),
             (
-                r#"{"name": "k", "scopes": [], "limits": {"otp_per_phone_10m": 1}}"#,
+                r#"{"name": "k", "scopes": ["messaging:send"], "limits": []}"#,
+                "`limits`: invalid type: sequence",
+            ),
+            (
+                r#"{"name": "k", "scopes": ["messaging:send"], "limits": {"otp_per_phone_10m": 1}}"#,
                 "`limits.otp_per_phone_10m` must not be given",
             ),
             (
-                r#"{"name": "k", "scopes": [], "limits": {"key_requests_per_hour": -1}}"#,
+                r#"{"name": "k", "scopes": ["messaging:send"], "limits": {"key_requests_per_hour": -1}}"#,
                 "`limits.key_requests_per_hour` must be a whole number",
             ),
         ] {

@@ -370,7 +370,7 @@ impl From<AdminError> for ApiError {
                 "`token`, `app_secret` and `verify_token` are for numbers of the kind `cloud_api`",
             ),
             AdminError::Change(ChangeError::TooManyCredits) => {
-                Self::new(Code::Unprocessable, message)
+                Self::new(Code::Unprocessable, message).because("credits_too_large")
             }
             AdminError::Change(ChangeError::Unavailable(error))
             | AdminError::Unavailable(error) => error.into(),

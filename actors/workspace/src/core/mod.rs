@@ -23,6 +23,7 @@ use postrider_channel::Outbound;
 use postrider_domain::event::OtpStatus;
 use postrider_domain::keys::CodeKeys;
 use postrider_domain::template::TemplateName;
+use postrider_domain::prices::CREDITS_MAX;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{
     Destinations, Event, MessageId, NumberId, OptOutWords, PublicEvent, Timestamp, WorkspaceId,
@@ -123,7 +124,8 @@ impl Core {
         let credits = match change {
             CreditsChange::Set(credits) => credits,
             CreditsChange::Add(add) => {
-                self.credits.checked_add(add).ok_or(ChangeError::TooManyCredits)?
+                let sum = self.credits.checked_add(add).filter(|sum| *sum <= CREDITS_MAX);
+                sum.ok_or(ChangeError::TooManyCredits)?
             }
         };
         self.set_credits(credits, effects);

@@ -98,7 +98,7 @@ pub struct WorkspaceSettings {
 /// Why a setting, a number or a balance of a workspace was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// The balance would pass the largest number that can be held.
+    /// The balance would be more than [`CREDITS_MAX`](postrider_domain::prices::CREDITS_MAX).
     #[error("the balance would be too large")]
     TooManyCredits,
     /// It has no such number.
