@@ -8,6 +8,7 @@ pub mod cloud_api;
 pub mod email;
 pub mod outcome;
 pub mod sandbox;
+mod trouble;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -213,6 +214,8 @@ impl Failure {
     }
 }
 
+pub use trouble::Trouble;
+
 /// The earlier name of [`AttemptOutcome`].
 pub use AttemptOutcome as Outcome;
 
@@ -228,9 +231,9 @@ pub trait Channel: Send + Sync + 'static {
     /// panics counts as that.
     fn send(&self, message: Outbound) -> Sending;
 
-    /// Why the provider did not accept a message the last time. The number writes it to the log,
-    /// for an operator, when it stops calling the channel for a while.
-    fn trouble(&self) -> Option<Box<str>> {
+    /// Why the provider did not accept a message the last time, when the number stops calling the
+    /// channel for a while.
+    fn trouble(&self) -> Option<Trouble> {
         None
     }
 }

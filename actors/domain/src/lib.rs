@@ -20,6 +20,7 @@ pub mod opt_out;
 pub mod phone;
 pub mod prices;
 pub mod printable;
+pub mod redact;
 pub mod scope;
 pub mod template;
 pub mod text;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use ractor::{ActorCell, ActorRef, SpawnErr};
 
 use postrider_channel::cloud_api::ProviderId;
-use postrider_channel::{Failure, Outbound};
+use postrider_channel::{Failure, Outbound, Trouble};
 use postrider_domain::{BroadcastId, NumberId, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Undelivered};
@@ -199,6 +199,14 @@ impl Numbers {
     /// The number's slot; an idle one is added if there is none.
     pub fn slot(&self, number: NumberId) -> Arc<NumberSlot> {
         self.directory.slot_or_insert_with(number, NumberEntry::default)
+    }
+
+    /// Why a number cannot send at the time; `None` if it can, or if nothing was sent since the
+    /// start. Phones and tokens are taken out.
+    pub fn trouble(&self, number: NumberId) -> Option<String> {
+        let slot = self.directory.slot(&number)?;
+        let trouble = slot.trouble.lock();
+        trouble.as_ref().map(Trouble::explanation)
     }
 
     /// How long the queues of the numbers are now, and how many numbers are down.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use postrider_channel::Trouble;
 use postrider_domain::Timestamp;
 use postrider_runtime::directory::Slot;
 
@@ -26,6 +27,8 @@ pub struct NumberEntry {
     pub(crate) in_flight: AtomicUsize,
     /// How many single messages could go to the channel at once.
     pub(crate) capacity: Arc<SendCapacity>,
+    /// Why it cannot send at the time, as the provider explains it.
+    pub(crate) trouble: parking_lot::Mutex<Option<Trouble>>,
     /// Messages that arrived while no actor ran. The next actor receives them when it starts.
     pub(crate) waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }

@@ -60,17 +60,41 @@ async fn a_channel_that_fails_and_answers_again_is_logged_once_with_its_cause() 
     shows(&rig, "postrider_number_queue", 0.0).await;
 }
 
+/// An answer in which a provider repeats what it was sent.
+fn telling(status: u16, code: u32) -> Scripted {
+    let details = "token EAAGm0PX4ZCpsBA4Zb1 of +15551234567 has expired";
+    let body = serde_json::json!({"error": {"code": code, "message": details}});
+    Scripted::Raw { status, body: body.to_string() }
+}
+
+/// What the administration shows of the number's trouble.
+async fn trouble(rig: &Rig) -> Option<String> {
+    let numbers = rig.server.admin().get("/admin/v1/workspaces/acme/numbers").await.ok();
+    numbers["data"][0]["trouble"].as_str().map(str::to_owned)
+}
+
 #[tokio::test]
-async fn a_provider_that_says_why_is_quoted() {
-    let rig = Rig::new().await;
-    rig.fake.fail(503, 131_016);
-    rig.send("+15551234567").await;
-    let fails = async || {
-        rig.server.advance(10).await;
-        lines(&rig, "WARN", "the number's channel fails").pop()
-    };
-    let line = eventually("a warning", fails).await;
-    assert!(line.contains("error 131016: details of 131016"), "{line}");
+async fn what_a_provider_says_is_for_the_administration_and_not_for_the_log() {
+    for (status, code, warning) in [
+        (503, 131_016, "the number's channel fails"),
+        (401, 190, "the number's account cannot send"),
+    ] {
+        let rig = Rig::new().await;
+        assert_eq!(trouble(&rig).await, None);
+        rig.fake.script(None, telling(status, code), None);
+        rig.send("+15551234567").await;
+        let fails = async || {
+            rig.server.advance(10).await;
+            lines(&rig, "WARN", warning).pop()
+        };
+        let line = eventually("a warning", fails).await;
+        assert!(line.contains(&code.to_string()), "{line}");
+        for secret in ["EAAG", "5551234567", "has expired"] {
+            assert!(lines(&rig, "WARN", secret).is_empty(), "{secret} is in the log");
+        }
+        let shown = eventually("the number's row", async || trouble(&rig).await).await;
+        assert!(shown.contains(&format!("error {code}: token … of +… has expired")), "{shown}");
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{AttemptOutcome, Failure, FailureClass, Throttle};
+use crate::{AttemptOutcome, Failure, FailureClass, Throttle, Trouble};
 use postrider_domain::Phone;
 
 use super::body;
@@ -92,13 +92,15 @@ pub(super) fn outcome(answer: &Answer, to: Phone) -> AttemptOutcome {
     }
 }
 
-/// Why a message was not accepted, for an operator.
-pub(super) fn explanation(answer: &Answer) -> Box<str> {
+/// Why a message was not accepted.
+pub(super) fn trouble(answer: &Answer) -> Trouble {
     let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
-    let said = error.map(|error| (error.code, error.explanation()));
-    match said {
-        Some((Some(code), said)) => format!("error {code}: {said}").into(),
-        _ => format!("HTTP status {}", answer.status).into(),
+    match error.map(|error| (error.code, error.explanation())) {
+        Some((Some(code), details)) => Trouble { cause: format!("error {code}").into(), details },
+        _ => {
+            let cause = format!("HTTP status {}", answer.status).into();
+            Trouble { cause, details: Box::default() }
+        }
     }
 }
 

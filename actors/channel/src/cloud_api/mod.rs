@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use postrider_runtime::Secret;
 
-use super::{AttemptOutcome, Channel, Outbound, Sending};
+use super::{AttemptOutcome, Channel, Outbound, Sending, Trouble};
 
 use self::envelope::About;
 use self::http::{Http, NoAnswer};
@@ -167,7 +167,7 @@ pub struct CloudApiNumber {
     authorization: HeaderValue,
     secrets: CloudApiSecrets,
     /// Why a message was not accepted, the last time that one was not.
-    trouble: Arc<Mutex<Option<Box<str>>>>,
+    trouble: Arc<Mutex<Option<Trouble>>>,
 }
 
 impl CloudApiNumber {
@@ -205,12 +205,12 @@ impl Channel for CloudApiNumber {
                 Ok(answer) => {
                     let outcome = answer::outcome(&answer, to);
                     if matches!(outcome, AttemptOutcome::Retry { .. }) {
-                        *trouble.lock() = Some(answer::explanation(&answer));
+                        *trouble.lock() = Some(answer::trouble(&answer));
                     }
                     outcome
                 }
                 Err(NoAnswer::NotWritten(cause)) => {
-                    *trouble.lock() = Some(cause);
+                    *trouble.lock() = Some(Trouble { cause, details: Box::default() });
                     AttemptOutcome::Retry { after: None }
                 }
                 Err(NoAnswer::Lost) => AttemptOutcome::Unknown,
@@ -218,7 +218,7 @@ impl Channel for CloudApiNumber {
         })
     }
 
-    fn trouble(&self) -> Option<Box<str>> {
+    fn trouble(&self) -> Option<Trouble> {
         self.trouble.lock().clone()
     }
 }

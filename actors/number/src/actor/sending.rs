@@ -6,7 +6,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 
 use postrider_channel::outcome::FinalOutcome;
-use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Throttle};
+use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Throttle, Trouble};
 use postrider_domain::Timestamp;
 use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
@@ -202,6 +202,7 @@ impl NumberActor {
     fn channel_answered(&self, trial: bool, state: &mut State) {
         if state.breaker.answered(trial) {
             tracing::info!(number = %self.number, "the number sends again");
+            *self.slot.trouble.lock() = None;
             self.notify(NumberNotice::Recovered);
         }
     }
@@ -213,8 +214,10 @@ impl NumberActor {
             sink.stopped(self.number, &failure);
         }
         if new {
-            let (code, reason) = (failure.code, &*failure.details);
-            tracing::warn!(number = %self.number, code, reason, "the number's account cannot send");
+            let (code, class) = (failure.code, failure.class);
+            // What the provider wrote is for the administration: it may repeat phones and tokens.
+            tracing::warn!(number = %self.number, code, ?class, "the number's account cannot send");
+            *self.slot.trouble.lock() = Some(Trouble::of(&failure));
             self.notify(NumberNotice::Stopped(failure));
         }
     }
@@ -271,11 +274,16 @@ impl NumberActor {
         let is_failing = state.breaker.trip() == Some(Trip::Failing);
         match (std::mem::replace(&mut state.logged_failing, is_failing), is_failing) {
             (false, true) => {
-                let cause = state.connected.channel.trouble().unwrap_or_default();
+                let trouble = state.connected.channel.trouble();
+                let cause = trouble.as_ref().map_or("", |trouble| &*trouble.cause);
                 tracing::warn!(number = %self.number, cause, "the number's channel fails; it is left alone for a while");
+                *self.slot.trouble.lock() = trouble;
             }
             (true, false) => {
                 tracing::info!(number = %self.number, "the number's channel answers again");
+                if state.breaker.trip().is_none() {
+                    *self.slot.trouble.lock() = None;
+                }
             }
             _ => {}
         }
