@@ -147,10 +147,10 @@ impl From<AdDay> for AdRow {
                    message counts on the day on which it was sent, delivered, read, failed or \
                    replied to.",
     params(
-        ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC; 30 \
-         days before `to` unless told"),
-        ("to" = Option<String>, Query, format = Date, description = "The last day, at most 365 \
-         after `from`; today unless told"),
+        ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
+         most 365 days before `to`; 30 days before it unless told"),
+        ("to" = Option<String>, Query, format = Date, description = "The last day, in UTC, at \
+         most 365 days after `from` and not before it; today unless told"),
         ("group_by" = Option<String>, Query, description = "`day` or `broadcast`: a row for each \
          of them alone"),
         ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
@@ -187,10 +187,10 @@ async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
     description = "A row for each day and advertisement that led contacts to write, the newest day \
                    first.",
     params(
-        ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC; 30 \
-         days before `to` unless told"),
-        ("to" = Option<String>, Query, format = Date, description = "The last day, at most 365 \
-         after `from`; today unless told"),
+        ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
+         most 365 days before `to`; 30 days before it unless told"),
+        ("to" = Option<String>, Query, format = Date, description = "The last day, in UTC, at \
+         most 365 days after `from` and not before it; today unless told"),
         ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows of a \
          page, 50 unless told"),

@@ -101,12 +101,16 @@ impl ReplyBody<'_> {
 }
 
 impl Fields<'_> {
-    /// Checks the field of the body's type; the others are ignored.
+    /// Checks the field of the body's type. A template beside a text would surely be missed by whoever
+    /// gave it, so it is refused.
     fn content(self) -> Result<MessageContent, ApiError> {
         let unknown = |_| {
             ApiError::field("type", format_args!("must be {}", MessageKind::WORDS.join(" or ")))
         };
         match self.kind.parse::<MessageKind>().map_err(unknown)? {
+            MessageKind::Text if self.template.is_some() => {
+                Err(ApiError::field("template", "must not be given with `type` text"))
+            }
             MessageKind::Text => {
                 let text = self.text.ok_or_else(|| ApiError::field("text", "must be given"))?;
                 let text = text.parse().map_err(|error| ApiError::field("text", error))?;
@@ -178,6 +182,10 @@ mod tests {
             (r#", "type": "text""#, "`text` must be given"),
             (r#", "type": "text", "text": """#, "`text` must have 1 to 4096 characters"),
             (r#", "type": "template", "text": "a""#, "`template` must be given"),
+            (
+                r#", "type": "text", "text": "a", "template": {"name": "b"}"#,
+                "`template` must not be given with `type` text",
+            ),
             (
                 r#", "type": "template", "template": {"name": 1}"#,
                 "`template.name`: invalid type: integer `1`, expected a string",

@@ -8,12 +8,9 @@ use postrider_actors::{CreatedKey, KeyInfo, NewKey};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::limits::LimitsBody;
+use super::limits::{KEY_LIMITS, LimitsBody};
 use super::params::{check_name, workspace_id};
 use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
-
-/// Prefix of the limits that a key may override.
-const KEY_LIMITS: &str = "key_";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -36,7 +33,7 @@ pub(crate) struct NewKeyBody<'a> {
     scopes: Vec<Cow<'a, str>>,
     /// Request limits of its own, instead of the workspace's: `key_requests_per_hour` and
     /// `key_requests_per_minute`.
-    #[schema(value_type = Option<super::limits::LimitsSchema>)]
+    #[schema(value_type = Option<super::limits::KeyLimitsSchema>)]
     limits: Option<LimitsBody>,
 }
 

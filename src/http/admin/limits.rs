@@ -70,22 +70,46 @@ impl<'de> Deserialize<'de> for LimitsBody {
     }
 }
 
+/// Prefix of the limits that a key may override.
+pub(super) const KEY_LIMITS: &str = "key_";
+
 /// The schema of limits in the OpenAPI document.
 pub(crate) struct LimitsSchema;
 
+/// The schema of the limits that a key may have of its own.
+pub(crate) struct KeyLimitsSchema;
+
 impl PartialSchema for LimitsSchema {
     fn schema() -> RefOr<Schema> {
-        let limit: Object = ObjectBuilder::new()
-            .schema_type(Type::Integer)
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-            .minimum(Some(0))
-            .maximum(Some(u32::MAX))
-            .build();
-        let limits = Limits::NAMES
-            .iter()
-            .fold(ObjectBuilder::new(), |object, name| object.property(*name, limit.clone()))
-            .description(Some("Limits by name; 0 is no limit."));
-        RefOr::T(Schema::Object(limits.build()))
+        limits("")
+    }
+}
+
+impl PartialSchema for KeyLimitsSchema {
+    fn schema() -> RefOr<Schema> {
+        limits(KEY_LIMITS)
+    }
+}
+
+/// An object of the limits whose names begin so.
+fn limits(prefix: &str) -> RefOr<Schema> {
+    let limit: Object = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(0))
+        .maximum(Some(u32::MAX))
+        .build();
+    let limits = Limits::NAMES
+        .iter()
+        .filter(|name| name.starts_with(prefix))
+        .fold(ObjectBuilder::new(), |object, name| object.property(*name, limit.clone()))
+        .description(Some("Limits by name; 0 is no limit."));
+    RefOr::T(Schema::Object(limits.build()))
+}
+
+impl ToSchema for KeyLimitsSchema {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "KeyLimits".into()
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct NewBroadcastBody<'a> {
     language: Option<Cow<'a, str>>,
     /// Phones in E.164, or objects `{"to": "+15550123456", "variables": ["Ada"]}` with the body's
     /// parameters of that recipient. Doubled ones count once.
-    #[schema(value_type = Option<Vec<Object>>,
+    #[schema(value_type = Option<Vec<super::recipients::RecipientSchema>>, min_items = 1,
         example = json!(["+15550123456", "+15550123457"]))]
     recipients: Option<Recipients>,
     /// A segment instead of `recipients`: its contacts that have a phone, as they are now. The key

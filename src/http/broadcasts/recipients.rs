@@ -10,6 +10,9 @@ use postrider_actors::{Audience, Variables};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess};
 use serde::de::{Error, Visitor};
 use serde_json::value::RawValue;
+use utoipa::openapi::schema::{Array, OneOf, Schema};
+use utoipa::openapi::{ObjectBuilder, RefOr, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::pipeline::ApiError;
 
@@ -17,6 +20,34 @@ use crate::http::pipeline::ApiError;
 const INVALID_SHOWN_MAX: usize = 20;
 /// Most variables of a recipient. No template has more placeholders.
 const VARIABLES_MAX: usize = 100;
+
+/// The schema of a recipient: a phone, or an object.
+pub(super) struct RecipientSchema;
+
+impl PartialSchema for RecipientSchema {
+    fn schema() -> RefOr<Schema> {
+        let phone = || {
+            let text = ObjectBuilder::new().schema_type(Type::String);
+            text.pattern(Some(r"^\+[1-9][0-9]{6,14}$")).build()
+        };
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let mut variables = Array::new(text);
+        variables.max_items = Some(VARIABLES_MAX);
+        let object = ObjectBuilder::new()
+            .property("to", phone())
+            .property("variables", variables)
+            .required("to");
+        let mut recipient = OneOf::new();
+        recipient.items = vec![phone().into(), object.build().into()];
+        RefOr::T(Schema::OneOf(recipient))
+    }
+}
+
+impl ToSchema for RecipientSchema {
+    fn name() -> Cow<'static, str> {
+        "RecipientInput".into()
+    }
+}
 
 /// The recipients of a body, valid and invalid ones.
 #[derive(Debug, Default)]

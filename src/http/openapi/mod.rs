@@ -3,10 +3,12 @@
 //! Security, headers and refusals, which all operations share, are added here, so that no route can
 //! forget them.
 
+mod alternatives;
 mod events;
 mod idempotency;
 pub(super) mod pages;
 mod parts;
+mod strict;
 mod webhooks;
 
 use utoipa::openapi::path::Operation;
@@ -15,9 +17,11 @@ use utoipa::openapi::{OpenApi as Document, RefOr};
 use utoipa::{Modify, OpenApi};
 
 use super::pipeline::ErrorBody;
+use alternatives::OneOfThem;
 use events::Events;
 use idempotency::Idempotency;
 use parts::{add_limit_headers, header, operations, refusal};
+use strict::Strict;
 use webhooks::Deliveries;
 
 #[derive(OpenApi)]
@@ -69,7 +73,8 @@ pub(crate) fn outline() -> Document {
 
 /// Adds to a document with every operation what all of them share, and the events.
 pub(crate) fn complete(mut document: Document) -> Document {
-    let modifiers: [&dyn Modify; 4] = [&Idempotency, &Shared, &Events, &Deliveries];
+    let modifiers: [&dyn Modify; 6] =
+        [&Idempotency, &Shared, &Events, &Deliveries, &Strict, &OneOfThem];
     modifiers.iter().for_each(|modifier| modifier.modify(&mut document));
     document
 }
@@ -169,23 +174,23 @@ impl Area {
             "/v1/contacts" | "/v1/segments" if has_body => refusals.push(422),
             "/v1/contacts/batch" => refusals.push(422),
             path if path.ends_with("/messages") && has_body => refusals.push(422),
+            path if path.ends_with("/numbers") && has_body => refusals.extend([409, 422]),
             path if path.contains("/numbers") && has_body => refusals.push(409),
             "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
             path if path.ends_with("/templates") && has_body => refusals.push(409),
-            "/v1/webhooks" if has_body => refusals.push(422),
+            path if path.ends_with("/webhooks") && has_body => refusals.push(422),
             path if path.ends_with("/test") => refusals.push(422),
-            path if path.ends_with("/numbers") && has_body => refusals.extend([409, 422]),
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([404, 422]),
             "/v1/events/stream" => refusals.push(400),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
+            "/openapi.json" => refusals.push(404),
             path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403]),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}
         }
         refusals
-            "/openapi.json" => refusals.push(404),
     }
 }
 

@@ -200,7 +200,7 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// An integer: 300, not 300.5 or "300".
+/// An integer: 300 or 300.0, not 300.5 or "300".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Integer(pub(crate) i64);
 
@@ -221,6 +221,13 @@ impl<'de> Deserialize<'de> for Integer {
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Integer, E> {
                 i64::try_from(number).map(Integer).map_err(|_| E::custom("is too large"))
+            }
+
+            // For JSON Schema 683.0 is an integer. Beyond 2^53 a float may stand for several.
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Integer, E> {
+                let is_exact = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
+                let invalid = || E::invalid_type(de::Unexpected::Float(number), &self);
+                if is_exact { Ok(Integer(number as i64)) } else { Err(invalid()) }
             }
         }
 
@@ -281,7 +288,10 @@ mod tests {
         let read: Body = parse(body).unwrap();
         assert_eq!((&*read.phone, read.expiry), ("+1", None));
         assert!(read.nested.is_none());
-        assert_eq!(parse::<Body>(br#"{"phone":"","expiry":7}"#).unwrap().expiry, Some(Integer(7)));
+        for whole in ["7", "7.0", "70e-1", "0.7e1"] {
+            let body = format!(r#"{{"phone":"","expiry":{whole}}}"#).leak();
+            assert_eq!(parse::<Body>(body.as_bytes()).unwrap().expiry, Some(Integer(7)), "{whole}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod bodies;
 mod checks;
 mod connection;
 mod demo;
+mod edges;
 mod headers;
 mod health;
 pub mod idempotency;

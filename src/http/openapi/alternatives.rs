@@ -1,0 +1,152 @@
+//! Tells in the document which fields of a body stand for each other, of which one must be given.
+
+use serde_json::Value;
+use utoipa::Modify;
+use utoipa::openapi::schema::{AllOf, Object, OneOf, Schema, SchemaType};
+use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Type};
+
+/// A body that is one of several.
+struct Alternatives {
+    schema: &'static str,
+    /// The fields of each: those that must be given and not be null, and those that must not.
+    of: &'static [Fields],
+}
+
+struct Fields {
+    /// A field with the only word that it may be.
+    tag: Option<(&'static str, &'static str)>,
+    given: &'static [&'static str],
+    left_out: &'static [&'static str],
+}
+
+const fn one(given: &'static [&'static str], left_out: &'static [&'static str]) -> Fields {
+    Fields { tag: None, given, left_out }
+}
+
+const MESSAGES: &[Fields] = &[
+    Fields { tag: Some(("type", "text")), given: &["text"], left_out: &["template"] },
+    Fields { tag: Some(("type", "template")), given: &["template"], left_out: &[] },
+];
+
+const ALL: &[Alternatives] = &[
+    Alternatives {
+        schema: "NewBroadcastBody",
+        of: &[one(&["recipients"], &["segment_id"]), one(&["segment_id"], &["recipients"])],
+    },
+    Alternatives { schema: "SendMessage", of: MESSAGES },
+    Alternatives { schema: "Reply", of: MESSAGES },
+    Alternatives {
+        schema: "ReplayBody",
+        of: &[
+            one(&["since"], &["event_id", "failed"]),
+            one(&["event_id"], &["since", "failed"]),
+            Fields { tag: None, given: &["failed"], left_out: &["since", "event_id"] },
+        ],
+    },
+    Alternatives {
+        schema: "NumberInput",
+        of: &[
+            Fields { tag: Some(("kind", "sandbox")), given: &[], left_out: &[] },
+            Fields {
+                tag: Some(("kind", "cloud_api")),
+                given: &[
+                    "phone",
+                    "phone_number_id",
+                    "account_id",
+                    "token",
+                    "app_secret",
+                    "verify_token",
+                ],
+                left_out: &[],
+            },
+        ],
+    },
+];
+
+/// Adds the alternatives to the document.
+pub(crate) struct OneOfThem;
+
+impl Modify for OneOfThem {
+    fn modify(&self, document: &mut OpenApi) {
+        let Some(components) = &mut document.components else { return };
+        for Alternatives { schema, of } in ALL {
+            if let Some(RefOr::T(place)) = components.schemas.get_mut(*schema)
+                && let Schema::Object(body) = place
+            {
+                let mut one_of = OneOf::new();
+                one_of.items = of.iter().map(|fields| fields.schema(body)).collect();
+                let mut all_of = AllOf::new();
+                all_of.description.clone_from(&body.description);
+                let body = std::mem::replace(place, Schema::Object(Object::new()));
+                all_of.items = vec![RefOr::T(body), RefOr::T(Schema::OneOf(one_of))];
+                *place = Schema::AllOf(all_of);
+            }
+        }
+    }
+}
+
+impl Fields {
+    fn schema(&self, body: &Object) -> RefOr<Schema> {
+        let mut object = Object::new();
+        if let Some((field, word)) = self.tag {
+            let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([word]));
+            object.properties.insert(field.to_owned(), word.build().into());
+            object.required.push(field.to_owned());
+        }
+        for field in self.given {
+            let kind = type_of(body.properties.get(*field));
+            let given = ObjectBuilder::new().schema_type(kind).build();
+            object.properties.insert((*field).to_owned(), given.into());
+            object.required.push((*field).to_owned());
+        }
+        for field in self.left_out {
+            let null = ObjectBuilder::new().schema_type(Type::Null).build();
+            object.properties.insert((*field).to_owned(), null.into());
+        }
+        if self.given == ["failed"] {
+            let only = ObjectBuilder::new()
+                .schema_type(Type::Boolean)
+                .enum_values(Some([Value::Bool(true)]));
+            object.properties.insert("failed".to_owned(), only.build().into());
+        }
+        object.into()
+    }
+}
+
+/// The type of a field that is given, which is not null.
+fn type_of(field: Option<&RefOr<Schema>>) -> Type {
+    let types = match field {
+        Some(RefOr::T(Schema::Object(object))) => &object.schema_type,
+        Some(RefOr::T(Schema::Array(_))) => return Type::Array,
+        // A reference, to another object.
+        _ => return Type::Object,
+    };
+    match types {
+        SchemaType::Type(kind) => kind.clone(),
+        SchemaType::Array(kinds) => {
+            kinds.iter().find(|kind| **kind != Type::Null).cloned().unwrap_or(Type::Object)
+        }
+        SchemaType::AnyValue => Type::Object,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::openapi_document;
+
+    #[test]
+    fn every_alternative_has_its_body() {
+        let document = serde_json::to_value(openapi_document()).unwrap();
+        for Alternatives { schema, of } in ALL {
+            let body = &document["components"]["schemas"][schema];
+            let found = body.pointer("/allOf/1/oneOf").and_then(Value::as_array).unwrap();
+            assert_eq!(found.len(), of.len(), "{schema}");
+            for fields in *of {
+                for field in fields.given.iter().chain(fields.left_out) {
+                    assert!(body.pointer(&format!("/allOf/0/properties/{field}")).is_some());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Tells in the document what handlers check beyond the types of fields and parameters.
+
+use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
+use postrider_actors::domain::{PublicEvent, Scope};
+use postrider_actors::{ConversationStatus, RecipientStatus};
+use serde_json::Value;
+use utoipa::Modify;
+use utoipa::openapi::path::Parameter;
+use utoipa::openapi::schema::{Array, ArrayItems, Object, Schema, SchemaFormat, SchemaType};
+use utoipa::openapi::{OpenApi, RefOr, Response, Type};
+
+use super::parts::operations;
+
+/// A name without control characters.
+const NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
+/// The same, and not only spaces.
+const FILLED_NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
+const PHONE: &str = r"^\+[1-9][0-9]{6,14}$";
+const PHONE_OR_ALL: &str = r"^(\*|\+[1-9][0-9]{6,14})$";
+const PREFIX: &str = "^[1-9][0-9]{0,6}$";
+const TEMPLATE_NAME: &str = "^[a-z0-9_]{1,512}$";
+const LANGUAGE: &str = "^[a-zA-Z0-9_]{2,15}$";
+const PROVIDER_ID: &str = "^[a-zA-Z0-9_-]{1,64}$";
+const VISIBLE: &str = "^[!-~]{1,1024}$";
+const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
+const EVENT_PLACE: &str = "^(evt_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9]{1,19})$";
+
+/// Highest number of a page.
+const PAGE_MAX: i64 = u32::MAX as i64;
+/// Highest rate of a number, in messages per second.
+const NUMBER_RATE_MAX: i64 = 100_000;
+
+/// What a value must be beyond its type.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// One of these words.
+    Words(fn() -> Vec<&'static str>),
+    /// It matches this.
+    Pattern(&'static str),
+    /// It has this form.
+    Format(&'static str),
+    /// At least and at most so many characters.
+    Chars(usize, usize),
+    /// At most this number.
+    Max(i64),
+    /// A list has at least one item.
+    NotEmpty,
+    /// Each item of a list does.
+    Items(&'static [Rule]),
+}
+
+use Rule::{Chars, Format, Items, Max, NotEmpty, Pattern, Words};
+
+const TAG: Rule = Items(&[Chars(1, 64), Pattern(FILLED_NAME)]);
+const KINDS: Rule = Items(&[Words(kinds)]);
+const SECRET: &[Rule] = &[Pattern(VISIBLE)];
+const URL: &[Rule] = &[Format("uri"), Chars(1, 2048)];
+
+/// Schema, field and rules.
+const FIELDS: &[(&str, &str, &[Rule])] = &[
+    ("ContactInput", "name", &[Pattern(FILLED_NAME)]),
+    ("ContactInput", "email", &[Format("email")]),
+    ("ContactInput", "tags", &[TAG]),
+    ("SegmentBody", "name", &[Pattern(FILLED_NAME)]),
+    ("ContactFilter", "tags_any", &[TAG]),
+    ("ContactFilter", "tags_all", &[TAG]),
+    ("ContactFilter", "tags_none", &[TAG]),
+    ("ContactFilter", "custom_fields_exist", &[Items(&[Chars(0, 200)])]),
+    ("ConversationUpdate", "status", &[Words(conversation_statuses)]),
+    ("ConversationUpdate", "assigned_to", &[Pattern(FILLED_NAME)]),
+    ("InboundBody", "name", &[Pattern(NAME)]),
+    ("SandboxReferral", "source_type", &[Words(|| vec!["ad", "post"])]),
+    ("OutcomeBody", "to", &[Pattern(PHONE_OR_ALL)]),
+    ("OutcomeBody", "outcome", &[Words(outcomes)]),
+    ("NewBroadcastBody", "name", &[Pattern(NAME)]),
+    ("NewBroadcastBody", "template_name", &[Chars(1, 512)]),
+    ("NewBroadcastBody", "policy", &[Words(|| vec!["at_most_once", "at_least_once"])]),
+    ("WebhookInput", "url", URL),
+    ("WebhookInput", "events", &[KINDS]),
+    ("WebhookUpdate", "url", URL),
+    ("WebhookUpdate", "events", &[KINDS]),
+    ("NewWorkspace", "name", &[Pattern(NAME)]),
+    ("NewKeyBody", "name", &[Pattern(NAME)]),
+    ("NewKeyBody", "scopes", &[NotEmpty, Items(&[Words(scopes)])]),
+    ("Destinations", "allow", &[Items(&[Pattern(PREFIX)])]),
+    ("Destinations", "deny", &[Items(&[Pattern(PREFIX)])]),
+    ("NewTemplateBody", "language", &[Pattern(LANGUAGE)]),
+    ("NewTemplateBody", "category", &[Words(|| TemplateCategory::WORDS.to_vec())]),
+    ("NewTemplateBody", "status", &[Words(template_statuses)]),
+    ("TemplateChange", "status", &[Words(template_statuses)]),
+    ("OtpTemplateBody", "name", &[Pattern(TEMPLATE_NAME)]),
+    ("OtpTemplateBody", "language", &[Pattern(LANGUAGE)]),
+    ("NumberInput", "kind", &[Words(|| vec!["sandbox", "cloud_api"])]),
+    ("NumberInput", "messages_per_second", &[Max(NUMBER_RATE_MAX)]),
+    ("NumberInput", "phone", &[Pattern(PHONE)]),
+    ("NumberInput", "phone_number_id", &[Pattern(PROVIDER_ID)]),
+    ("NumberInput", "account_id", &[Pattern(PROVIDER_ID)]),
+    ("NumberInput", "token", SECRET),
+    ("NumberInput", "app_secret", SECRET),
+    ("NumberInput", "verify_token", SECRET),
+    ("NumberUpdate", "token", SECRET),
+    ("NumberUpdate", "app_secret", SECRET),
+    ("NumberUpdate", "verify_token", SECRET),
+    ("NumberUpdate", "messages_per_second", &[Max(NUMBER_RATE_MAX)]),
+];
+
+/// Operation, parameter and rules; `*` is every operation.
+const PARAMETERS: &[(&str, &str, &[Rule])] = &[
+    ("*", "page", &[Max(PAGE_MAX)]),
+    ("listBroadcastRecipients", "status", &[Words(recipient_statuses)]),
+    ("listConversations", "status", &[Words(conversation_statuses)]),
+    ("listConversations", "assigned_to", &[Chars(1, 100), Pattern(FILLED_NAME)]),
+    ("exportContacts", "after", &[Pattern(CONTACT_ID)]),
+    ("listEvents", "cursor", &[Pattern(CURSOR)]),
+    ("listEvents", "type", &[Words(kinds)]),
+    ("streamEvents", "cursor", &[Pattern(CURSOR)]),
+    ("streamEvents", "Last-Event-ID", &[Pattern(EVENT_PLACE)]),
+    ("listSandboxMessages", "to", &[Pattern(PHONE)]),
+    ("readCampaignAnalytics", "group_by", &[Words(|| vec!["day", "broadcast"])]),
+];
+
+/// Operation, and the reasons of its 422.
+const REASONS: &[(&str, &[&str])] = &[
+    ("sendOtp", &["idempotency_mismatch", "destination_blocked"]),
+    ("sendOtpByMessagingPath", &["idempotency_mismatch", "destination_blocked"]),
+    ("sendMessage", &["idempotency_mismatch"]),
+    ("createBroadcast", &["idempotency_mismatch"]),
+    ("createContact", &["idempotency_mismatch"]),
+    ("createContacts", &["idempotency_mismatch"]),
+    ("replyInConversation", &["idempotency_mismatch", "email_not_configured"]),
+    ("createSegment", &["segment_limit"]),
+    ("createWebhook", &["webhook_limit"]),
+    ("testWebhook", &["webhook_disabled"]),
+    ("addCredits", &["credits_too_large"]),
+    ("connectNumber", &["not_a_sandbox"]),
+];
+
+fn kinds() -> Vec<&'static str> {
+    PublicEvent::KINDS.iter().map(|(name, _)| *name).collect()
+}
+
+fn scopes() -> Vec<&'static str> {
+    Scope::ALL.into_iter().map(Scope::as_str).collect()
+}
+
+fn template_statuses() -> Vec<&'static str> {
+    TemplateStatus::WORDS.to_vec()
+}
+
+fn conversation_statuses() -> Vec<&'static str> {
+    ConversationStatus::ALL.into_iter().map(ConversationStatus::as_str).collect()
+}
+
+fn recipient_statuses() -> Vec<&'static str> {
+    RecipientStatus::ALL.iter().map(|status| status.as_str()).collect()
+}
+
+fn outcomes() -> Vec<&'static str> {
+    vec!["sent", "failed", "unavailable", "lost", "slow"]
+}
+
+/// Adds the rules to the document.
+pub(crate) struct Strict;
+
+impl Modify for Strict {
+    fn modify(&self, document: &mut OpenApi) {
+        for (schema, field, rules) in FIELDS {
+            if let Some(place) = field_of(document, schema, field) {
+                rules.iter().for_each(|rule| rule.apply(place));
+            }
+        }
+        for (operation, reasons) in REASONS {
+            if let Some(response) = unprocessable(document, operation) {
+                let reasons: Vec<_> = reasons.iter().map(|it| format!("`{it}`")).collect();
+                response.description.push_str("; as `reason`: ");
+                response.description.push_str(&reasons.join(", "));
+            }
+        }
+        for (operation, name, rules) in PARAMETERS {
+            for parameter in parameters(document, operation, name) {
+                if let Some(RefOr::T(place)) = &mut parameter.schema {
+                    rules.iter().for_each(|rule| rule.apply(place));
+                }
+            }
+        }
+    }
+}
+
+fn field_of<'a>(document: &'a mut OpenApi, schema: &str, field: &str) -> Option<&'a mut Schema> {
+    let schema = document.components.as_mut()?.schemas.get_mut(schema)?;
+    let RefOr::T(schema) = schema else { return None };
+    let object = match schema {
+        Schema::Object(object) => object,
+        // Where there are alternatives, the body itself stands first.
+        Schema::AllOf(all) => match all.items.first_mut()? {
+            RefOr::T(Schema::Object(object)) => object,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match object.properties.get_mut(field)? {
+        RefOr::T(field) => Some(field),
+        RefOr::Ref(_) => None,
+    }
+}
+
+fn parameters<'a>(
+    document: &'a mut OpenApi,
+    operation: &'a str,
+    name: &'a str,
+) -> impl Iterator<Item = &'a mut Parameter> {
+    let named = move |id: &Option<String>| operation == "*" || id.as_deref() == Some(operation);
+    let found = document.paths.paths.values_mut().flat_map(|item| operations(item));
+    let found = found.filter(move |operation| named(&operation.operation_id));
+    let found = found.flat_map(|operation| operation.parameters.iter_mut().flatten());
+    found.filter_map(move |parameter| match parameter {
+        RefOr::T(parameter) if parameter.name == name => Some(parameter),
+        _ => None,
+    })
+}
+
+/// The answer 422 of an operation.
+fn unprocessable<'a>(document: &'a mut OpenApi, operation: &str) -> Option<&'a mut Response> {
+    let mut all = document.paths.paths.values_mut().flat_map(|item| operations(item));
+    let found = all.find(|it| it.operation_id.as_deref() == Some(operation))?;
+    match found.responses.responses.get_mut("422")? {
+        RefOr::T(response) => Some(response),
+        RefOr::Ref(_) => None,
+    }
+}
+
+impl Rule {
+    /// Adds the rule to a schema of the type that it is for.
+    fn apply(self, place: &mut Schema) {
+        match place {
+            Schema::Array(array) => self.apply_to_list(array),
+            Schema::Object(object) => self.apply_to_value(object),
+            _ => debug_assert!(false, "the rule is for a list, a text or a number"),
+        }
+    }
+
+    fn apply_to_list(self, array: &mut Array) {
+        match self {
+            NotEmpty => array.min_items = Some(1),
+            Items(rules) => {
+                if let ArrayItems::RefOrSchema(items) = &mut array.items
+                    && let RefOr::T(item) = &mut **items
+                {
+                    rules.iter().for_each(|rule| rule.apply(item));
+                }
+            }
+            _ => debug_assert!(false, "the rule is not for lists"),
+        }
+    }
+
+    fn apply_to_value(self, object: &mut Object) {
+        match self {
+            Words(words) => {
+                let mut allowed: Vec<Value> = words().into_iter().map(Value::from).collect();
+                if is_nullable(object) {
+                    allowed.push(Value::Null);
+                }
+                object.enum_values = Some(allowed);
+            }
+            Pattern(pattern) => object.pattern = Some(pattern.to_owned()),
+            Format(format) => object.format = Some(SchemaFormat::Custom(format.to_owned())),
+            Chars(min, max) => {
+                (object.min_length, object.max_length) = ((min > 0).then_some(min), Some(max));
+            }
+            Max(max) => object.maximum = Some(max.into()),
+            NotEmpty | Items(_) => debug_assert!(false, "the rule is for lists"),
+        }
+    }
+}
+
+fn is_nullable(object: &Object) -> bool {
+    matches!(&object.schema_type, SchemaType::Array(types) if types.contains(&Type::Null))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::openapi_document;
+
+    #[test]
+    fn every_rule_has_its_place() {
+        let mut document = openapi_document();
+        for (schema, field, _) in FIELDS {
+            assert!(field_of(&mut document, schema, field).is_some(), "{schema}.{field}");
+        }
+        for (operation, _) in REASONS {
+            assert!(unprocessable(&mut document, operation).is_some(), "{operation}");
+        }
+        for (operation, name, _) in PARAMETERS {
+            let count = parameters(&mut document, operation, name).count();
+            assert!(count == 1 || *operation == "*" && count == 18, "{operation} {name}: {count}");
+        }
+    }
+}
