@@ -1,19 +1,63 @@
 //! Receives the callbacks of the chat-app channel, which are signed instead of having a key.
 
+use axum::http::request::Parts;
 use axum::http::{HeaderName, StatusCode};
 use postrider_actors::domain::NumberId;
 use postrider_actors::{CallbackError, CallbackReceiver};
 
-use super::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes, Takes, route};
+use super::edge::Edge;
+use super::pipeline::{
+    Admitted, Answer, ApiError, Call, Code, Guard, Reply, Routes, Takes, count_failure, route,
+};
 
 /// Largest callback, in bytes. The channel batches up to 1,000 items into one.
 const CALLBACK_BYTES_MAX: usize = 3 << 20;
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hub-signature-256");
 
 pub(crate) fn routes() -> Routes {
-    Routes::default()
-        .routes(route!(verify).guarded(Open))
-        .routes(route!(take).takes(Takes::Raw { max_bytes: CALLBACK_BYTES_MAX }).guarded(Open))
+    Routes::default().routes(route!(verify).guarded(Target::Asked)).routes(
+        route!(take).takes(Takes::Raw { max_bytes: CALLBACK_BYTES_MAX }).guarded(Target::Signed),
+    )
+}
+
+/// Looks the number up before a body is read, so that nobody can have bodies read for nothing.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    /// The request has a verify token.
+    Asked,
+    /// The request has a signature, which must look like one.
+    Signed,
+}
+
+impl Target {
+    fn find(self, edge: &Edge, parts: &Parts) -> Result<CallbackReceiver, ApiError> {
+        let id = parts.uri.path().rsplit('/').next().unwrap_or_default();
+        let receiver = id.parse::<NumberId>().ok().and_then(|id| edge.engine.callbacks(id));
+        let receiver = receiver.ok_or_else(|| ApiError::not_found("no such number"))?;
+        let signature = parts.headers.get(SIGNATURE).map(|value| value.as_bytes());
+        match self {
+            Self::Signed if !signature.is_some_and(is_signature) => {
+                Err(CallbackError::BadSignature.into())
+            }
+            _ => Ok(receiver),
+        }
+    }
+}
+
+impl Guard for Target {
+    type Caller = CallbackReceiver;
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<CallbackReceiver> {
+        let caller = self.find(edge, parts);
+        let caller = caller.map_err(|error| count_failure(edge, parts, error).closing_with_body());
+        Admitted { bucket: None, caller }
+    }
+}
+
+/// Whether this is the form of a signature: `sha256=` and 64 hexadecimal digits.
+fn is_signature(value: &[u8]) -> bool {
+    let digits = value.strip_prefix(b"sha256=");
+    digits.is_some_and(|digits| digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 impl From<CallbackError> for ApiError {
@@ -24,12 +68,6 @@ impl From<CallbackError> for ApiError {
             CallbackError::Unavailable(error) => error.into(),
         }
     }
-}
-
-async fn receiver(call: &mut Call<()>) -> Result<CallbackReceiver, ApiError> {
-    let missing = "no such number";
-    let number: NumberId = call.path("number_id", missing).await?;
-    call.edge.engine.callbacks(number).ok_or_else(|| ApiError::not_found(missing))
 }
 
 #[utoipa::path(
@@ -49,15 +87,17 @@ async fn receiver(call: &mut Call<()>) -> Result<CallbackReceiver, ApiError> {
         (status = 200, description = "The challenge", body = String, content_type = "text/plain"),
     )
 )]
-async fn verify(mut call: Call<()>) -> Answer {
-    let receiver = receiver(&mut call).await?;
+async fn verify(call: Call<CallbackReceiver>) -> Answer {
     let query = call.query()?;
     let token = query.text("hub.verify_token")?.unwrap_or_default();
     match (query.text("hub.mode")?, query.text("hub.challenge")?) {
-        (Some("subscribe"), Some(challenge)) if receiver.knows(token) => {
+        (Some("subscribe"), Some(challenge)) if call.caller.knows(token) => {
             Ok(Reply::of(StatusCode::OK, "text/plain; charset=utf-8", challenge.to_owned()))
         }
-        _ => Err(ApiError::new(Code::Forbidden, "the verify token is missing or wrong")),
+        _ => {
+            let error = ApiError::new(Code::Forbidden, "the verify token is missing or wrong");
+            Err(call.failed(error))
+        }
     }
 }
 
@@ -79,8 +119,9 @@ async fn verify(mut call: Call<()>) -> Answer {
     request_body(content = Object, content_type = "application/json"),
     responses((status = 200, description = "Taken", body = Object))
 )]
-async fn take(mut call: Call<()>) -> Answer {
-    let receiver = receiver(&mut call).await?;
-    receiver.take(call.header(&SIGNATURE).unwrap_or_default(), call.raw()).await?;
+async fn take(call: Call<CallbackReceiver>) -> Answer {
+    let signature = call.header(&SIGNATURE).unwrap_or_default();
+    let taken = call.caller.take(signature, call.raw()).await;
+    taken.map_err(|error| call.failed(error.into()))?;
     Ok(Reply::json_text(b"{}".to_vec()))
 }

@@ -4,11 +4,13 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ipnet::IpNet;
 use postrider_actors::Engine;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::drain::Drain;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -33,6 +35,12 @@ pub struct AppOptions {
     pub max_broadcast_body_bytes: usize,
     /// Largest body of a request that creates a batch of contacts, in bytes.
     pub max_contacts_batch_body_bytes: usize,
+    /// Most bytes of bodies in memory.
+    pub bodies_bytes_max: usize,
+    /// Subnets of the proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Names that requests may be for. Empty: any.
+    pub hosts: Vec<String>,
     /// Longest wait for a request's body.
     pub body_timeout: Duration,
     /// Longest time that a handler may take.
@@ -53,6 +61,9 @@ impl AppOptions {
             max_body_bytes: settings.server.max_body_bytes,
             max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
             max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
+            bodies_bytes_max: settings.server.bodies_bytes_max,
+            trusted_proxies: settings.server.trusted_proxies.clone(),
+            hosts: settings.server.hosts.clone(),
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
             drain: Drain::default(),
@@ -64,6 +75,8 @@ impl AppOptions {
 pub(crate) struct Edge {
     pub(super) engine: Engine,
     pub(super) options: AppOptions,
+    /// The bytes of bodies in memory.
+    pub(super) body_budget: Arc<BodyBudget>,
     /// One permit for each broadcast body that may be parsed now.
     pub(super) broadcast_parsers: Arc<Semaphore>,
     /// The OpenAPI document as JSON.
@@ -79,7 +92,9 @@ impl Edge {
         document: &'static LazyLock<Bytes>,
     ) -> Self {
         let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
-        Self { engine, options, broadcast_parsers, document, clock_moves: Mutex::default() }
+        let body_budget = BodyBudget::new(options.bodies_bytes_max);
+        let clock_moves = Mutex::default();
+        Self { engine, options, body_budget, broadcast_parsers, document, clock_moves }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Receives incoming mail from mail services, which sign it instead of having a key.
 
 use axum::http::HeaderName;
+use axum::http::request::Parts;
 use postrider_actors::channel::email::inbound::{
     InboundMail, REFERENCES_MAX, SUBJECT_CHARS_MAX, TEXT_CHARS_MAX, mailbox, text_of_html,
 };
@@ -9,7 +10,10 @@ use postrider_actors::{ReceiveMailError, Workspace};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Open, Reply, Routes, Takes, body, route};
+use super::edge::Edge;
+use super::pipeline::{
+    Admitted, Answer, ApiError, Call, Guard, Reply, Routes, Takes, body, count_failure, route,
+};
 
 /// Largest mail, in bytes. Mails are posted without their attachments.
 const MAIL_BYTES_MAX: usize = 3 << 20;
@@ -23,7 +27,38 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(take).takes(Takes::Raw { max_bytes: MAIL_BYTES_MAX }).guarded(Open))
+        .routes(route!(take).takes(Takes::Raw { max_bytes: MAIL_BYTES_MAX }).guarded(Target))
+}
+
+/// Looks the workspace up before a body is read, and only for a request that looks signed: which
+/// workspaces there are is no secret, but not to be had for the asking either.
+#[derive(Debug, Clone, Copy)]
+struct Target;
+
+impl Target {
+    fn find(edge: &Edge, parts: &Parts) -> Result<Workspace, ApiError> {
+        let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let is_signed = header(ID).is_some_and(|id| !id.is_empty())
+            && header(TIMESTAMP).is_some_and(|at| at.parse::<u64>().is_ok())
+            && header(SIGNATURE)
+                .is_some_and(|all| all.split(' ').any(|one| one.starts_with("v1,")));
+        if !is_signed {
+            return Err(ReceiveMailError::BadSignature.into());
+        }
+        let id = parts.uri.path().rsplit('/').next().unwrap_or_default();
+        let workspace = id.parse::<WorkspaceId>().ok().and_then(|id| edge.engine.workspace(&id));
+        workspace.ok_or_else(|| ApiError::not_found(NO_SUCH_CHANNEL))
+    }
+}
+
+impl Guard for Target {
+    type Caller = Workspace;
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Workspace> {
+        let caller = Self::find(edge, parts)
+            .map_err(|error| count_failure(edge, parts, error).closing_with_body());
+        Admitted { bucket: None, caller }
+    }
 }
 
 /// A mail that came in; without `Debug`, as it has the text.
@@ -126,13 +161,12 @@ fn first(text: &str, chars: usize) -> String {
     request_body = MailBody,
     responses((status = 200, description = "Taken", body = Object))
 )]
-async fn take(mut call: Call<()>) -> Answer {
-    let id: WorkspaceId = call.path("workspace", NO_SUCH_CHANNEL).await?;
-    let workspace = call.edge.engine.workspace(&id);
-    let workspace: Workspace = workspace.ok_or_else(|| ApiError::not_found(NO_SUCH_CHANNEL))?;
+async fn take(call: Call<Workspace>) -> Answer {
+    let workspace = &call.caller;
     let header = |name| call.header(name).unwrap_or_default();
     let (id, timestamp, signatures) = (header(&ID), header(&TIMESTAMP), header(&SIGNATURE));
-    workspace.check_mail_signature(id, timestamp, signatures, call.raw()).await?;
+    let checked = workspace.check_mail_signature(id, timestamp, signatures, call.raw()).await;
+    checked.map_err(|error| call.failed(error.into()))?;
     let now = call.edge.engine.clock().now();
     let mail = body::parse::<MailBody>(call.raw())?.check(now)?;
     workspace.receive_mail(mail).await?;

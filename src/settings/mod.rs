@@ -166,6 +166,7 @@ impl Settings {
                 allowed: "an e-mail address, as email.host is given".to_owned(),
             });
         }
+        settings.check_bodies(&layers.origin("server", "bodies_bytes_max"))?;
         // The engine uses the key with the highest version, so previous keys must have lower ones.
         let current = settings.secrets.master_key_version;
         if settings.secrets.previous_master_keys.iter().any(|(version, _)| *version >= current) {
@@ -178,6 +179,23 @@ impl Settings {
             });
         }
         Ok(settings)
+    }
+}
+
+impl Settings {
+    /// One client may hold half of the bytes of bodies, so the largest body has to fit in there.
+    fn check_bodies(&self, origin: &Origin) -> Result<(), SettingsError> {
+        let Server { max_body_bytes, max_broadcast_body_bytes, .. } = self.server;
+        let largest = max_body_bytes.max(max_broadcast_body_bytes);
+        let least = 2 * largest.max(self.server.max_contacts_batch_body_bytes);
+        if self.server.bodies_bytes_max >= least {
+            return Ok(());
+        }
+        Err(SettingsError::BadValue {
+            origin: origin.clone(),
+            key: "server.bodies_bytes_max".to_owned(),
+            allowed: format!("at least {least}, twice the largest body that is allowed"),
+        })
     }
 }
 

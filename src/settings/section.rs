@@ -99,6 +99,15 @@ section! {
     write_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Most simultaneous connections.
     max_connections: usize = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
+    /// Most bytes of request bodies in memory.
+    bodies_bytes_max: usize = value::whole(32 << 20..=1 << 40),
+        "a whole number from 33554432 to 1099511627776";
+    /// Subnets of the proxies whose `X-Forwarded-For` is believed.
+    trusted_proxies: Vec<IpNet> = value::subnets,
+        "empty, or subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
+    /// Names that requests may be for. Empty: any.
+    hosts: Vec<String> = value::hosts,
+        "empty, or names without ports with commas between, such as \"api.example.com\"";
 }
 
 section! {

@@ -141,6 +141,20 @@ pub(super) fn subnets_or_auto(raw: &Raw) -> Option<Option<Vec<ipnet::IpNet>>> {
     if raw.as_text()? == "auto" { Some(None) } else { subnets(raw).map(Some) }
 }
 
+/// Names or addresses of hosts, without ports.
+pub(super) fn hosts(raw: &Raw) -> Option<Vec<String>> {
+    let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let is_host = |host: &str| {
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        bracketed.map_or_else(
+            || host.bytes().all(is_name),
+            |address| address.parse::<std::net::Ipv6Addr>().is_ok(),
+        )
+    };
+    parts.map(|part| is_host(part).then(|| part.to_ascii_lowercase())).collect()
+}
+
 /// A base URL: scheme and host, without a path.
 pub(super) fn base_url(raw: &Raw) -> Option<String> {
     let text = raw.as_text()?;

@@ -33,7 +33,8 @@ use webhooks::Deliveries;
             `/admin/v1` the admin token. Checks come in this order: 401 (no or bad key), 429 (the \
             key's requests), 403 (scope), 404 or 405 (no such route or method), 415, 413, 408 and \
             400 (body), then the rules of the operation (404, 409, 422, 429), then 503. Requests \
-            without a good key are counted for each client address.\n\n\
+            without a good key are counted for each client address. A request that is not one \
+            HTTP request for this server is refused before all that: 400, 421 or 501.\n\n\
             Unknown fields of a body are ignored; `null` is the same as leaving an optional field \
             out. Every answer has `X-Request-Id`: the client's, when it is 1 to 128 characters of \
             `A-Za-z0-9._:-`, or else a new one.\n\n\
@@ -148,7 +149,7 @@ impl Area {
 
     /// The statuses with which an operation may be refused.
     fn refusals(self, path: &str, has_body: bool) -> Vec<u16> {
-        let mut refusals = vec![500];
+        let mut refusals = vec![400, 421, 500, 501];
         if self != Self::Open {
             refusals.extend([401, 429, 503]);
         }
@@ -185,8 +186,8 @@ impl Area {
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
             "/readyz" => refusals.push(503),
             "/openapi.json" => refusals.push(404),
-            path if path.starts_with("/channels/") && has_body => refusals.extend([401, 503]),
-            path if path.starts_with("/channels/") => refusals.extend([400, 403]),
+            path if path.starts_with("/channels/") && has_body => refusals.extend([401, 429, 503]),
+            path if path.starts_with("/channels/") => refusals.extend([400, 403, 429]),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}
         }

@@ -1,6 +1,5 @@
 //! Authenticates and admits callers, in the order 401, 429, 403.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -9,13 +8,10 @@ use axum::http::request::Parts;
 use postrider_actors::domain::Scope;
 use postrider_actors::{BucketState, Caller};
 
-use super::error::ApiError;
+use super::body_budget::Holder;
+use super::client::client_address;
+use super::error::{ApiError, Code};
 use crate::http::edge::Edge;
-
-/// The remote address of a connection, in the extensions of its requests. The server adds it.
-/// Whoever serves the router otherwise should add it too, or all clients share one rate limit.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub SocketAddr);
 
 /// The result of a guard.
 pub(crate) struct Admitted<C> {
@@ -31,6 +27,11 @@ pub(crate) trait Guard: Clone + Send + Sync + 'static {
     type Caller: Send;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller>;
+
+    /// Whom the bytes of the caller's bodies are counted for.
+    fn holder(&self, edge: &Edge, _caller: &Self::Caller, parts: &Parts) -> Holder {
+        Holder::Stranger(client_address(parts, &edge.options.trusted_proxies))
+    }
 }
 
 /// Admits everyone.
@@ -79,6 +80,10 @@ impl Guard for Key {
         };
         Admitted { bucket: admission.bucket, caller }
     }
+
+    fn holder(&self, _: &Edge, caller: &Arc<Caller>, _: &Parts) -> Holder {
+        Holder::Key(caller.key_id)
+    }
 }
 
 /// Admits holders of the admin token.
@@ -96,11 +101,16 @@ impl Guard for Administrator {
             _ => reject(edge, parts, "the admin token is missing or wrong"),
         }
     }
+
+    fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
+        Holder::Administrator
+    }
 }
 
 /// Refuses a request without a valid key or token: 401, or 429 once its address is over its limit.
 fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
-    let admission = edge.engine.access().admit_address(client_address(parts));
+    let address = client_address(parts, &edge.options.trusted_proxies);
+    let admission = edge.engine.access().admit_address(address);
     let error = match admission.refused {
         None => ApiError::unauthorized(message),
         Some(wait) => ApiError::rate_limited(wait, "too many requests without a good key"),
@@ -108,16 +118,16 @@ fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
     Admitted { bucket: admission.bucket, caller: Err(error) }
 }
 
-/// The address that rejected requests are counted by. An IPv6 client usually owns a whole /64, so
-/// that counts as one address.
-fn client_address(parts: &Parts) -> IpAddr {
-    let peer = parts.extensions.get::<Peer>();
-    match peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip().to_canonical()) {
-        IpAddr::V6(address) if !address.is_loopback() => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        address => address,
+/// Counts a failure on a route that needs no key, so that targets, tokens and signatures cannot be
+/// guessed without end: 429 once the address is over its limit. Other errors are not counted.
+pub(crate) fn count_failure(edge: &Edge, parts: &Parts, error: ApiError) -> ApiError {
+    if !matches!(error.code(), Code::Unauthorized | Code::Forbidden | Code::NotFound) {
+        return error;
+    }
+    let address = client_address(parts, &edge.options.trusted_proxies);
+    match edge.engine.access().admit_address(address).refused {
+        None => error,
+        Some(wait) => ApiError::rate_limited(wait, "too many failures from this address"),
     }
 }
 
@@ -147,18 +157,5 @@ mod tests {
             assert_eq!(token(bad), None, "{bad}");
         }
         assert_eq!(bearer(&HeaderMap::new()), None);
-    }
-
-    #[test]
-    fn an_ipv6_address_counts_with_its_network() {
-        let counted = |text: &str| {
-            let mut parts = axum::http::Request::new(()).into_parts().0;
-            parts.extensions.insert(Peer(SocketAddr::new(text.parse().unwrap(), 1)));
-            client_address(&parts).to_string()
-        };
-        assert_eq!(counted("192.0.2.7"), "192.0.2.7");
-        assert_eq!(counted("::ffff:192.0.2.7"), "192.0.2.7");
-        assert_eq!(counted("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(counted("::1"), "::1");
     }
 }

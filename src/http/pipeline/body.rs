@@ -1,6 +1,5 @@
 //! Reads request bodies within limits of size and time, and parses JSON.
 
-use std::fmt;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,8 +7,9 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use serde::de::{self, Deserialize, Deserializer};
+use serde::de::Deserialize;
 
+use super::body_budget::BodyLease;
 use super::drain::Drain;
 use super::error::{ApiError, Code};
 use super::unicode;
@@ -17,6 +17,9 @@ use super::unicode;
 /// Most bytes of a refused body that are read and discarded, so that the refusal reaches a client
 /// that is still sending. Beyond it the connection is closed.
 const DISCARD_BYTES_MAX: usize = 8 << 20;
+
+/// How long a refused body that nobody waits for is read on.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// Longest message about an invalid body, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
@@ -35,19 +38,21 @@ pub(crate) async fn read(
     headers: &HeaderMap,
     body: &mut Body,
     max: usize,
+    lease: &mut BodyLease,
     deadline: ReadDeadline<'_>,
 ) -> Result<Bytes, ApiError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
     check_type(headers)?;
-    read_raw(body, max, deadline).await
+    read_raw(body, max, lease, deadline).await
 }
 
-/// Reads a body of at most `max` bytes, whatever its type.
+/// Reads a body of at most `max` bytes, whatever its type. `lease` grows as the bytes arrive.
 pub(crate) async fn read_raw(
     body: &mut Body,
     max: usize,
+    lease: &mut BodyLease,
     deadline: ReadDeadline<'_>,
 ) -> Result<Bytes, ApiError> {
     // A body that announces too great a length is refused before a byte is read.
@@ -55,9 +60,10 @@ pub(crate) async fn read_raw(
         return Err(too_large(max));
     }
     // Most bodies arrive together with the head; then the timer is never started.
+    let whole = collect(body, max, lease);
     tokio::select! {
         biased;
-        read = tokio::time::timeout(deadline.timeout, collect(body, max)) => read.unwrap_or_else(|_| {
+        read = tokio::time::timeout(deadline.timeout, whole) => read.unwrap_or_else(|_| {
             Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time"))
         }),
         () = deadline.drain.begun() => Err(ApiError::new(
@@ -75,24 +81,41 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, deadline: Read
         || headers.contains_key(header::EXPECT)
         || announced > DISCARD_BYTES_MAX as u64;
     if !skip {
-        let drain = async {
-            let mut left = DISCARD_BYTES_MAX;
-            while let Some(Ok(frame)) = body.frame().await {
-                let bytes = frame.data_ref().map_or(0, Bytes::len);
-                let Some(rest) = left.checked_sub(bytes) else { return };
-                left = rest;
-            }
-        };
-        // The refusal is sent also after a timeout.
-        tokio::select! {
-            biased;
-            _ = tokio::time::timeout(deadline.timeout, drain) => {}
-            () = deadline.drain.begun() => {}
-        }
+        read_away(body, deadline).await;
     }
 }
 
-async fn collect(body: &mut Body, max: usize) -> Result<Bytes, ApiError> {
+/// Reads on for a moment what a client sends whose refusal is on its way. Were the connection
+/// closed at once, it would be reset, and the client could lose the refusal.
+pub(crate) fn linger(headers: &HeaderMap, body: &mut Body, drain: &Drain) {
+    if body.is_end_stream() || headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let (mut body, drain) = (std::mem::take(body), drain.clone());
+    tokio::spawn(async move {
+        read_away(&mut body, ReadDeadline { timeout: LINGER, drain: &drain }).await;
+    });
+}
+
+/// Reads bytes and keeps none, until the deadline at the latest.
+async fn read_away(body: &mut Body, deadline: ReadDeadline<'_>) {
+    let read = async {
+        let mut left = DISCARD_BYTES_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let Some(rest) = left.checked_sub(bytes) else { return };
+            left = rest;
+        }
+    };
+    // The refusal is sent also after a timeout.
+    tokio::select! {
+        biased;
+        _ = tokio::time::timeout(deadline.timeout, read) => {}
+        () = deadline.drain.begun() => {}
+    }
+}
+
+async fn collect(body: &mut Body, max: usize, lease: &mut BodyLease) -> Result<Bytes, ApiError> {
     // A body in one frame, as nearly all are, is not copied. For several frames the announced
     // length is reserved at once, because a growing buffer holds much of the body twice.
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(max);
@@ -106,6 +129,12 @@ async fn collect(body: &mut Body, max: usize) -> Result<Bytes, ApiError> {
         length += data.len();
         if length > max {
             return Err(too_large(max));
+        }
+        // A body that is whole with its first frame is in the connection's buffer, which the bound
+        // of connections bounds. So it is taken also when there is no more for larger ones.
+        let is_small = length == data.len() && body.is_end_stream();
+        if !is_small && !lease.grow(data.len()) {
+            return Err(ApiError::overloaded("too much is being received; nothing was done"));
         }
         if length == data.len() {
             whole = data;
@@ -200,65 +229,10 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// An integer: 300 or 300.0, not 300.5 or "300".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Integer(pub(crate) i64);
-
-impl<'de> Deserialize<'de> for Integer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl de::Visitor<'_> for Visitor {
-            type Value = Integer;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number")
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Integer, E> {
-                Ok(Integer(number))
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Integer, E> {
-                i64::try_from(number).map(Integer).map_err(|_| E::custom("is too large"))
-            }
-
-            // For JSON Schema 683.0 is an integer. Beyond 2^53 a float may stand for several.
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Integer, E> {
-                let is_exact = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
-                let invalid = || E::invalid_type(de::Unexpected::Float(number), &self);
-                if is_exact { Ok(Integer(number as i64)) } else { Err(invalid()) }
-            }
-        }
-
-        deserializer.deserialize_i64(Visitor)
-    }
-}
-
-impl serde::Serialize for Integer {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i64(self.0)
-    }
-}
-
-impl Integer {
-    /// Checks that the number is from `min` to `max`. The refusal names `field`.
-    pub(crate) fn within<T>(self, field: &str, min: T, max: T) -> Result<T, ApiError>
-    where
-        T: TryFrom<i64> + PartialOrd + fmt::Display,
-    {
-        match T::try_from(self.0) {
-            Ok(number) if min <= number && number <= max => Ok(number),
-            _ => Err(ApiError::field(
-                field,
-                format_args!("must be a whole number from {min} to {max}"),
-            )),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::body_budget::{BodyBudget, Holder};
+    use super::super::integer::Integer;
     use super::*;
     use std::borrow::Cow;
 
@@ -346,7 +320,10 @@ mod tests {
         let mut body = body.into().0;
         let drain = Drain::default();
         let deadline = ReadDeadline { timeout: Duration::from_secs(30), drain: &drain };
-        read(&headers(content_type), &mut body, 8, deadline).await.map_err(|error| error.code())
+        let mut lease = BodyBudget::new(128).lease(Holder::Administrator);
+        read(&headers(content_type), &mut body, 8, &mut lease, deadline)
+            .await
+            .map_err(|error| error.code())
     }
 
     struct TestBody(axum::body::Body);

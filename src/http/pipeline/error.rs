@@ -6,15 +6,12 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use postrider_actors::domain::Scope;
 use postrider_actors::domain::time::whole_seconds;
-use postrider_actors::{
-    AdminError, ChangeError, IdempotentError, NumberChangeError, ReadOtpError, ResendOtpError,
-    SendOtpError, Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
-};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::reply::Reply;
 
+mod conversions;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +24,7 @@ pub(crate) enum Code {
     NotFound,
     MethodNotAllowed,
     RequestTimeout,
+    MisdirectedRequest,
     Conflict,
     PayloadTooLarge,
     UnsupportedMediaType,
@@ -40,18 +38,20 @@ pub(crate) enum Code {
     OtpRateLimited,
     OtpWorkspaceLimit,
     ServerError,
+    NotImplemented,
     ServiceUnavailable,
 }
 
 impl Code {
     /// Every code, for the document.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::ValidationError,
         Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
+        Self::MisdirectedRequest,
         Self::Conflict,
         Self::PayloadTooLarge,
         Self::UnsupportedMediaType,
@@ -65,6 +65,7 @@ impl Code {
         Self::OtpRateLimited,
         Self::OtpWorkspaceLimit,
         Self::ServerError,
+        Self::NotImplemented,
         Self::ServiceUnavailable,
     ];
 
@@ -77,6 +78,7 @@ impl Code {
             Self::NotFound => "NOT_FOUND",
             Self::MethodNotAllowed => "METHOD_NOT_ALLOWED",
             Self::RequestTimeout => "REQUEST_TIMEOUT",
+            Self::MisdirectedRequest => "MISDIRECTED_REQUEST",
             Self::Conflict => "CONFLICT",
             Self::PayloadTooLarge => "PAYLOAD_TOO_LARGE",
             Self::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
@@ -90,6 +92,7 @@ impl Code {
             Self::OtpRateLimited => "OTP_RATE_LIMITED",
             Self::OtpWorkspaceLimit => "OTP_WORKSPACE_LIMIT",
             Self::ServerError => "SERVER_ERROR",
+            Self::NotImplemented => "NOT_IMPLEMENTED",
             Self::ServiceUnavailable => "SERVICE_UNAVAILABLE",
         }
     }
@@ -103,6 +106,7 @@ impl Code {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
             Self::Conflict => StatusCode::CONFLICT,
             Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -116,6 +120,7 @@ impl Code {
                 StatusCode::TOO_MANY_REQUESTS
             }
             Self::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::NotImplemented => StatusCode::NOT_IMPLEMENTED,
             Self::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -145,6 +150,18 @@ pub(crate) struct ApiError {
     retry_after: Option<u64>,
     /// Whether the answer has `WWW-Authenticate`.
     has_challenge: bool,
+    ending: Ending,
+}
+
+/// What becomes of the connection after a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// What is unread of the body is read first, and the connection stays.
+    Kept,
+    /// The answer waits for nothing. The connection is closed if there is a body.
+    ClosedWithBody,
+    /// The answer waits for nothing, and the connection is closed.
+    Closed,
 }
 
 /// Every refusal.
@@ -178,13 +195,38 @@ impl ApiError {
     pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         let retry_after = code.is_retryable().then_some(1);
         let has_challenge = code == Code::Unauthorized;
-        Self { code, message: message.into(), reason: None, retry_after, has_challenge }
+        // After a timeout the rest of the body may never arrive.
+        let ending = match code {
+            Code::RequestTimeout => Ending::Closed,
+            _ => Ending::Kept,
+        };
+        Self { code, message: message.into(), reason: None, retry_after, has_challenge, ending }
     }
 
     /// Sets the reason, which distinguishes the causes of a code.
     pub(crate) fn because(mut self, reason: &'static str) -> Self {
         self.reason = Some(reason);
         self
+    }
+
+    /// Has the connection closed, without waiting for the body.
+    pub(crate) fn closing(self) -> Self {
+        Self { ending: Ending::Closed, ..self }
+    }
+
+    /// The same, if there is a body.
+    pub(crate) fn closing_with_body(self) -> Self {
+        Self { ending: Ending::ClosedWithBody, ..self }
+    }
+
+    /// What becomes of the connection.
+    pub(crate) const fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// The server takes no more at present.
+    pub(crate) fn overloaded(message: &'static str) -> Self {
+        Self::new(Code::ServiceUnavailable, message).because("overloaded").closing()
     }
 
     /// Sets when to retry. The code must be retryable.
@@ -253,127 +295,13 @@ impl ApiError {
         if let Some(seconds) = self.retry_after {
             reply.header(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        match self.code {
-            // RFC 9110, section 11.6.1: a 401 must name an authentication scheme.
-            Code::Unauthorized if self.has_challenge => {
-                reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            // The rest of the body may never arrive, so the connection cannot be reused.
-            Code::RequestTimeout => {
-                reply.header(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            _ => {}
+        // RFC 9110, section 11.6.1: a 401 must name an authentication scheme.
+        if self.code == Code::Unauthorized && self.has_challenge {
+            reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.ending == Ending::Closed {
+            reply.header(header::CONNECTION, HeaderValue::from_static("close"));
         }
         reply
-    }
-}
-
-impl From<Unavailable> for ApiError {
-    fn from(error: Unavailable) -> Self {
-        let message: Cow<'static, str> = match &error.reason {
-            // The reason is for the operator only, who finds it in the admin API.
-            UnavailableReason::Parked(_) => "the workspace is stopped; ask its operator".into(),
-            reason => reason.to_string().into(),
-        };
-        Self::new(Code::ServiceUnavailable, message).after(error.retry_after)
-    }
-}
-
-impl From<SendOtpError> for ApiError {
-    fn from(error: SendOtpError) -> Self {
-        let message = error.to_string();
-        match error {
-            SendOtpError::PhoneLimit { retry_after } => {
-                Self::new(Code::OtpRateLimited, message).after(retry_after)
-            }
-            SendOtpError::WorkspaceLimit { retry_after } => {
-                Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
-            }
-            SendOtpError::NotConnected => Self::new(Code::MessagingNotConnected, message),
-            SendOtpError::Template(UseTemplateError::NotApproved(_)) => {
-                Self::new(Code::TemplateNotApproved, message)
-            }
-            SendOtpError::Template(_) => Self::new(Code::Unprocessable, message),
-            SendOtpError::DestinationBlocked => {
-                Self::new(Code::Unprocessable, message).because("destination_blocked")
-            }
-            SendOtpError::InsufficientCredits { .. } => {
-                Self::new(Code::InsufficientCredits, message)
-            }
-            SendOtpError::Unavailable(error) => error.into(),
-        }
-    }
-}
-
-impl<E> From<IdempotentError<E>> for ApiError
-where
-    Self: From<E>,
-{
-    fn from(error: IdempotentError<E>) -> Self {
-        match error {
-            IdempotentError::Mismatch => {
-                Self::new(Code::Unprocessable, "this Idempotency-Key was used with another body")
-                    .because("idempotency_mismatch")
-            }
-            IdempotentError::UnderWay => {
-                let message = "a request with this Idempotency-Key is still under way";
-                Self::new(Code::Conflict, message)
-            }
-            IdempotentError::Refused(error) => error.into(),
-        }
-    }
-}
-
-impl From<VerifyOtpError> for ApiError {
-    fn from(error: VerifyOtpError) -> Self {
-        let message = error.to_string();
-        match error {
-            VerifyOtpError::NotFound => Self::new(Code::NotFound, message),
-            VerifyOtpError::Expired => Self::new(Code::OtpExpired, message),
-            VerifyOtpError::MaxAttempts => Self::new(Code::OtpMaxAttempts, message),
-            VerifyOtpError::AlreadyVerified => Self::new(Code::Unprocessable, message),
-            VerifyOtpError::Unavailable(error) => error.into(),
-        }
-    }
-}
-
-impl From<ResendOtpError> for ApiError {
-    fn from(error: ResendOtpError) -> Self {
-        match error {
-            ResendOtpError::Ended(error) => error.into(),
-            ResendOtpError::Refused(error) => error.into(),
-        }
-    }
-}
-
-impl From<ReadOtpError> for ApiError {
-    fn from(error: ReadOtpError) -> Self {
-        match error {
-            ReadOtpError::NotFound => Self::new(Code::NotFound, error.to_string()),
-            ReadOtpError::Unavailable(error) => error.into(),
-        }
-    }
-}
-
-impl From<AdminError> for ApiError {
-    fn from(error: AdminError) -> Self {
-        let message = error.to_string();
-        match error {
-            AdminError::NoSuchWorkspace
-            | AdminError::NoSuchKey
-            | AdminError::Change(ChangeError::NoSuchNumber) => Self::new(Code::NotFound, message),
-            AdminError::NumberConnected
-            | AdminError::Number(NumberChangeError::SecretsUnreadable(_)) => {
-                Self::new(Code::Conflict, message)
-            }
-            AdminError::Number(NumberChangeError::NoSecrets) => Self::invalid(
-                "`token`, `app_secret` and `verify_token` are for numbers of the kind `cloud_api`",
-            ),
-            AdminError::Change(ChangeError::TooManyCredits) => {
-                Self::new(Code::Unprocessable, message).because("credits_too_large")
-            }
-            AdminError::Change(ChangeError::Unavailable(error))
-            | AdminError::Unavailable(error) => error.into(),
-        }
     }
 }

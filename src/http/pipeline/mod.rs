@@ -2,8 +2,12 @@
 
 mod auth;
 pub(super) mod body;
+pub(super) mod body_budget;
+mod client;
 pub(super) mod drain;
 mod error;
+mod framing;
+mod integer;
 mod list;
 pub(super) mod object;
 mod query;
@@ -14,11 +18,11 @@ mod route;
 mod stage;
 mod unicode;
 
-pub use auth::Peer;
-pub(super) use auth::{Administrator, Guard, Key, Open};
-pub(super) use body::Integer;
+pub(super) use auth::{Administrator, Admitted, Guard, Key, Open, count_failure};
+pub use client::Peer;
 pub use drain::Drain;
 pub(super) use error::{ApiError, Code, ErrorBody};
+pub(super) use integer::Integer;
 pub(super) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page};
 pub(super) use query::Query;
 pub(super) use reply::Reply;

@@ -13,13 +13,16 @@ use axum::extract::{RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use bytes::Bytes;
+use hyper::body::Body as _;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
 
-use super::auth::{Admitted, Guard};
+use super::auth::{Admitted, Guard, count_failure};
 use super::body::{self, ReadDeadline};
-use super::error::{ApiError, Code};
+use super::body_budget::BodyLease;
+use super::error::{ApiError, Code, Ending};
+use super::framing;
 use super::query::Query;
 use super::rate_limit_headers;
 use super::reply::Reply;
@@ -79,6 +82,8 @@ pub(crate) struct Call<C> {
     pub(crate) caller: C,
     parts: Parts,
     body: Bytes,
+    /// Counts the body's bytes while this lives.
+    _lease: BodyLease,
 }
 
 impl<C> Call<C> {
@@ -133,6 +138,12 @@ impl<C> Call<C> {
         (seconds > 0).then(|| Duration::from_secs(seconds.min(WAIT_SECONDS_MAX)).min(longest))
     }
 
+    /// Counts a failure for the client's address, on a route that needs no key; 429 once there are
+    /// too many.
+    pub(crate) fn failed(&self, error: ApiError) -> ApiError {
+        count_failure(&self.edge, &self.parts, error)
+    }
+
     /// Parses the path parameter `name`. A malformed value is answered 404, like an unknown one.
     pub(crate) async fn path<T: std::str::FromStr>(
         &mut self,
@@ -175,9 +186,14 @@ impl<G: Guard> Stage<G> {
         let Self { meter, guard, takes } = self;
         let (parts, mut body) = request.into_parts();
         let id = RequestId::of(&parts.headers, edge.engine.clock());
-        let admitted = catch_panic(|| guard.admit(&edge, &parts));
+        let admitted = framing::check(&parts, &edge.options.hosts)
+            .and_then(|()| catch_panic(|| guard.admit(&edge, &parts)));
         let Admitted { bucket, caller } =
             admitted.unwrap_or_else(|error| Admitted { bucket: None, caller: Err(error) });
+        let caller = caller.map(|caller| {
+            let holder = guard.holder(&edge, &caller, &parts);
+            (caller, edge.body_budget.lease(holder))
+        });
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
                 let wait = edge.options.handler_timeout;
@@ -219,40 +235,62 @@ fn add_common_headers(headers: &mut HeaderMap, route: &str) {
     }
 }
 
-/// Reads the body, or discards it when the request is refused.
+/// Reads the body. Refuses the request with what is left of it.
 async fn receive<C>(
     edge: &Arc<Edge>,
-    caller: Result<C, ApiError>,
+    caller: Result<(C, BodyLease), ApiError>,
     parts: Parts,
     body: &mut Body,
     takes: Takes,
 ) -> Result<Call<C>, ApiError> {
     let deadline = ReadDeadline { timeout: edge.options.body_timeout, drain: &edge.options.drain };
-    let received = match (caller, takes) {
-        (Ok(caller), Takes::NoBody) => {
-            // An unexpected body must be read, or it would be taken for the next request.
-            body::discard(&parts.headers, body, deadline).await;
-            Ok((caller, Bytes::new()))
+    let received = match caller {
+        Ok((caller, mut lease)) => {
+            let bytes = match takes {
+                Takes::NoBody => {
+                    // An unexpected body must be read, or it would be taken for the next request.
+                    body::discard(&parts.headers, body, deadline).await;
+                    Ok(Bytes::new())
+                }
+                Takes::Json(size) => {
+                    let max = size.max(edge);
+                    body::read(&parts.headers, body, max, &mut lease, deadline).await
+                }
+                Takes::Raw { max_bytes } => {
+                    body::read_raw(body, max_bytes, &mut lease, deadline).await
+                }
+            };
+            bytes.map(|bytes| (caller, lease, bytes))
         }
-        (Ok(caller), Takes::Json(size)) => {
-            body::read(&parts.headers, body, size.max(edge), deadline)
-                .await
-                .map(|bytes| (caller, bytes))
-        }
-        (Ok(caller), Takes::Raw { max_bytes }) => {
-            body::read_raw(body, max_bytes, deadline).await.map(|bytes| (caller, bytes))
-        }
-        (Err(error), _) => Err(error),
+        Err(error) => Err(error),
     };
     match received {
-        Ok((caller, bytes)) => Ok(Call { edge: Arc::clone(edge), caller, parts, body: bytes }),
-        Err(error) => {
-            if error.code() != Code::RequestTimeout {
-                body::discard(&parts.headers, body, deadline).await;
-            }
-            Err(error)
+        Ok((caller, lease, body)) => {
+            Ok(Call { edge: Arc::clone(edge), caller, parts, body, _lease: lease })
         }
+        Err(error) => Err(refuse(error, &parts, body, deadline).await),
     }
+}
+
+/// Does with the body of a refused request what the refusal demands.
+async fn refuse(
+    error: ApiError,
+    parts: &Parts,
+    body: &mut Body,
+    deadline: ReadDeadline<'_>,
+) -> ApiError {
+    match error.ending() {
+        Ending::Kept => body::discard(&parts.headers, body, deadline).await,
+        // What did not come in time is not waited for any more.
+        Ending::Closed if error.code() == Code::RequestTimeout => {}
+        Ending::ClosedWithBody if body.is_end_stream() => {}
+        Ending::ClosedWithBody => {
+            body::linger(&parts.headers, body, deadline.drain);
+            return error.closing();
+        }
+        Ending::Closed => body::linger(&parts.headers, body, deadline.drain),
+    }
+    error
 }
 
 /// Runs a handler and turns a panic into an error.

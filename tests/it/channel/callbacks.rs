@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::channel::cloud_api::{APP_SECRET, Rig, VERIFY_TOKEN};
+use crate::channel::cloud_api::{APP_SECRET, Rig, VERIFY_TOKEN, number};
 use crate::fake::{Callbacks, Scripted, callback, sign};
 use crate::support::{Reply, eventually, millis};
 
@@ -75,6 +75,52 @@ async fn what_is_not_signed_changes_nothing() {
     post_signed(&rig, &good, spaced.as_bytes()).await.check(401, "UNAUTHORIZED");
     rig.becomes(&id, "sent").await;
     assert_eq!(post_signed(&rig, &good, body.as_bytes()).await.status, 200);
+}
+
+#[tokio::test]
+async fn guessing_is_stopped_and_what_is_signed_rightly_is_not() {
+    let rig = Rig::with(&[("LIMITS__UNAUTHENTICATED_PER_MINUTE", "6")], number()).await;
+    let stranger = rig.server.stranger();
+    let ask = async |token: &str| {
+        let query = format!("hub.mode=subscribe&hub.verify_token={token}&hub.challenge=1");
+        stranger.get(&format!("{}?{query}", path(&rig))).await
+    };
+    let body = json!({"entry": []}).to_string();
+    let (good, wrong) = (sign(APP_SECRET, body.as_bytes()), sign("x", body.as_bytes()));
+    let unknown = "/channels/cloud-api/num_01jd3v0x5n8m7k2q4r6s8t0w2y";
+    ask("another").await.check(403, "FORBIDDEN");
+    ask("another").await.check(403, "FORBIDDEN");
+    post_signed(&rig, &wrong, body.as_bytes()).await.check(401, "UNAUTHORIZED");
+    post_signed(&rig, "", body.as_bytes()).await.check(401, "UNAUTHORIZED");
+    stranger.post(unknown, json!({})).await.check(404, "NOT_FOUND");
+    stranger.post("/channels/email/nobody", json!({})).await.check(401, "UNAUTHORIZED");
+    ask("another").await.check(429, "RATE_LIMITED");
+    post_signed(&rig, &wrong, body.as_bytes()).await.check(429, "RATE_LIMITED");
+    post_signed(&rig, "", body.as_bytes()).await.check(429, "RATE_LIMITED");
+    stranger.post(unknown, json!({})).await.check(429, "RATE_LIMITED");
+    stranger.post("/channels/email/nobody", json!({})).await.check(429, "RATE_LIMITED");
+    // What is right is never refused for its address.
+    assert_eq!(post_signed(&rig, &good, body.as_bytes()).await.status, 200);
+    assert_eq!(ask(VERIFY_TOKEN).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_target_that_is_not_there_is_told_before_the_body() {
+    let rig = Rig::new().await;
+    let stranger = rig.server.stranger();
+    let signature = sign("x", b"y");
+    for (path, header, status, code) in [
+        ("/channels/cloud-api/x", "", 404, "NOT_FOUND"),
+        ("/channels/cloud-api/num_01jd3v0x5n8m7k2q4r6s8t0w2y", &*signature, 404, "NOT_FOUND"),
+        (&*path(&rig), "sha256=1", 401, "UNAUTHORIZED"),
+    ] {
+        let headers = [("X-Hub-Signature-256", header), ("Content-Length", "3000000")];
+        let mut connection = rig.server.connect().await;
+        connection.send(stranger.request("POST", path, &headers, b"")).await;
+        let refused = connection.reply().await.unwrap();
+        assert_eq!(refused.header("connection"), Some("close"));
+        refused.check(status, code);
+    }
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ mod messages;
 mod modes;
 mod power;
 mod stop;
+mod strangers;
 mod webhooks;
 
 pub use process::signal;

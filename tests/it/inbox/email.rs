@@ -244,8 +244,15 @@ async fn what_is_not_signed_or_not_a_mail_changes_nothing() {
     let stranger = rig.server.stranger();
     let json_type = [("Content-Type", "application/json")];
     stranger.call("POST", CHANNEL, &json_type, good.as_bytes()).await.check(401, "UNAUTHORIZED");
+    let (at, signature) = (now.to_string(), "v1,AAAA");
+    let signed =
+        [("webhook-id", "1"), ("webhook-timestamp", &*at), ("webhook-signature", signature)];
+    let signed = [json_type[0], signed[0], signed[1], signed[2]];
     for missing in ["/channels/email/other", "/channels/email/ACME", "/channels/email/demo"] {
-        stranger.call("POST", missing, &json_type, good.as_bytes()).await.check(404, "NOT_FOUND");
+        stranger.call("POST", missing, &signed, good.as_bytes()).await.check(404, "NOT_FOUND");
+        // Whoever does not even seem to sign is not told.
+        let unsigned = stranger.call("POST", missing, &json_type, good.as_bytes()).await;
+        unsigned.check(401, "UNAUTHORIZED");
     }
     for (field, bad) in [
         ("from", json!("Ana")),

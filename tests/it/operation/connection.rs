@@ -189,7 +189,7 @@ async fn a_request_is_what_one_reader_takes_it_for() {
     let server = TestServer::start().await;
     // Two lengths that differ: whoever takes the other one sees a second request.
     let smuggled = "POST /v1/otp/send HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\
-                    Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n";
+                    Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut connection = server.connect().await;
     connection.send(smuggled).await;
     connection.finish().await;

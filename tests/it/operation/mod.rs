@@ -12,4 +12,5 @@ mod limits;
 mod old_directory;
 mod overload;
 mod start;
+mod strangers;
 mod tokens;

@@ -1,5 +1,7 @@
 //! Tests the form in which errors are answered.
 
+use postrider_actors::{SendOtpError, Unavailable, UnavailableReason, VerifyOtpError};
+
 use super::*;
 
 fn answer(error: impl Into<ApiError>) -> (u16, serde_json::Value, Option<String>) {

@@ -1,0 +1,120 @@
+//! Turns the engine's errors into answers.
+
+use std::borrow::Cow;
+
+use postrider_actors::{
+    AdminError, ChangeError, IdempotentError, NumberChangeError, ReadOtpError, ResendOtpError,
+    SendOtpError, Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
+};
+
+use super::{ApiError, Code};
+
+impl From<Unavailable> for ApiError {
+    fn from(error: Unavailable) -> Self {
+        let message: Cow<'static, str> = match &error.reason {
+            // The reason is for the operator only, who finds it in the admin API.
+            UnavailableReason::Parked(_) => "the workspace is stopped; ask its operator".into(),
+            reason => reason.to_string().into(),
+        };
+        Self::new(Code::ServiceUnavailable, message).after(error.retry_after)
+    }
+}
+
+impl From<SendOtpError> for ApiError {
+    fn from(error: SendOtpError) -> Self {
+        let message = error.to_string();
+        match error {
+            SendOtpError::PhoneLimit { retry_after } => {
+                Self::new(Code::OtpRateLimited, message).after(retry_after)
+            }
+            SendOtpError::WorkspaceLimit { retry_after } => {
+                Self::new(Code::OtpWorkspaceLimit, message).after(retry_after)
+            }
+            SendOtpError::NotConnected => Self::new(Code::MessagingNotConnected, message),
+            SendOtpError::Template(UseTemplateError::NotApproved(_)) => {
+                Self::new(Code::TemplateNotApproved, message)
+            }
+            SendOtpError::Template(_) => Self::new(Code::Unprocessable, message),
+            SendOtpError::DestinationBlocked => {
+                Self::new(Code::Unprocessable, message).because("destination_blocked")
+            }
+            SendOtpError::InsufficientCredits { .. } => {
+                Self::new(Code::InsufficientCredits, message)
+            }
+            SendOtpError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl<E> From<IdempotentError<E>> for ApiError
+where
+    Self: From<E>,
+{
+    fn from(error: IdempotentError<E>) -> Self {
+        match error {
+            IdempotentError::Mismatch => {
+                Self::new(Code::Unprocessable, "this Idempotency-Key was used with another body")
+                    .because("idempotency_mismatch")
+            }
+            IdempotentError::UnderWay => {
+                let message = "a request with this Idempotency-Key is still under way";
+                Self::new(Code::Conflict, message)
+            }
+            IdempotentError::Refused(error) => error.into(),
+        }
+    }
+}
+
+impl From<VerifyOtpError> for ApiError {
+    fn from(error: VerifyOtpError) -> Self {
+        let message = error.to_string();
+        match error {
+            VerifyOtpError::NotFound => Self::new(Code::NotFound, message),
+            VerifyOtpError::Expired => Self::new(Code::OtpExpired, message),
+            VerifyOtpError::MaxAttempts => Self::new(Code::OtpMaxAttempts, message),
+            VerifyOtpError::AlreadyVerified => Self::new(Code::Unprocessable, message),
+            VerifyOtpError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<ResendOtpError> for ApiError {
+    fn from(error: ResendOtpError) -> Self {
+        match error {
+            ResendOtpError::Ended(error) => error.into(),
+            ResendOtpError::Refused(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReadOtpError> for ApiError {
+    fn from(error: ReadOtpError) -> Self {
+        match error {
+            ReadOtpError::NotFound => Self::new(Code::NotFound, error.to_string()),
+            ReadOtpError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
+impl From<AdminError> for ApiError {
+    fn from(error: AdminError) -> Self {
+        let message = error.to_string();
+        match error {
+            AdminError::NoSuchWorkspace
+            | AdminError::NoSuchKey
+            | AdminError::Change(ChangeError::NoSuchNumber) => Self::new(Code::NotFound, message),
+            AdminError::NumberConnected
+            | AdminError::Number(NumberChangeError::SecretsUnreadable(_)) => {
+                Self::new(Code::Conflict, message)
+            }
+            AdminError::Number(NumberChangeError::NoSecrets) => Self::invalid(
+                "`token`, `app_secret` and `verify_token` are for numbers of the kind `cloud_api`",
+            ),
+            AdminError::Change(ChangeError::TooManyCredits) => {
+                Self::new(Code::Unprocessable, message).because("credits_too_large")
+            }
+            AdminError::Change(ChangeError::Unavailable(error))
+            | AdminError::Unavailable(error) => error.into(),
+        }
+    }
+}
