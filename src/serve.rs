@@ -8,34 +8,39 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use postrider_actors::clock::Stopwatch;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tower_service::Service as _;
 
-use crate::http::Peer;
+use crate::http::{InReserve, Peer};
+use crate::places::{Displaced, Place, PlaceLimits, Places};
 use crate::write_timeout::WriteTimeout;
 
 /// Pause of the accept loop when the system has no sockets left. One may be closed meanwhile.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
+/// Least time between two lines of the log about that.
+const ACCEPT_LOG_EVERY: Duration = Duration::from_secs(10);
+
 /// Most bytes that are buffered of a connection. This also bounds the head of a request.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Limits on connections.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// Longest wait for a request's head, and so the longest time that a connection may stay idle.
     pub head_timeout: Duration,
     /// Longest time that a write may wait for the client to read.
     pub write_timeout: Duration,
-    /// Most simultaneous connections. Further ones wait to be accepted.
-    pub max_connections: usize,
+    /// Bounds of simultaneous connections.
+    pub places: PlaceLimits,
 }
 
 /// Connections that did not finish within the grace period. They stay open until this is dropped,
@@ -44,7 +49,7 @@ pub struct ServeOptions {
 #[must_use = "dropping it closes the connections"]
 pub struct Lingering {
     connections: Arc<Semaphore>,
-    max_connections: usize,
+    most: usize,
     /// Closes them when it is dropped.
     cut: watch::Sender<()>,
 }
@@ -52,8 +57,8 @@ pub struct Lingering {
 impl Lingering {
     /// Closes them and returns how many there were.
     pub fn cut(self) -> usize {
-        let Self { connections, max_connections, cut } = self;
-        let count = max_connections.saturating_sub(connections.available_permits());
+        let Self { connections, most, cut } = self;
+        let count = most.saturating_sub(connections.available_permits());
         drop(cut);
         count
     }
@@ -68,7 +73,10 @@ pub async fn serve(
     options: ServeOptions,
     stop: impl Future<Output = Duration>,
 ) -> Lingering {
-    let connections = Arc::new(Semaphore::new(options.max_connections));
+    let most = Places::most(&options.places);
+    let connections = Arc::new(Semaphore::new(most));
+    let places = Places::new(options.places.clone());
+    let mut complaints = Complaints::default();
     let graceful = GracefulShutdown::new();
     let cut = watch::Sender::new(());
     let mut stop = std::pin::pin!(stop);
@@ -85,7 +93,9 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection = connection(stream, peer, router.clone(), options);
+                let (place, displaced) = places.take(peer.ip());
+                let place = Arc::new(place);
+                let connection = connection(stream, peer, router.clone(), &options, &place);
                 let connection = graceful.watch(connection);
                 let mut cut = cut.subscribe();
                 tokio::spawn(async move {
@@ -94,17 +104,18 @@ pub async fn serve(
                         ended = connection => ended,
                         // Nothing is ever sent on it: it resolves when the sender is dropped.
                         _ = cut.changed() => Ok(()),
+                        () = displacement(displaced) => Ok(()),
                     };
                     // A client that disconnects or violates HTTP is not a failure of the server.
                     if let Err(error) = ended {
                         tracing::debug!(%error, "a connection ended early");
                     }
-                    drop(permit);
+                    drop((place, permit));
                 });
             }
             Err(error) if is_client_fault(&error) => {}
             Err(error) => {
-                tracing::error!(%error, "cannot accept connections");
+                complaints.add(&error);
                 tokio::time::sleep(ACCEPT_REST).await;
             }
         }
@@ -112,23 +123,56 @@ pub async fn serve(
     drop(listener);
     // After the timeout the caller decides when the remaining connections are closed.
     drop(tokio::time::timeout(grace, graceful.shutdown()).await);
-    Lingering { connections, max_connections: options.max_connections, cut }
+    Lingering { connections, most, cut }
+}
+
+/// Resolves when a connection of the reserve has to give its place up.
+async fn displacement(displaced: Option<Displaced>) {
+    match displaced {
+        // Nothing is ever sent on it: it resolves when the sender is dropped.
+        Some(displaced) => drop(displaced.await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Logs that connections cannot be accepted, however often that happens, at intervals.
+#[derive(Default)]
+struct Complaints {
+    last: Option<Stopwatch>,
+    since: u64,
+}
+
+impl Complaints {
+    fn add(&mut self, error: &std::io::Error) {
+        self.since += 1;
+        if self.last.as_ref().is_none_or(|last| last.elapsed() >= ACCEPT_LOG_EVERY) {
+            tracing::error!(%error, times = self.since, "cannot accept connections");
+            *self = Self { last: Some(Stopwatch::start()), since: 0 };
+        }
+    }
 }
 
 fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    options: ServeOptions,
-) -> http1::Connection<WriteTimeout<TokioIo<TcpStream>>, impl ConnectionService> {
+    options: &ServeOptions,
+    place: &Arc<Place>,
+) -> http1::Connection<WriteTimeout<TokioIo<TcpStream>>, impl ConnectionService + use<>> {
     // A response is one small packet, which Nagle would delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    let place = Arc::clone(place);
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(Peer(peer));
-        respond(router.clone(), request)
+        let is_reserved = place.is_reserved();
+        if is_reserved {
+            place.has_request();
+            request.extensions_mut().insert(InReserve);
+        }
+        respond(router.clone(), request, is_reserved)
     });
     let io = WriteTimeout::new(TokioIo::new(stream), options.write_timeout);
     http1::Builder::new()
@@ -149,12 +193,18 @@ impl<S> ConnectionService for S where
 {
 }
 
-/// Calls the router. A router is always ready, so `poll_ready` is not needed.
-fn respond(
+/// Calls the router. A router is always ready, so `poll_ready` is not needed. A place of the
+/// reserve is for one request.
+async fn respond(
     mut router: Router,
     request: Request<Body>,
-) -> impl Future<Output = Result<Response<Body>, Infallible>> {
-    router.call(request)
+    is_last: bool,
+) -> Result<Response<Body>, Infallible> {
+    let mut response = router.call(request).await?;
+    if is_last {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 /// Whether the client gave up before its connection was accepted. That affects no other client.

@@ -19,6 +19,7 @@ use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
 use crate::http::{AppOptions, Drain, app};
 use crate::metrics::Metrics;
+use crate::places::PlaceLimits;
 use crate::serve::{Lingering, ServeOptions, serve};
 use crate::settings::{Secret, Settings};
 
@@ -59,6 +60,7 @@ impl Server {
     /// # Errors
     /// [`BootError`] says why the server cannot start.
     pub async fn start(settings: Settings) -> Result<RunningServer, BootError> {
+        let open_files_max = boot::raise_limit();
         let directory =
             DataDir::open(&settings.server.data_dir, settings.server.data_group_access)?;
         let address = settings.server.listen;
@@ -86,11 +88,7 @@ impl Server {
         let app_options = AppOptions::new(&settings, admin_token, metrics.clone());
         let drain = app_options.drain.clone();
         let router = app(engine.clone(), app_options);
-        let options = ServeOptions {
-            head_timeout: settings.server.head_timeout_seconds,
-            write_timeout: settings.server.write_timeout_seconds,
-            max_connections: settings.server.max_connections,
-        };
+        let options = serve_options(&settings, open_files_max);
         let (stop, stopped) = oneshot::channel();
         // Dropping the server drops the sender, which stops the accept loop without a grace period.
         let stopped = async { stopped.await.unwrap_or(Duration::ZERO) };
@@ -231,6 +229,32 @@ fn engine_options(
         recorder: Some(metrics.recorder()),
         ..defaults
     })
+}
+
+/// The bounds of connections, within what the limit on open files leaves to them.
+fn serve_options(settings: &Settings, open_files_max: Option<u64>) -> ServeOptions {
+    let server = &settings.server;
+    let reserved = server.reserved_connections;
+    // A connection that gives its place up may still be open when the next one has it.
+    let beside = settings.webhooks.requests_max + 2 * reserved;
+    let max = boot::connections_within(open_files_max, server.max_connections, beside);
+    if max < server.max_connections {
+        tracing::warn!(
+            max_connections = max,
+            open_files_max,
+            "the limit on open files allows fewer connections than `server.max_connections`"
+        );
+    }
+    ServeOptions {
+        head_timeout: server.head_timeout_seconds,
+        write_timeout: server.write_timeout_seconds,
+        places: PlaceLimits {
+            max,
+            per_address_max: server.max_connections_per_address,
+            reserved,
+            trusted_proxies: server.trusted_proxies.clone(),
+        },
+    }
 }
 
 /// The outgoing mail server, when one is configured.

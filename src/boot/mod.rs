@@ -2,6 +2,7 @@
 
 mod certificates;
 mod demo;
+mod descriptors;
 mod directory;
 mod error;
 mod leftovers;
@@ -10,6 +11,7 @@ mod secrets;
 
 pub(crate) use certificates::certificates;
 pub(crate) use demo::prepare as prepare_demo;
+pub(crate) use descriptors::{connections_within, raise_limit};
 pub(crate) use directory::DataDir;
 pub use error::{BootError, DemoError};
 pub(crate) use leftovers::leftovers;

@@ -33,6 +33,7 @@ use utoipa::openapi::OpenApi;
 
 use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
+pub(crate) use pipeline::client::{InReserve, counted, is_within};
 use pipeline::{Administrator, ApiError, Code, Guard, Key, Open, Routes, Stage, Takes};
 pub use pipeline::{Drain, Peer};
 

@@ -99,6 +99,11 @@ section! {
     write_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
     /// Most simultaneous connections.
     max_connections: usize = value::whole(1..=1_000_000), "a whole number from 1 to 1000000";
+    /// Most simultaneous connections of one client address; 0 is no bound.
+    max_connections_per_address: usize = value::whole(0..=1_000_000),
+        "a whole number from 0 (no bound) to 1000000";
+    /// Connections beyond these bounds that operators may have.
+    reserved_connections: usize = value::whole(1..=10_000), "a whole number from 1 to 10000";
     /// Most bytes of request bodies in memory.
     bodies_bytes_max: usize = value::whole(32 << 20..=1 << 40),
         "a whole number from 33554432 to 1099511627776";

@@ -151,7 +151,11 @@ impl Area {
     fn refusals(self, path: &str, has_body: bool) -> Vec<u16> {
         let mut refusals = vec![400, 421, 500, 501];
         if self != Self::Open {
-            refusals.extend([401, 429, 503]);
+            refusals.extend([401, 429]);
+        }
+        // On a connection of the reserve only operators are served.
+        if !["/healthz", "/metrics"].contains(&path) {
+            refusals.push(503);
         }
         if self == Self::Public {
             refusals.push(403);
@@ -184,9 +188,8 @@ impl Area {
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([404, 422]),
             "/v1/events/stream" => refusals.push(400),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),
-            "/readyz" => refusals.push(503),
             "/openapi.json" => refusals.push(404),
-            path if path.starts_with("/channels/") && has_body => refusals.extend([401, 429, 503]),
+            path if path.starts_with("/channels/") && has_body => refusals.extend([401, 429]),
             path if path.starts_with("/channels/") => refusals.extend([400, 403, 429]),
             path if path.ends_with("/credits") => refusals.push(422),
             _ => {}

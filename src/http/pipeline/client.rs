@@ -13,6 +13,10 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
+/// Marks the requests of a connection that has a place of the reserve, which is for operators.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InReserve;
+
 /// The address that a client without a key is counted by: its connection's, or behind a trusted
 /// proxy the last one of `X-Forwarded-For` that is no trusted proxy's.
 pub(crate) fn client_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
@@ -24,14 +28,14 @@ pub(crate) fn client_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
 }
 
 /// Whether an address is in one of the subnets.
-fn is_within(address: IpAddr, subnets: &[IpNet]) -> bool {
+pub(crate) fn is_within(address: IpAddr, subnets: &[IpNet]) -> bool {
     let address = address.to_canonical();
     subnets.iter().any(|subnet| subnet.contains(&address))
 }
 
 /// The address that stands for a client. An IPv6 client usually owns a whole /64, so that counts
 /// as one address.
-fn counted(address: IpAddr) -> IpAddr {
+pub(crate) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
             let [a, b, c, d, ..] = address.segments();

@@ -3,7 +3,7 @@
 mod auth;
 pub(super) mod body;
 pub(super) mod body_budget;
-mod client;
+pub(crate) mod client;
 pub(super) mod drain;
 mod error;
 mod framing;

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use super::auth::{Admitted, Guard, count_failure};
 use super::body::{self, ReadDeadline};
 use super::body_budget::BodyLease;
+use super::client::InReserve;
 use super::error::{ApiError, Code, Ending};
 use super::framing;
 use super::query::Query;
@@ -186,7 +187,7 @@ impl<G: Guard> Stage<G> {
         let Self { meter, guard, takes } = self;
         let (parts, mut body) = request.into_parts();
         let id = RequestId::of(&parts.headers, edge.engine.clock());
-        let admitted = framing::check(&parts, &edge.options.hosts)
+        let admitted = check(&edge, &parts, meter.route())
             .and_then(|()| catch_panic(|| guard.admit(&edge, &parts)));
         let Admitted { bucket, caller } =
             admitted.unwrap_or_else(|error| Admitted { bucket: None, caller: Err(error) });
@@ -233,6 +234,16 @@ fn add_common_headers(headers: &mut HeaderMap, route: &str) {
     if route.starts_with("/v1/") || route.starts_with("/admin/") {
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
+}
+
+/// Checks what every route demands of a request, before anybody is looked up.
+fn check(edge: &Edge, parts: &Parts, route: &str) -> Result<(), ApiError> {
+    let operators = ["/healthz", "/readyz", "/metrics"];
+    let is_for_operators = operators.contains(&route) || route.starts_with("/admin/v1");
+    if parts.extensions.get::<InReserve>().is_some() && !is_for_operators {
+        return Err(ApiError::overloaded("there are too many connections; nothing was done"));
+    }
+    framing::check(parts, &edge.options.hosts)
 }
 
 /// Reads the body. Refuses the request with what is left of it.

@@ -51,8 +51,20 @@ impl Process {
         Self::try_start(data, settings).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
     }
 
+    /// The same under limits of the system, which are what `ulimit` is told.
+    pub fn start_within(data: &Path, limits: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit {limits} && exec \"$0\" \"$@\"")]);
+        command.arg(env!("CARGO_BIN_EXE_postrider"));
+        let child = spawn_by(command, data, &[]);
+        Self::listening(child, data).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
+    }
+
     pub fn try_start(data: &Path, settings: &[(&str, &str)]) -> Result<Self, NotStarted> {
-        let mut child = spawn(data, settings);
+        Self::listening(spawn(data, settings), data)
+    }
+
+    fn listening(mut child: Child, data: &Path) -> Result<Self, NotStarted> {
         let log = Log::default();
         let reading = log.follow(child.stderr.take().unwrap());
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -173,7 +185,10 @@ impl Log {
 }
 
 fn spawn(data: &Path, settings: &[(&str, &str)]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    spawn_by(Command::new(env!("CARGO_BIN_EXE_postrider")), data, settings)
+}
+
+fn spawn_by(mut command: Command, data: &Path, settings: &[(&str, &str)]) -> Child {
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
     for name in UNLIMITED {
         command.env(format!("POSTRIDER__{name}"), "0");

@@ -1,4 +1,4 @@
-//! Strangers who take memory: the others are served.
+//! Strangers who take memory and descriptors: the others are served, and the store never fails.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::client::{Client, Outcome};
-use super::process::Process;
+use super::process::{Process, wait_for};
 use crate::fake::sign;
 
 const APP_SECRET: &str = "app-secret-of-the-number";
@@ -119,4 +119,59 @@ async fn bodies_that_never_end_take_no_more_than_their_budget() {
     post(&mut demo, "/v1/otp/send", phone).await;
     let now = memory(&process);
     assert!(now <= most, "{now} bytes are more than {most}");
+}
+
+/// How many descriptors a process has open.
+fn descriptors(process: &Process) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap().count()
+}
+
+/// The soft and the hard limit on them.
+fn limits(process: &Process) -> Vec<String> {
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.id())).unwrap();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+    line.split_whitespace().take(2).map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_leave_the_store_its_descriptors() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start_within(dir.path(), "-n 1024");
+    let mut demo = process.demo();
+    post(&mut demo, "/v1/otp/send", json!({"phone": "+15550123456"})).await;
+    let key = std::fs::read_to_string(dir.path().join("demo.key")).unwrap();
+    let head = format!(
+        "POST /v1/otp/send HTTP/1.1\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\n",
+        key.trim()
+    );
+    let mut sending = JoinSet::new();
+    for _ in 0..1500 {
+        sending.spawn(half_send(process.address(), head.clone(), 100));
+    }
+    let mut open = Vec::new();
+    while let Some(sent) = sending.join_next().await {
+        open.extend(sent.unwrap());
+    }
+    wait_for("so many connections", || (descriptors(&process) > 200).then_some(()));
+    for last in 0..20 {
+        let phone = format!("+1555012{last:04}");
+        demo.close();
+        post(&mut demo, "/v1/otp/send", json!({"phone": phone})).await;
+        let taken = descriptors(&process);
+        assert!(taken <= 1024 - 128, "{taken} of 1024 descriptors are taken");
+    }
+    let log = process.log();
+    assert!(log.contains("max_connections"), "it says that it allows fewer: {log}");
+    assert!(log.matches("cannot accept").count() <= 1, "{log}");
+    assert!(!log.contains("Too many open files") && !log.contains("storage failed"), "{log}");
+}
+
+#[test]
+fn the_soft_limit_on_descriptors_is_raised() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start_within(dir.path(), "-S -n 512");
+    let [soft, hard] = &limits(&process)[..] else { panic!("two limits") };
+    assert_eq!(soft, hard);
+    assert_ne!(soft, "512");
 }

@@ -1,6 +1,6 @@
 //! What happens on a connection: in time and late, in order, and with nonsense.
 
-use crate::support::{Api, Connection, TestServer};
+use crate::support::{Api, Connection, TestServer, eventually};
 
 const BODY: &[u8] = b"{\"phone\": \"+15550123456\"}";
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -203,9 +203,10 @@ async fn a_request_is_what_one_reader_takes_it_for() {
 }
 
 #[tokio::test]
-async fn connections_over_the_most_wait_for_a_place() {
-    let server = TestServer::with(&[("SERVER__MAX_CONNECTIONS", "2")]).await;
-    let request = server.stranger().request("GET", "/healthz", &[], b"");
+async fn requests_on_more_connections_than_may_be_are_refused() {
+    let settings = [("SERVER__MAX_CONNECTIONS", "2"), ("SERVER__MAX_CONNECTIONS_PER_ADDRESS", "0")];
+    let server = TestServer::with(&settings).await;
+    let request = server.demo().request("GET", "/v1/sandbox/clock", &[], b"");
     let mut first = server.connect().await;
     let mut second = server.connect().await;
     for connection in [&mut first, &mut second] {
@@ -214,8 +215,15 @@ async fn connections_over_the_most_wait_for_a_place() {
     }
     let mut third = server.connect().await;
     third.send(&request).await;
+    third.reply().await.unwrap().check(503, "SERVICE_UNAVAILABLE");
+    assert!(third.is_closed().await);
     drop(first);
-    assert_eq!(third.reply().await.unwrap().status, 200);
+    let again = async || {
+        let mut other = server.connect().await;
+        other.send(&request).await;
+        other.reply().await.filter(|reply| reply.status == 200)
+    };
+    eventually("a place", again).await;
 }
 
 /// Requests for more than the system's buffers hold, whose answers nobody reads.
@@ -231,9 +239,13 @@ async fn a_client_that_does_not_read_gives_its_place_up() {
     let settings = [("SERVER__MAX_CONNECTIONS", "1"), ("SERVER__WRITE_TIMEOUT_SECONDS", "1")];
     let server = TestServer::with(&settings).await;
     let _deaf = reads_nothing(&server).await;
-    let mut next = server.connect().await;
-    next.send(server.stranger().request("GET", "/healthz", &[], b"")).await;
-    assert_eq!(next.reply().await.unwrap().status, 200);
+    let request = server.demo().request("GET", "/v1/sandbox/clock", &[], b"");
+    let next = async || {
+        let mut next = server.connect().await;
+        next.send(&request).await;
+        next.reply().await.filter(|reply| reply.status == 200)
+    };
+    eventually("its place", next).await;
 }
 
 #[tokio::test]
@@ -245,7 +257,7 @@ async fn a_stop_does_not_wait_for_a_client() {
     assert_eq!(half.reply().await.unwrap().status, 100, "it waits for the body now");
     half.send(&BODY[..5]).await;
     let _deaf = reads_nothing(&server).await;
-    crate::support::eventually("an answer that nobody reads", || async {
+    eventually("an answer that nobody reads", || async {
         let metrics = server.stranger().get("/metrics").await.text();
         metrics.contains(r#"route="/docs/"#).then_some(())
     })

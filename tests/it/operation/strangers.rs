@@ -1,8 +1,58 @@
-//! What strangers may send: requests that every reader takes for the same.
+//! What strangers may take of the server: connections, memory, guesses.
 
 use serde_json::json;
 
-use crate::support::TestServer;
+use crate::support::{Connection, TestServer};
+
+const CLOCK: &str = "/v1/sandbox/clock";
+/// An address of this machine that is not the other clients'.
+const STRANGER: [u8; 4] = [127, 0, 0, 2];
+
+/// Requests of one address whose heads never end.
+async fn half_open(server: &TestServer, count: usize) -> Vec<Connection> {
+    let mut open = Vec::new();
+    for _ in 0..count {
+        let mut connection = Connection::open_from(STRANGER, server.address()).await;
+        connection.send("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half").await;
+        open.push(connection);
+    }
+    open
+}
+
+#[tokio::test]
+async fn one_address_locks_nobody_out() {
+    let settings = [("SERVER__MAX_CONNECTIONS", "20"), ("SERVER__HEAD_TIMEOUT_SECONDS", "3600")];
+    let server = TestServer::with(&settings).await;
+    let open = half_open(&server, 20).await;
+    server.stranger().get("/healthz").await.ok();
+    server.demo().get(CLOCK).await.ok();
+    // However many more there are, even where the reserve is full of them.
+    let more = half_open(&server, 200).await;
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(server.stranger().get(path).await.status, 200, "{path}");
+    }
+    server.demo().get(CLOCK).await.ok();
+    server.admin().get("/admin/v1/workspaces").await.ok();
+    // The address itself may still see how the server is, and nothing else.
+    let mut health = Connection::open_from(STRANGER, server.address()).await;
+    health.send(server.stranger().request("GET", "/healthz", &[], b"")).await;
+    assert_eq!(health.reply().await.unwrap().status, 200);
+    let mut other = Connection::open_from(STRANGER, server.address()).await;
+    other.send(server.demo().request("GET", CLOCK, &[], b"")).await;
+    let refused = other.reply().await.unwrap();
+    refused.check_always(CLOCK);
+    assert_eq!(refused.header("connection"), Some("close"));
+    assert_eq!(refused.check(503, "SERVICE_UNAVAILABLE")["reason"], "overloaded");
+    assert!(other.is_closed().await);
+    // Where they end, others have their places.
+    drop((open, more));
+    let again = async || {
+        let mut one = Connection::open_from(STRANGER, server.address()).await;
+        one.send(server.demo().request("GET", CLOCK, &[], b"")).await;
+        one.reply().await.filter(|reply| reply.status == 200)
+    };
+    crate::support::eventually("a place", again).await;
+}
 
 /// The status and code of the answer to a request that is sent as it is, and whether the connection
 /// ends with it.

@@ -22,6 +22,9 @@ use super::{FjallOptions, Open, TRIMMED_KEY, number};
 
 /// fjall's threads: one flushes memtables, one compacts.
 const WORKERS: usize = 2;
+/// Most table files that fjall keeps open. Whoever bounds what else is open counts on the store
+/// needing no more than twice as many descriptors.
+const OPEN_FILES: usize = 128;
 /// fjall's lock file. This module locks it while no database is open.
 const LOCK_FILE: &str = "lock";
 /// The file that holds the version of fjall's format.
@@ -60,6 +63,7 @@ impl Open {
             .cache_size(options.cache_bytes)
             .max_journaling_size(options.log_bytes.max(64 << 20))
             .worker_threads(WORKERS)
+            .max_cached_files(Some(OPEN_FILES))
             .open()
             .map_err(damaged_or_failed)?;
         let keyspace = |name: &str, block_bytes: u32| {
