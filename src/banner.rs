@@ -12,6 +12,8 @@ use crate::settings::Secret;
 #[derive(Debug, Clone)]
 pub struct Banner {
     address: SocketAddr,
+    /// The address for operators, if it is another one.
+    admin: Option<SocketAddr>,
     data_dir: PathBuf,
     admin_token: AdminTokenSource,
     /// Set in a sandbox only.
@@ -30,12 +32,20 @@ impl Banner {
         demo_key: Option<Secret>,
     ) -> Self {
         let data_dir = data_dir.to_owned();
-        Self { address, data_dir, admin_token, demo_key, docs: true, warnings: Vec::new() }
+        Self {
+            address,
+            admin: None,
+            data_dir,
+            admin_token,
+            demo_key,
+            docs: true,
+            warnings: Vec::new(),
+        }
     }
 
-    /// Adds warnings.
-    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
-        Self { warnings, ..self }
+    /// Adds the address for operators.
+    pub(crate) fn with_admin(self, admin: Option<SocketAddr>) -> Self {
+        Self { admin, ..self }
     }
 
     /// Shows the page that describes the interface, or not.
@@ -43,24 +53,32 @@ impl Banner {
         Self { docs, ..self }
     }
 
-    /// The address under which a client on this machine reaches the server. A server that listens
-    /// on every interface is reached through the loopback address.
-    fn reachable(&self) -> SocketAddr {
-        let ip = match self.address.ip() {
-            ip if !ip.is_unspecified() => ip,
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        };
-        SocketAddr::new(ip, self.address.port())
+    /// Adds warnings.
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
     }
+}
+
+/// The address under which a client on this machine reaches a listener. One that listens on every
+/// interface is reached through the loopback address.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 impl fmt::Display for Banner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = self.reachable();
+        let server = reachable(self.address);
         writeln!(f, "Postrider {} listens on http://{}", env!("CARGO_PKG_VERSION"), self.address)?;
         if self.docs {
             writeln!(f, "  interface     http://{server}/docs")?;
+        }
+        if let Some(admin) = self.admin {
+            writeln!(f, "  operators     http://{}", reachable(admin))?;
         }
         writeln!(f, "  data          {}", self.data_dir.display())?;
         match &self.admin_token {
@@ -82,6 +100,7 @@ impl fmt::Display for Banner {
             )
         } else {
             writeln!(f, "Try it:")?;
+            let server = reachable(self.admin.unwrap_or(self.address));
             writeln!(f, "  curl http://{server}/readyz")
         }
     }
@@ -108,6 +127,16 @@ mod tests {
             "curl -X POST http://127.0.0.1:4711/v1/otp/send -H 'Authorization: Bearer sesame' -H \
              'Content-Type: application/json' -d '{\"phone\":\"+15550123456\"}'\n"
         ));
+    }
+
+    #[test]
+    fn a_listener_for_operators_is_shown() {
+        let source = AdminTokenSource::Settings;
+        let listen = "0.0.0.0:80".parse().unwrap();
+        let banner = Banner::new(listen, Path::new("./data"), source, None);
+        let text = banner.with_admin(Some("0.0.0.0:81".parse().unwrap())).to_string();
+        assert!(text.contains("  operators     http://127.0.0.1:81\n"), "{text}");
+        assert!(text.contains("  curl http://127.0.0.1:81/readyz\n"), "{text}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod write_timeout;
 
 pub use banner::Banner;
 pub use boot::{BootError, DemoError};
-pub use http::{AdminToken, AppOptions, Drain, Peer, app, openapi_document};
+pub use http::{AdminToken, AppOptions, Drain, Peer, app, apps, openapi_document};
 pub use metrics::Metrics;
 pub use places::PlaceLimits;
 pub use serve::{Lingering, ServeOptions, serve};

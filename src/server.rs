@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::Router;
 use postrider_actors::MailOptions;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::OptOutWords;
@@ -17,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
-use crate::http::{AppOptions, Drain, app};
+use crate::http::{AppOptions, Drain, app, apps};
 use crate::metrics::Metrics;
 use crate::places::PlaceLimits;
 use crate::serve::{Lingering, ServeOptions, serve};
@@ -30,14 +31,14 @@ pub struct Server;
 /// A running server. Dropping it stops it at once, like a crash; [`RunningServer::shutdown`] stops
 /// it gracefully.
 pub struct RunningServer {
-    address: SocketAddr,
+    main: Listening,
+    /// The listener for operators, if it is another one.
+    admin: Option<Listening>,
     engine: Engine,
     demo_key: Option<Secret>,
     banner: Banner,
     grace: Duration,
     drain: Drain,
-    stop: oneshot::Sender<Duration>,
-    serving: JoinHandle<Lingering>,
     upkeep: AbortOnDrop,
     directory: DataDir,
 }
@@ -63,10 +64,11 @@ impl Server {
         let open_files_max = boot::raise_limit();
         let directory =
             DataDir::open(&settings.server.data_dir, settings.server.data_group_access)?;
-        let address = settings.server.listen;
-        let unbound = |source| BootError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(unbound)?;
-        let address = listener.local_addr().map_err(unbound)?;
+        let listener = Bound::to(settings.server.listen).await?;
+        let admin_listener = match settings.admin.listen {
+            Some(address) => Some(Bound::to(address).await?),
+            None => None,
+        };
         let (admin_token, token_source) =
             boot::admin_token(&directory, settings.admin.token.as_ref())?;
         let metrics = Metrics::new()?;
@@ -83,31 +85,66 @@ impl Server {
             (None, boot::leftovers(&engine, &directory)?)
         };
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        let banner = Banner::new(address, directory.path(), token_source, demo_key.clone());
+        let banner =
+            Banner::new(listener.address, directory.path(), token_source, demo_key.clone());
         let banner = banner.with_warnings(warnings).with_docs(settings.server.docs);
+        let banner = banner.with_admin(admin_listener.as_ref().map(|bound| bound.address));
         let app_options = AppOptions::new(&settings, admin_token, metrics.clone());
         let drain = app_options.drain.clone();
-        let router = app(engine.clone(), app_options);
         let options = serve_options(&settings, open_files_max);
+        let (main, admin) = match admin_listener {
+            None => (listener.serve(app(engine.clone(), app_options), options), None),
+            Some(admin_listener) => {
+                let (clients, operators) = apps(engine.clone(), app_options);
+                let of_operators = operator_options(&options);
+                let admin = admin_listener.serve(operators, of_operators);
+                (listener.serve(clients, options), Some(admin))
+            }
+        };
+        let upkeep = AbortOnDrop(tokio::spawn(async move { metrics.upkeep().await }));
+        let grace = settings.shutdown.grace_seconds;
+        tracing::info!(address = %main.address, "listening");
+        Ok(RunningServer { main, admin, engine, demo_key, banner, grace, drain, upkeep, directory })
+    }
+}
+
+/// A listener that is bound and accepts nothing yet.
+struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Bound {
+    async fn to(address: SocketAddr) -> Result<Self, BootError> {
+        let unbound = |source| BootError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        Ok(Self { listener, address })
+    }
+
+    fn serve(self, router: Router, options: ServeOptions) -> Listening {
         let (stop, stopped) = oneshot::channel();
         // Dropping the server drops the sender, which stops the accept loop without a grace period.
         let stopped = async { stopped.await.unwrap_or(Duration::ZERO) };
-        let serving = tokio::spawn(serve(listener, router, options, stopped));
-        let upkeep = AbortOnDrop(tokio::spawn(async move { metrics.upkeep().await }));
-        let grace = settings.shutdown.grace_seconds;
-        tracing::info!(%address, "listening");
-        Ok(RunningServer {
-            address,
-            engine,
-            demo_key,
-            banner,
-            grace,
-            drain,
-            stop,
-            serving,
-            upkeep,
-            directory,
-        })
+        let serving = tokio::spawn(serve(self.listener, router, options, stopped));
+        Listening { address: self.address, stop, serving }
+    }
+}
+
+/// A listener that is served.
+struct Listening {
+    address: SocketAddr,
+    stop: oneshot::Sender<Duration>,
+    serving: JoinHandle<Lingering>,
+}
+
+impl Listening {
+    /// Has it accept no more, and end within the grace period.
+    fn stop(self, grace: Duration) -> JoinHandle<Lingering> {
+        if self.stop.send(grace).is_err() {
+            tracing::warn!("the server had stopped serving before");
+        }
+        self.serving
     }
 }
 
@@ -115,7 +152,13 @@ impl RunningServer {
     /// The bound address, with the actual port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.main.address
+    }
+
+    /// The address for health, metrics and administration, with the actual port.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.as_ref().map_or(self.main.address, |admin| admin.address)
     }
 
     /// The engine behind the server.
@@ -143,17 +186,20 @@ impl RunningServer {
     /// # Errors
     /// [`StopError`] when not everything finished within the grace period.
     pub async fn shutdown(self) -> Result<(), StopError> {
-        let Self { engine, grace, drain, stop, serving, upkeep, directory, .. } = self;
+        let Self { engine, grace, drain, main, admin, upkeep, directory, .. } = self;
         let watch = Stopwatch::start();
         drain.begin();
         // A quarter of the grace period is reserved for the engine, however slow the clients are.
-        if stop.send(grace * 3 / 4).is_err() {
-            tracing::warn!("the server had stopped serving before");
-        }
-        let lingering = serving.await?;
+        let stopping = main.stop(grace * 3 / 4);
+        let admin_stopping = admin.map(|admin| admin.stop(grace * 3 / 4));
+        let lingering = stopping.await?;
+        let admin_lingering = match admin_stopping {
+            Some(stopping) => Some(stopping.await?),
+            None => None,
+        };
         let finished = engine.shutdown(grace.saturating_sub(watch.elapsed())).await;
         // The engine has answered every request. What is still open waits for its client to read.
-        let cut = lingering.cut();
+        let cut = lingering.cut() + admin_lingering.map_or(0, Lingering::cut);
         if cut > 0 {
             tracing::warn!(connections = cut, "cut connections whose clients were not done");
         }
@@ -164,7 +210,7 @@ impl RunningServer {
 
 impl std::fmt::Debug for RunningServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunningServer").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("RunningServer").field("address", &self.main.address).finish_non_exhaustive()
     }
 }
 
@@ -236,7 +282,11 @@ fn serve_options(settings: &Settings, open_files_max: Option<u64>) -> ServeOptio
     let server = &settings.server;
     let reserved = server.reserved_connections;
     // A connection that gives its place up may still be open when the next one has it.
-    let beside = settings.webhooks.requests_max + 2 * reserved;
+    let mut beside = settings.webhooks.requests_max + 2 * reserved;
+    if settings.admin.listen.is_some() {
+        // The listener for operators has as many again, and as many places that are not reserved.
+        beside += 3 * reserved;
+    }
     let max = boot::connections_within(open_files_max, server.max_connections, beside);
     if max < server.max_connections {
         tracing::warn!(
@@ -255,6 +305,14 @@ fn serve_options(settings: &Settings, open_files_max: Option<u64>) -> ServeOptio
             trusted_proxies: server.trusted_proxies.clone(),
         },
     }
+}
+
+/// Operators have few connections, and none of them keeps another out.
+fn operator_options(options: &ServeOptions) -> ServeOptions {
+    let mut options = options.clone();
+    options.places.max = options.places.reserved;
+    options.places.per_address_max = 0;
+    options
 }
 
 /// The outgoing mail server, when one is configured.

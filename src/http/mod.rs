@@ -43,19 +43,47 @@ use crate::metrics::RouteMeter;
 ///
 /// Requests should have a [`Peer`] in their extensions. [`crate::serve`] adds it.
 pub fn app(engine: Engine, options: AppOptions) -> Router {
-    let (router, _) = routes(options.sandbox, options.docs).split_for_parts();
+    router(&edge(engine, options), Part::All)
+}
+
+/// Builds two routers over `engine`: one for clients, and one with health, metrics and
+/// administration, for a listener that clients do not reach.
+pub fn apps(engine: Engine, options: AppOptions) -> (Router, Router) {
+    let edge = edge(engine, options);
+    (router(&edge, Part::Clients), router(&edge, Part::Operators))
+}
+
+fn edge(engine: Engine, options: AppOptions) -> Arc<Edge> {
     let document = if options.sandbox { &SANDBOX_DOCUMENT } else { &DOCUMENT };
-    let edge = Arc::new(Edge::new(engine, options, document));
+    Arc::new(Edge::new(engine, options, document))
+}
+
+/// Which routes a router has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    All,
+    Clients,
+    Operators,
+}
+
+fn router(edge: &Arc<Edge>, part: Part) -> Router {
+    let (sandbox, docs) = (edge.options.sandbox, edge.options.docs);
+    let routes = match part {
+        Part::All => routes(sandbox, docs),
+        Part::Clients => client_routes(sandbox, docs),
+        Part::Operators => operator_routes(),
+    };
+    let (router, _) = routes.split_for_parts();
     let unmatched =
-        Unrouted::new(&edge, "(none)", || ApiError::not_found("there is no such route"));
-    let wrong_method = Unrouted::new(&edge, "(method)", || {
+        Unrouted::new(edge, part, "(none)", || ApiError::not_found("there is no such route"));
+    let wrong_method = Unrouted::new(edge, part, "(method)", || {
         ApiError::new(Code::MethodNotAllowed, "the route has no such method; `Allow` names its own")
     });
     router
         .fallback(move |request| unmatched.answer(request))
         .method_not_allowed_fallback(move |request| wrong_method.answer(request))
         // Resolves the handlers once, not for each request.
-        .with_state(edge)
+        .with_state(Arc::clone(edge))
 }
 
 /// The OpenAPI document of every route, those of the sandbox included.
@@ -81,8 +109,12 @@ fn json_of(document: &OpenApi) -> Bytes {
 /// Every route with its part of the document. The sandbox's are mounted in a sandbox only, and those
 /// that describe the interface with `docs` only.
 fn routes(sandbox: bool, docs: bool) -> Routes {
+    client_routes(sandbox, docs).merge(operator_routes())
+}
+
+/// The routes that clients, channels and people need.
+fn client_routes(sandbox: bool, docs: bool) -> Routes {
     let routes = Routes::with_openapi(openapi::outline())
-        .merge(health::routes())
         .merge(channels::routes())
         .merge(email::routes())
         .merge(otp::routes())
@@ -95,10 +127,14 @@ fn routes(sandbox: bool, docs: bool) -> Routes {
         .merge(conversations::routes())
         .merge(suppressions::routes())
         .merge(webhooks::routes())
-        .merge(analytics::routes())
-        .merge(admin::routes());
+        .merge(analytics::routes());
     let routes = if docs { routes.merge(openapi::pages::routes()) } else { routes };
     if sandbox { routes.merge(sandbox::routes()) } else { routes }
+}
+
+/// The routes that operators need.
+fn operator_routes() -> Routes {
+    Routes::default().merge(health::routes()).merge(admin::routes())
 }
 
 /// Answers requests that no handler takes. It checks the key or token first, as every route does,
@@ -106,14 +142,15 @@ fn routes(sandbox: bool, docs: bool) -> Routes {
 #[derive(Clone)]
 struct Unrouted {
     edge: Arc<Edge>,
+    part: Part,
     meter: RouteMeter,
     error: fn() -> ApiError,
 }
 
 impl Unrouted {
-    fn new(edge: &Arc<Edge>, label: &'static str, error: fn() -> ApiError) -> Self {
+    fn new(edge: &Arc<Edge>, part: Part, label: &'static str, error: fn() -> ApiError) -> Self {
         let meter = RouteMeter::new(label, "any");
-        Self { edge: Arc::clone(edge), meter, error }
+        Self { edge: Arc::clone(edge), part, meter, error }
     }
 
     async fn answer(self, request: Request) -> Response<Body> {
@@ -121,9 +158,10 @@ impl Unrouted {
         let below = |root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if below("/v1") {
+        // A listener that has none of these routes asks for none of their keys.
+        if below("/v1") && self.part != Part::Operators {
             self.refuse(Key::ANY, request).await
-        } else if below("/admin/v1") {
+        } else if below("/admin/v1") && self.part != Part::Clients {
             self.refuse(Administrator, request).await
         } else {
             self.refuse(Open, request).await
@@ -131,7 +169,7 @@ impl Unrouted {
     }
 
     async fn refuse<G: Guard>(self, guard: G, request: Request) -> Response<Body> {
-        let Self { edge, meter, error } = self;
+        let Self { edge, meter, error, .. } = self;
         let stage = Stage { meter, guard, takes: Takes::NoBody };
         stage.run(edge, request, |_| async move { Err(error()) }).await
     }

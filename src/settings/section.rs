@@ -121,6 +121,9 @@ section! {
     /// Bearer token of `/admin/v1`. `None`: it is in a file of the data directory.
     token: Option<Secret> = value::token,
         "empty, or 16 to 256 visible ASCII characters without spaces";
+    /// A listener of its own for health, metrics and administration. `None`: `[server] listen`.
+    listen: Option<SocketAddr> = value::optional(value::address),
+        "empty, or an IP address and a port, such as \"127.0.0.1:8081\"";
 }
 
 section! {

@@ -160,6 +160,11 @@ impl TestServer {
         *self.address.lock().unwrap()
     }
 
+    /// Where it listens for operators.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.running.as_ref().unwrap().server.admin_address()
+    }
+
     /// A raw connection to it.
     pub async fn connect(&self) -> Connection {
         Connection::open(self.address()).await

@@ -9,6 +9,7 @@ mod headers;
 mod health;
 pub mod idempotency;
 mod limits;
+mod listeners;
 mod old_directory;
 mod overload;
 mod start;
