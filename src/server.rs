@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use postrider_actors::MailOptions;
-use postrider_actors::clock::Stopwatch;
+use postrider_actors::clock::{Clock, ClockOptions, Stopwatch};
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, DeliveriesKept, Engine,
@@ -232,6 +232,11 @@ fn engine_options(
     let defaults = EngineOptions::on_disk(directory.path(), master_keys);
     Ok(EngineOptions {
         limits: settings.limits,
+        clock: Clock::with_options(ClockOptions {
+            step: settings.clock.step_seconds,
+            ahead_max: settings.clock.ahead_max_seconds,
+            rest: settings.clock.rest_seconds,
+        }),
         allow_moved_clock: settings.sandbox.enabled,
         number_messages_per_second: settings.number_messages_per_second,
         prices: Prices {

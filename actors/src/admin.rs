@@ -327,6 +327,23 @@ impl Admin {
         let offset = shared.clock.offset().saturating_add(step);
         shared.writer.commit(vec![clock_offset::change(offset)]).await?;
         shared.clock.advance(step);
+        self.time_has_moved().await;
+        Ok(())
+    }
+
+    /// Takes the wall clock's time at once, where it is ahead. See [`Clock::follow`].
+    ///
+    /// [`Clock::follow`]: postrider_runtime::Clock::follow
+    pub async fn follow_clock(&self) -> Option<Duration> {
+        let _one_at_a_time = self.clock_moves.lock().await;
+        let moved = self.shared.clock.follow()?;
+        self.time_has_moved().await;
+        Some(moved)
+    }
+
+    /// Has every live workspace see to what has become due.
+    async fn time_has_moved(&self) {
+        let shared = &self.shared;
         shared.broadcasts.beat();
         for actor in shared.workspaces.slots().iter().filter_map(|slot| slot.live()) {
             let (done, seen) = oneshot::channel();
@@ -335,7 +352,6 @@ impl Admin {
                 drop(seen.await);
             }
         }
-        Ok(())
     }
 
     async fn configure(

@@ -30,6 +30,8 @@ struct Figures {
     live_workspaces: Gauge,
     journal_position: Gauge,
     healthy: Gauge,
+    clock_difference: Gauge,
+    clock_steps: Counter,
     webhook_requests: Gauge,
     webhook_tries: [Counter; 3],
     webhook_micros: Counter,
@@ -76,6 +78,14 @@ impl Figures {
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
             journal_position: gauge("postrider_journal_position", "The newest durable frame"),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
+            clock_difference: gauge(
+                "postrider_clock_difference_seconds",
+                "The machine's wall clock less the time that the engine keeps",
+            ),
+            clock_steps: counter(
+                "postrider_clock_steps_total",
+                "Steps of the wall clock, and starts with data that was ahead of it",
+            ),
             webhook_requests: gauge("postrider_webhook_requests", "Webhook requests under way"),
             webhook_tries: [
                 counter("postrider_webhook_delivered_total", "Webhook requests that succeeded"),
@@ -120,6 +130,9 @@ impl Figures {
         self.webhook_tries.iter().zip(tries).for_each(|(counter, count)| counter.absolute(count));
         self.webhook_micros.absolute(webhooks.latency_us);
         self.webhook_oldest_due.set(shared.webhooks.oldest_due().as_secs_f64());
+        let clock = shared.clock.health();
+        self.clock_difference.set(clock.difference_ms as f64 / 1000.0);
+        self.clock_steps.absolute(clock.steps);
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
     }
 }

@@ -19,6 +19,11 @@ pub(crate) struct HealthAnswer {
     /// `ok` or `ready`.
     #[schema(example = "ok")]
     status: &'static str,
+    /// What an operator must look at although the server takes work; left out where there is
+    /// nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(example = json!([]))]
+    warnings: Vec<String>,
 }
 
 #[utoipa::path(
@@ -30,7 +35,7 @@ pub(crate) struct HealthAnswer {
     responses((status = 200, description = "It does", body = HealthAnswer))
 )]
 async fn alive(_: Call<()>) -> Answer {
-    Ok(Reply::ok(&HealthAnswer { status: "ok" }))
+    Ok(Reply::ok(&HealthAnswer { status: "ok", warnings: Vec::new() }))
 }
 
 #[utoipa::path(
@@ -45,7 +50,7 @@ async fn alive(_: Call<()>) -> Answer {
 async fn ready(call: Call<()>) -> Answer {
     let health = call.edge.engine.health();
     if health.ready {
-        return Ok(Reply::ok(&HealthAnswer { status: "ready" }));
+        return Ok(Reply::ok(&HealthAnswer { status: "ready", warnings: health.warnings }));
     }
     let message = match health.reasons.as_slice() {
         [] => "the engine takes no work".to_owned(),

@@ -20,9 +20,9 @@ pub use error::{Origin, SettingsError};
 use layers::Layers;
 pub use layers::VARIABLE_PREFIX;
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, CloudApi, Conversations, EmailSettings, Events, Guard,
-    Log, Messages, OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown, Storage,
-    WebhooksSettings,
+    Admin, AdmissionSettings, Broadcasts, ClockSettings, CloudApi, Conversations, EmailSettings,
+    Events, Guard, Log, Messages, OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown,
+    Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey};
 
@@ -64,6 +64,8 @@ pub struct Settings {
     pub admission: AdmissionSettings,
     /// `[storage]`
     pub storage: Storage,
+    /// `[clock]`
+    pub clock: ClockSettings,
     /// `[sandbox]`
     pub sandbox: SandboxSettings,
     /// `[events]`
@@ -151,6 +153,7 @@ impl Settings {
             guard: Guard::build(layers)?,
             admission: AdmissionSettings::build(layers)?,
             storage: Storage::build(layers)?,
+            clock: ClockSettings::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
             events: Events::build(layers)?,
             webhooks: WebhooksSettings::build(layers)?,

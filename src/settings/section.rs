@@ -235,6 +235,17 @@ section! {
 }
 
 section! {
+    /// What the engine does when the wall clock of the machine steps.
+    ClockSettings = "clock"
+    /// A larger difference between the wall clock and the engine's real time is a step.
+    step_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
+    /// Engine time may be ahead of the wall clock by this at a start without a warning.
+    ahead_max_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
+    /// For how long after a step nothing is deleted because of its age.
+    rest_seconds: Duration = value::long_seconds, "a whole number from 1 to 2592000";
+}
+
+section! {
     /// The developer sandbox.
     SandboxSettings = "sandbox"
     /// Whether this server is a sandbox.
@@ -388,7 +399,7 @@ pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
 }
 
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 19] = [
+pub(super) static SECTIONS: [SectionSpec; 20] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -401,6 +412,7 @@ pub(super) static SECTIONS: [SectionSpec; 19] = [
     Guard::SPEC,
     AdmissionSettings::SPEC,
     Storage::SPEC,
+    ClockSettings::SPEC,
     SandboxSettings::SPEC,
     Events::SPEC,
     WebhooksSettings::SPEC,

@@ -1,5 +1,7 @@
 //! Whether an engine takes work.
 
+use postrider_runtime::clock::ClockHealth;
+
 use super::Engine;
 
 /// Whether the engine takes work.
@@ -9,6 +11,8 @@ pub struct Health {
     pub ready: bool,
     /// What stands in the way, for an operator.
     pub reasons: Vec<String>,
+    /// What an operator must look at although the engine takes work, each as `subject: what`.
+    pub warnings: Vec<String>,
 }
 
 impl Engine {
@@ -26,6 +30,24 @@ impl Engine {
         if self.inner.root.get_status() != ractor::ActorStatus::Running {
             reasons.push("the engine's supervisor has stopped".to_owned());
         }
-        Health { ready: reasons.is_empty(), reasons }
+        let warnings = clock_warnings(shared.clock.health());
+        Health { ready: reasons.is_empty(), reasons, warnings }
     }
+}
+
+fn clock_warnings(clock: ClockHealth) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if clock.in_step {
+        let seconds = clock.difference_ms / 1000;
+        warnings.push(format!(
+            "clock: the machine's clock differs by {seconds} s from the time that the engine keeps"
+        ));
+    }
+    if clock.is_ahead {
+        let seconds = clock.lead.as_secs();
+        warnings.push(format!(
+            "clock: the data is {seconds} s ahead of the machine's clock, so engine time is too"
+        ));
+    }
+    warnings
 }

@@ -72,6 +72,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let opened = read(&options).await?;
     // A clock that an engine before this one ran on is there already.
     options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
+    if let Some(durable) = opened.hot.values().map(HotState::now).max() {
+        options.clock.start_after(durable);
+    }
 
     let view: Arc<dyn View> = opened.store.clone();
     let webhooks = webhooks(&options, &opened);

@@ -57,3 +57,98 @@ async fn moves_at_once_add_up() {
     first.shutdown(LONG).await.unwrap();
     assert_eq!(engine(&store, START).await.clock().now(), START.plus(3 * HOUR));
 }
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Lets the machine run for some seconds, one by one, as its clocks do.
+async fn run(engine: &Engine, seconds: u64) {
+    for _ in 0..seconds {
+        engine.clock().pass(SECOND);
+        engine.beat().await;
+    }
+}
+
+/// Shows the engine a wall clock that is wrong by `off` for a moment.
+async fn glitch(engine: &Engine, off: impl Fn(Timestamp) -> Timestamp) {
+    let right = engine.clock().real();
+    engine.clock().set_wall(off(right));
+    engine.clock().pass(SECOND);
+    engine.beat().await;
+    engine.clock().set_wall(right.plus(SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_glitch_of_the_wall_clock_freezes_nothing_and_ends_nothing() {
+    let store = CrashingStore::new();
+    let engine = engine(&store, START).await;
+    let acme = workspace(&engine, "acme", 100).await;
+    let early = acme.send_otp(SendOtp::to(phone(1))).await.unwrap().request_id;
+    glitch(&engine, |right| right.plus(2 * DAY)).await;
+    assert_eq!(acme.otp(early).await.unwrap().status, OtpStatus::Active, "nothing ended early");
+    let sent = acme.send_otp(SendOtp::to(phone(2))).await.unwrap();
+    assert!(sent.expires_at <= START.plus(310 * SECOND), "its end is right to seconds");
+    for _ in 0..4 {
+        acme.send_otp(SendOtp::to(phone(2))).await.unwrap();
+    }
+    acme.send_otp(SendOtp::to(phone(2))).await.unwrap_err();
+    run(&engine, 330).await;
+    assert_eq!(acme.otp(sent.request_id).await.unwrap().status, OtpStatus::Expired);
+    run(&engine, 300).await;
+    acme.send_otp(SendOtp::to(phone(2))).await.unwrap();
+    assert!(engine.health().warnings.is_empty(), "the clocks agree again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wall_clock_set_back_delays_nothing() {
+    let store = CrashingStore::new();
+    let engine = engine(&store, START).await;
+    let acme = workspace(&engine, "acme", 10).await;
+    let sent = acme.send_otp(SendOtp::to(phone(1))).await.unwrap().request_id;
+    engine.clock().set_wall(START.minus(HOUR));
+    run(&engine, 5).await;
+    let warnings = engine.health().warnings;
+    assert!(
+        warnings[0].starts_with("clock: the machine's clock differs by -3599 s"),
+        "{warnings:?}"
+    );
+    run(&engine, 320).await;
+    assert_eq!(acme.otp(sent).await.unwrap().status, OtpStatus::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_stays_ends_nothing_early_and_can_be_followed() {
+    let store = CrashingStore::new();
+    let engine = engine(&store, START).await;
+    let acme = workspace(&engine, "acme", 10).await;
+    let sent = acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
+    engine.clock().set_wall(START.plus(HOUR));
+    run(&engine, 60).await;
+    let ahead = engine.clock().now().since(START.plus(60 * SECOND));
+    assert!(ahead < 5 * SECOND, "{ahead:?}");
+    assert_eq!(acme.otp(sent.request_id).await.unwrap().status, OtpStatus::Active);
+    assert!(engine.admin().follow_clock().await.is_some());
+    assert_eq!(acme.otp(sent.request_id).await.unwrap().status, OtpStatus::Expired);
+    assert!(engine.health().warnings.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_written_by_a_clock_that_was_ahead_goes_on_after_a_start_with_the_right_one() {
+    let store = CrashingStore::new();
+    let ahead = engine(&store, START.plus(3 * DAY)).await;
+    let acme = workspace(&ahead, "acme", 100).await;
+    for _ in 0..5 {
+        acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
+    }
+    ahead.shutdown(LONG).await.unwrap();
+    let right = engine(&store, START).await;
+    let warnings = right.health().warnings;
+    assert!(warnings[0].starts_with("clock: the data is 259200 s ahead"), "{warnings:?}");
+    let acme = right.workspace(&id("acme")).unwrap();
+    acme.send_otp(SendOtp::to(phone(1))).await.unwrap_err();
+    let sent = acme.send_otp(SendOtp::to(phone(2))).await.unwrap().request_id;
+    run(&right, 330).await;
+    assert_eq!(acme.otp(sent).await.unwrap().status, OtpStatus::Expired, "codes end");
+    run(&right, 300).await;
+    acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
+}

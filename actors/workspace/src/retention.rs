@@ -76,10 +76,14 @@ async fn wake(shared: Arc<Services>, resting: Vec<Arc<Slot>>) {
 
 /// Deletes everything that is too old or too much, in parts. After a failure the next one goes on.
 async fn sweep(shared: Arc<Services>, now: Timestamp) {
+    let mut options = shared.events;
+    if shared.clock.deletion_rests() {
+        options.kept_for = Duration::MAX;
+    }
     let mut left = shared.workspaces.slots();
     while !left.is_empty() {
         let Some(_turn) = shared.sweep_turns.take().await else { return };
-        let (store, options) = (Arc::clone(&shared.store), shared.events);
+        let store = Arc::clone(&shared.store);
         let scan = move || {
             let slice = slice(store.as_ref(), &mut left, options, now);
             (slice, left)

@@ -45,6 +45,8 @@ pub(crate) struct Look<'a> {
     pub(crate) workspace: &'a WorkspaceId,
     pub(crate) now: Timestamp,
     pub(crate) kept: Kept,
+    /// Whether nothing may be deleted because of its age: the clock may be wrong.
+    pub(crate) age_rests: bool,
 }
 
 impl Look<'_> {

@@ -1,5 +1,6 @@
 //! Administers workspaces below `/admin/v1`, with the admin token.
 
+mod clock;
 mod credits;
 mod destinations;
 mod email;
@@ -17,6 +18,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .merge(workspaces::routes())
         .merge(keys::routes())
+        .merge(clock::routes())
         .merge(credits::routes())
         .merge(limits::routes())
         .merge(email::routes())

@@ -203,3 +203,19 @@ async fn the_document_is_true_of_the_server() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_administrator_reads_the_clock_and_has_it_follow_the_machine() {
+    let server = TestServer::start().await;
+    let admin = server.admin();
+    let demo = server.demo();
+    demo.post("/v1/sandbox/clock", json!({"advance_seconds": 3600})).await.ok();
+    let clock = admin.get("/admin/v1/clock").await.ok();
+    assert_eq!((&clock["step"], &clock["ahead_seconds"]), (&json!(false), &json!(0.0)));
+    let times = ["engine", "real"].map(|name| clock[name].as_str().unwrap().to_owned());
+    assert!(times[0] > times[1], "the sandbox moves engine time only: {times:?}");
+    let followed = admin.post("/admin/v1/clock/follow", json!({})).await.ok();
+    assert!(followed["engine"].as_str().unwrap() >= times[0].as_str(), "time never goes back");
+    assert_eq!(server.stranger().get("/readyz").await.ok()["warnings"], Value::Null);
+    demo.get("/admin/v1/clock").await.check(401, "UNAUTHORIZED");
+}

@@ -12,8 +12,8 @@ use crate::callback::{
 };
 use postrider_domain::Timestamp;
 use postrider_domain::contact::NAME_CHARS_MAX;
-use postrider_domain::template::TemplateName;
 use postrider_domain::printable;
+use postrider_domain::template::TemplateName;
 
 use super::answer::{ErrorBody, failure};
 use super::{CloudApiNumber, body};

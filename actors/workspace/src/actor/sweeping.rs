@@ -40,15 +40,21 @@ struct Kind {
     read: ReadSlice,
     /// Those that may be written behind the cursor.
     late: Option<(Table, PrefixOf)>,
+    /// Whether its records end by their age, and not because somebody deleted them.
+    by_age: bool,
 }
 
 impl Kind {
     const fn new(name: &'static str, read: ReadSlice) -> Self {
-        Self { name, read, late: None }
+        Self { name, read, late: None, by_age: true }
     }
 
     const fn late(self, table: Table, prefix: PrefixOf) -> Self {
         Self { late: Some((table, prefix)), ..self }
+    }
+
+    const fn on_demand(self) -> Self {
+        Self { by_age: false, ..self }
     }
 }
 
@@ -58,7 +64,8 @@ static ALL: [Kind; KINDS] = [
     Kind::new("ids of inbound messages", inbound_messages::long_ago)
         .late(Table::Received, inbound_messages::received),
     Kind::new("deleted conversations", deletion::of_deleted)
-        .late(Table::Conversations, deletion::marks),
+        .late(Table::Conversations, deletion::marks)
+        .on_demand(),
     Kind::new("broadcasts", broadcasts::long_over),
     Kind::new("days of campaigns", analytics::long_past::<{ analytics::CAMPAIGNS }>),
     Kind::new("days of advertisements", analytics::long_past::<{ analytics::ADS }>),
@@ -227,8 +234,9 @@ impl WorkspaceActor {
                 let broadcasts = shared.broadcasts.options.kept_for;
                 let kept = Kept { broadcasts, messages: shared.messages };
                 let store = shared.store.as_ref();
-                let keys =
-                    next_slice(&Look { store, workspace: &slot.id, now, kept }, &mut cursors);
+                let age_rests = shared.clock.deletion_rests();
+                let look = Look { store, workspace: &slot.id, now, kept, age_rests };
+                let keys = next_slice(&look, &mut cursors);
                 Box::new(SweepSlice { keys, cursors })
             };
             let slice = tokio::task::spawn_blocking(read).await.ok();
@@ -267,6 +275,9 @@ fn next_slice(look: &Look<'_>, cursors: &mut SweepCursors) -> RecordKeys {
     for _ in 0..KINDS {
         let (kind, cursor) = (&ALL[cursors.turn], &mut cursors.of[cursors.turn]);
         cursors.turn = (cursors.turn + 1) % KINDS;
+        if look.age_rests && kind.by_age && cursor.is_due(look.now) {
+            cursor.postpone(look.now.plus(REST));
+        }
         while cursor.is_due(look.now) && looks < LOOKS_MAX {
             looks += 1;
             let before = cursor.clone();

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use postrider_channel::Outbound;
 use postrider_domain::event::OtpStatus;
 use postrider_domain::keys::CodeKeys;
-use postrider_domain::template::TemplateName;
 use postrider_domain::prices::CREDITS_MAX;
+use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{
     Destinations, Event, MessageId, NumberId, OptOutWords, PublicEvent, Timestamp, WorkspaceId,

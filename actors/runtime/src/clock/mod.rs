@@ -1,0 +1,435 @@
+//! The one place that reads the time.
+//!
+//! **Real time** is what other systems compare with their own clock. It begins as the wall clock's and
+//! runs with the monotonic clock; the wall clock is followed only by slewing, so that a step of it
+//! reaches nobody ([`Discipline`]). **Engine time** is real time, plus what the sandbox moved it
+//! forward by, plus the lead: what it had to be ahead by at the start so that it is not behind the
+//! last durable moment. Expiries, windows, buckets, paces, ids and event times read engine time. It
+//! never goes back.
+
+mod discipline;
+mod source;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use postrider_domain::Timestamp;
+
+use discipline::{Discipline, StepChange};
+use source::{ManualClocks, Source, SystemClocks};
+
+/// Longest time between two looks at the clock while sleeping. It bounds how late a sleeper notices
+/// that time was moved forward.
+const NAP_MAX: Duration = Duration::from_secs(1);
+
+/// A start this long after the last durable moment may be one with a wrong clock.
+const LONG_STOP: Duration = Duration::from_secs(24 * 3600);
+
+/// What a clock takes for a step, and how careful it is then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockOptions {
+    /// A larger difference between the wall clock and real time is a step.
+    pub step: Duration,
+    /// A larger lead of engine time at a start is reported as a step is.
+    pub ahead_max: Duration,
+    /// For how long after a step nothing is deleted because of its age.
+    pub rest: Duration,
+}
+
+impl Default for ClockOptions {
+    /// Five seconds, five minutes, an hour.
+    fn default() -> Self {
+        Self {
+            step: Duration::from_secs(5),
+            ahead_max: Duration::from_secs(300),
+            rest: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// How the wall clock stands to the engine's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockHealth {
+    /// The wall clock less real time, in milliseconds, as of the last comparison.
+    pub difference_ms: i64,
+    /// Whether that is a step.
+    pub in_step: bool,
+    /// Steps since the start.
+    pub steps: u64,
+    /// What engine time is ahead of real time by because the data was written by a clock that was
+    /// ahead. The sandbox's part is not in it.
+    pub lead: Duration,
+    /// Whether that is more than [`ClockOptions::ahead_max`].
+    pub is_ahead: bool,
+}
+
+/// Engine time. Cheap to clone; clones share everything.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    source: Source,
+    options: ClockOptions,
+    discipline: ArcSwap<Discipline>,
+    /// Held by the one that compares with the wall clock.
+    comparing: Mutex<()>,
+    /// Milliseconds that the sandbox moved engine time forward by.
+    offset_ms: AtomicU64,
+    /// Milliseconds that engine time is ahead by since the start.
+    lead_ms: AtomicU64,
+    /// The latest moment that was returned, in milliseconds since the epoch. No earlier one is
+    /// returned after it.
+    latest_ms: AtomicU64,
+    steps: AtomicU64,
+    /// Nothing is deleted because of its age before this monotonic moment, in milliseconds.
+    rests_until_ms: AtomicU64,
+    is_ahead: AtomicBool,
+    /// Wakes sleepers when time was moved forward.
+    moved: watch::Sender<()>,
+}
+
+impl Clock {
+    /// The system's clock, with the default options.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::with_options(ClockOptions::default())
+    }
+
+    /// The system's clock.
+    #[must_use]
+    pub fn with_options(options: ClockOptions) -> Self {
+        Self::with(Source::System(SystemClocks::start()), options)
+    }
+
+    /// A clock that stays at `start` until it is advanced, for tests.
+    #[must_use]
+    pub fn manual(start: Timestamp) -> Self {
+        Self::with(Source::Manual(ManualClocks::at(start.as_millis())), ClockOptions::default())
+    }
+
+    fn with(source: Source, options: ClockOptions) -> Self {
+        let discipline = Discipline::new(source.mono_ms(), source.wall_ms(), millis(options.step));
+        let inner = Inner {
+            source,
+            options,
+            discipline: ArcSwap::from_pointee(discipline),
+            comparing: Mutex::new(()),
+            offset_ms: AtomicU64::new(0),
+            lead_ms: AtomicU64::new(0),
+            latest_ms: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
+            rests_until_ms: AtomicU64::new(0),
+            is_ahead: AtomicBool::new(false),
+            moved: watch::Sender::new(()),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Now, in engine time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let ahead_ms = self.inner.offset_ms.load(Ordering::Acquire)
+            + self.inner.lead_ms.load(Ordering::Acquire);
+        let now_ms = self.real_ms().saturating_add(ahead_ms);
+        // Most calls find the same millisecond: reading first spares a write to a shared line.
+        let latest_ms = self.inner.latest_ms.load(Ordering::Relaxed);
+        let now_ms = match now_ms.cmp(&latest_ms) {
+            std::cmp::Ordering::Greater => {
+                self.inner.latest_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms)
+            }
+            _ => latest_ms,
+        };
+        Timestamp::from_millis(now_ms)
+    }
+
+    /// How far the sandbox has moved engine time forward.
+    #[must_use]
+    pub fn offset(&self) -> Duration {
+        Duration::from_millis(self.inner.offset_ms.load(Ordering::Acquire))
+    }
+
+    /// Now, in the time of other systems.
+    #[must_use]
+    pub fn real(&self) -> Timestamp {
+        Timestamp::from_millis(self.real_ms())
+    }
+
+    /// Real time. Whoever finds that the last comparison with the wall clock is a second old makes
+    /// the next one; nobody waits for it.
+    fn real_ms(&self) -> u64 {
+        let mono_ms = self.inner.source.mono_ms();
+        let discipline = self.inner.discipline.load();
+        if discipline.is_due(mono_ms)
+            && let Some(_comparing) = self.inner.comparing.try_lock()
+        {
+            return self.compare(mono_ms);
+        }
+        discipline.real_ms(mono_ms)
+    }
+
+    fn compare(&self, mono_ms: u64) -> u64 {
+        // Another thread may have compared since this one saw that it is due.
+        let mut discipline = **self.inner.discipline.load();
+        if discipline.is_due(mono_ms) {
+            let change = discipline.compare(mono_ms, self.inner.source.wall_ms());
+            self.inner.discipline.store(Arc::new(discipline));
+            if discipline.in_step() {
+                self.rest(mono_ms);
+            }
+            if let Some(change) = change {
+                self.report(change, discipline.difference_ms());
+            }
+        }
+        discipline.real_ms(mono_ms)
+    }
+
+    fn report(&self, change: StepChange, difference_ms: i64) {
+        match change {
+            StepChange::Began => {
+                self.inner.steps.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(
+                    difference_ms,
+                    "the wall clock has stepped; the engine follows it slowly and deletes nothing \
+                     for its age meanwhile"
+                );
+            }
+            StepChange::Ended => {
+                tracing::warn!(difference_ms, "the wall clock agrees with the engine again");
+            }
+        }
+    }
+
+    fn rest(&self, mono_ms: u64) {
+        let until_ms = mono_ms.saturating_add(millis(self.inner.options.rest));
+        self.inner.rests_until_ms.fetch_max(until_ms, Ordering::Relaxed);
+    }
+
+    /// Whether nothing may be deleted because of its age: the wall clock has stepped, or had until
+    /// a short time ago, or may be wrong since the start.
+    #[must_use]
+    pub fn deletion_rests(&self) -> bool {
+        // Reads the wall clock if that is due: a step must be seen before anything is deleted.
+        let _ = self.real_ms();
+        self.inner.source.mono_ms() < self.inner.rests_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// How the wall clock stands to the engine's.
+    #[must_use]
+    pub fn health(&self) -> ClockHealth {
+        let _ = self.real_ms();
+        let discipline = self.inner.discipline.load();
+        ClockHealth {
+            difference_ms: discipline.difference_ms(),
+            in_step: discipline.in_step(),
+            steps: self.inner.steps.load(Ordering::Relaxed),
+            lead: Duration::from_millis(self.inner.lead_ms.load(Ordering::Acquire)),
+            is_ahead: self.inner.is_ahead.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Begins after the last durable moment: engine time is never behind it, and no further ahead
+    /// than it must be. An engine calls this before it reads the time, after the sandbox's offset is
+    /// in place.
+    pub fn start_after(&self, durable: Timestamp) {
+        let now = self.now();
+        let lead = durable.plus(Duration::from_millis(1)).since(now);
+        if lead.is_zero() {
+            if now.since(durable) > LONG_STOP {
+                self.rest(self.inner.source.mono_ms());
+            }
+            return;
+        }
+        let lead_ms = self.inner.lead_ms.fetch_add(millis(lead), Ordering::AcqRel) + millis(lead);
+        if lead > self.inner.options.ahead_max {
+            self.inner.is_ahead.store(true, Ordering::Relaxed);
+            self.inner.steps.fetch_add(1, Ordering::Relaxed);
+            self.rest(self.inner.source.mono_ms());
+            tracing::warn!(
+                lead_ms,
+                "the data was written by a clock that was ahead of the wall clock; engine time \
+                 goes on from there"
+            );
+        }
+        self.inner.moved.send_replace(());
+    }
+
+    /// Takes the wall clock's time at once, as after a pause of the machine. Returns by how much
+    /// time moved, or `None` if the wall clock is behind: time never goes back.
+    pub fn follow(&self) -> Option<Duration> {
+        let _comparing = self.inner.comparing.lock();
+        let mut discipline = **self.inner.discipline.load();
+        let (mono_ms, wall_ms) = (self.inner.source.mono_ms(), self.inner.source.wall_ms());
+        let moved_ms = discipline.follow(mono_ms, wall_ms)?;
+        self.inner.discipline.store(Arc::new(discipline));
+        self.inner.moved.send_replace(());
+        Some(Duration::from_millis(moved_ms))
+    }
+
+    /// Moves engine time forward by `step` and wakes those that sleep on it.
+    pub fn advance(&self, step: Duration) {
+        self.inner.offset_ms.fetch_add(millis(step), Ordering::AcqRel);
+        self.inner.moved.send_replace(());
+    }
+
+    /// Sleeps until engine time has reached `at`.
+    pub async fn sleep_until(&self, at: Timestamp) {
+        let mut moved = self.inner.moved.subscribe();
+        loop {
+            let wait = at.since(self.now());
+            if wait.is_zero() {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(NAP_MAX)) => {}
+                // The sender lives as long as this clock does.
+                _ = moved.changed() => {}
+            }
+        }
+    }
+
+    /// Time passes for a manual clock, as it does while no engine runs. It wakes nobody.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn pass(&self, step: Duration) {
+        if let Source::Manual(clocks) = &self.inner.source {
+            clocks.pass(millis(step));
+        }
+    }
+
+    /// Sets the wall clock of a manual clock, as an administrator or a time daemon does.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn set_wall(&self, wall: Timestamp) {
+        if let Source::Manual(clocks) = &self.inner.source {
+            clocks.set_wall(wall.as_millis());
+        }
+    }
+
+    /// A receiver that changes each time engine time has been moved forward.
+    #[must_use]
+    pub fn moves(&self) -> watch::Receiver<()> {
+        self.inner.moved.subscribe()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Measures how long something took, for metrics and backoff. The sandbox does not affect it.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Starts to measure.
+    #[must_use]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// The time since the start.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+    #[test]
+    fn it_only_goes_forward() {
+        let clock = Clock::manual(START);
+        assert_eq!(clock.now(), START);
+        clock.advance(3 * SECOND);
+        assert_eq!(clock.now(), START.plus(3 * SECOND));
+        assert_eq!(clock.offset(), 3 * SECOND);
+        clock.set_wall(START.minus(DAY));
+        assert_eq!(clock.now(), START.plus(3 * SECOND), "a wall clock set back is not followed");
+        clock.pass(60 * SECOND);
+        assert!(clock.now() > START.plus(60 * SECOND), "and delays nothing");
+    }
+
+    #[test]
+    fn a_glitch_of_the_wall_clock_changes_nothing_but_the_rest_of_deletion() {
+        let clock = Clock::manual(START);
+        clock.pass(SECOND);
+        clock.set_wall(START.plus(2 * DAY));
+        assert_eq!(clock.now(), START.plus(SECOND));
+        clock.set_wall(START.plus(SECOND));
+        for _ in 0..10 {
+            clock.pass(SECOND);
+            assert!(clock.now().since(START) <= 12 * SECOND);
+        }
+        assert_eq!(clock.real(), START.plus(11 * SECOND));
+        let ClockHealth { steps, in_step, .. } = clock.health();
+        assert_eq!((steps, in_step), (1, false));
+        assert!(clock.deletion_rests());
+        clock.pass(3600 * SECOND);
+        assert!(!clock.deletion_rests());
+    }
+
+    #[test]
+    fn a_start_behind_the_durable_moment_goes_on_from_it_at_the_normal_rate() {
+        let clock = Clock::manual(START);
+        clock.start_after(START.plus(2 * DAY));
+        let began = clock.now();
+        assert_eq!(began, START.plus(2 * DAY).plus(Duration::from_millis(1)));
+        assert_eq!(clock.real(), START, "others see the wall clock's time");
+        assert!(clock.health().is_ahead && clock.deletion_rests());
+        clock.pass(60 * SECOND);
+        assert_eq!(clock.now(), began.plus(60 * SECOND));
+    }
+
+    #[test]
+    fn deletion_rests_after_a_long_stop_and_not_after_a_short_one() {
+        for (stopped, rests) in [(DAY, false), (2 * DAY, true)] {
+            let clock = Clock::manual(START.plus(stopped));
+            clock.start_after(START);
+            assert_eq!(clock.now(), START.plus(stopped));
+            assert_eq!(clock.deletion_rests(), rests, "{stopped:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sleepers_wake_when_time_is_moved() {
+        let clock = Clock::manual(Timestamp::from_millis(0));
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep_until(Timestamp::from_millis(60_000)).await }
+        });
+        tokio::task::yield_now().await;
+        clock.advance(Duration::from_secs(59));
+        tokio::task::yield_now().await;
+        assert!(!sleeper.is_finished());
+        clock.advance(Duration::from_secs(1));
+        sleeper.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn following_a_step_forward_wakes_sleepers_at_once() {
+        let clock = Clock::manual(START);
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep_until(START.plus(DAY)).await }
+        });
+        tokio::task::yield_now().await;
+        clock.set_wall(START.minus(SECOND));
+        assert_eq!(clock.follow(), None);
+        clock.set_wall(START.plus(DAY));
+        assert_eq!(clock.follow(), Some(DAY));
+        sleeper.await.unwrap();
+    }
+}
