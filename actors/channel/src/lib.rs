@@ -204,6 +204,10 @@ pub enum FailureClass {
     TemplateDisabled,
     /// Recipients mark the number's messages as spam: its broadcasts must pause.
     SpamLimit,
+    /// The template is limited for a while, though it is approved.
+    TemplateLimited,
+    /// Permanent as far as is known: nobody knows the provider's code.
+    Unrecognized,
 }
 
 impl Failure {

@@ -25,6 +25,7 @@ pub mod record;
 mod reporter;
 mod throttle;
 mod unacked;
+mod unrecognized;
 
 pub use directory::{NumberSpec, Numbers, Wiring};
 pub use entry::{NumberEntry, NumberSlot};

@@ -19,6 +19,8 @@ pub enum NumberNotice {
     Stopped(Failure),
     /// It sends again, after [`Stopped`](Self::Stopped).
     Recovered,
+    /// Several recipients in a row were refused with this code, which nobody knows.
+    Unrecognized(Failure),
     /// The channel's outcomes have revealed this about recipients.
     Recipients(Vec<Recipient>),
 }

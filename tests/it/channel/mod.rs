@@ -5,6 +5,7 @@ pub mod cloud_api;
 mod messages;
 mod number_updates;
 mod number_watch;
+mod rare_codes;
 mod sandbox;
 mod second_number;
 mod template_sync;

@@ -23,12 +23,14 @@ pub(super) fn verdict(failure: &Failure) -> Option<Verdict> {
             Some(Verdict::Pause(with("recipients have marked too many messages as spam")))
         }
         FailureClass::TemplatePaused => Some(Verdict::Pause(with("the template is paused"))),
+        FailureClass::TemplateLimited => Some(Verdict::Pause(with("the template is limited"))),
         FailureClass::TemplateDisabled => Some(Verdict::Fail(with("the template is disabled"))),
         FailureClass::Template => Some(Verdict::Fail(with("the channel refuses the template"))),
         FailureClass::Permanent
         | FailureClass::Country
         | FailureClass::WindowClosed
         | FailureClass::MarketingHeldBack
-        | FailureClass::OptedOut => None,
+        | FailureClass::OptedOut
+        | FailureClass::Unrecognized => None,
     }
 }

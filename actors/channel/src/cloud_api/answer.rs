@@ -36,22 +36,48 @@ pub(super) enum Meaning {
 pub(super) const fn meaning(code: u32) -> Option<Meaning> {
     use FailureClass as Class;
     Some(match code {
-        0 | 3 | 10 | 190 | 200..=299 | 368 | 131_031 | 131_042 => Meaning::Refused(Class::Account),
+        0
+        | 3
+        | 10
+        | 190
+        | 200..=299
+        | 368
+        | 131_005
+        | 131_031
+        | 131_037
+        | 131_042
+        | 131_044
+        | 131_045
+        | 133_010
+        | 139_200 => Meaning::Refused(Class::Account),
         4 => Meaning::Throttled(Throttle::App),
         80_007 => Meaning::Throttled(Throttle::Account),
         130_429 => Meaning::Throttled(Throttle::Number),
         131_056 => Meaning::Throttled(Throttle::Recipient),
         131_057 => Meaning::Maintenance,
-        1 | 2 | 131_000 | 131_016 => Meaning::Transient,
-        131_048 => Meaning::Refused(Class::SpamLimit),
-        33 | 100 | 130_472 | 131_008 | 131_009 | 131_021 | 131_026 | 131_030 | 131_051 => {
-            Meaning::Refused(Class::Permanent)
-        }
+        1 | 2 | 131_000 | 131_016 | 135_000 => Meaning::Transient,
+        131_048 | 131_064 => Meaning::Refused(Class::SpamLimit),
+        33
+        | 100
+        | 130_472
+        | 131_008
+        | 131_009
+        | 131_021
+        | 131_026
+        | 131_030
+        | 131_051..=131_053
+        | 131_055
+        | 131_062
+        | 131_063
+        | 137_000 => Meaning::Refused(Class::Permanent),
         130_497 => Meaning::Refused(Class::Country),
         131_047 => Meaning::Refused(Class::WindowClosed),
         131_049 => Meaning::Refused(Class::MarketingHeldBack),
         131_050 => Meaning::Refused(Class::OptedOut),
-        132_000 | 132_001 | 132_005 | 132_007 | 132_012 => Meaning::Refused(Class::Template),
+        132_000 | 132_001 | 132_005 | 132_007 | 132_008 | 132_012 | 132_018 | 132_068 => {
+            Meaning::Refused(Class::Template)
+        }
+        132_069 => Meaning::Refused(Class::TemplateLimited),
         132_015 => Meaning::Refused(Class::TemplatePaused),
         132_016 => Meaning::Refused(Class::TemplateDisabled),
         _ => return None,
@@ -88,6 +114,7 @@ pub(super) fn outcome(answer: &Answer, to: Phone) -> AttemptOutcome {
         (None, 502 | 504) if error.is_none() => AttemptOutcome::Unknown,
         (Some(Meaning::Transient), _) | (None, 500..) => AttemptOutcome::Retry { after },
         (None, 429) => AttemptOutcome::Throttled { scope: Throttle::Number, after },
+        (None, _) if code.is_some() => failed(FailureClass::Unrecognized),
         (None, _) => failed(FailureClass::Permanent),
     }
 }
@@ -107,8 +134,9 @@ pub(super) fn trouble(answer: &Answer) -> Trouble {
 /// The failure that an error in a callback or in another call means. Errors that would be retried
 /// in the response to a send are permanent here.
 pub(super) fn failure(error: &ErrorBody) -> Failure {
-    let class = match error.code.and_then(meaning) {
-        Some(Meaning::Refused(class)) => class,
+    let class = match error.code.map(meaning) {
+        Some(Some(Meaning::Refused(class))) => class,
+        Some(None) => FailureClass::Unrecognized,
         _ => FailureClass::Permanent,
     };
     Failure { class, code: error.code, details: error.explanation() }
@@ -185,18 +213,22 @@ mod tests {
     #[test]
     fn each_code_has_its_class() {
         use FailureClass as Class;
-        let classes: [(Class, &[u32]); 10] = [
+        let classes: [(Class, &[u32]); 14] = [
             (Class::Account, &[0, 190, 3, 10, 200, 242, 299, 368, 131_031, 131_042]),
-            (Class::SpamLimit, &[131_048]),
+            (Class::Account, &[131_005, 131_037, 131_044, 131_045, 133_010, 139_200]),
+            (Class::SpamLimit, &[131_048, 131_064]),
             (
                 Class::Permanent,
                 &[131_026, 130_472, 131_021, 131_030, 131_051, 100, 131_008, 131_009, 33],
             ),
+            (Class::Permanent, &[131_052, 131_053, 131_055, 131_062, 131_063, 137_000]),
             (Class::Country, &[130_497]),
             (Class::WindowClosed, &[131_047]),
             (Class::MarketingHeldBack, &[131_049]),
             (Class::OptedOut, &[131_050]),
             (Class::Template, &[132_000, 132_001, 132_005, 132_007, 132_012]),
+            (Class::Template, &[132_008, 132_018, 132_068]),
+            (Class::TemplateLimited, &[132_069]),
             (Class::TemplatePaused, &[132_015]),
             (Class::TemplateDisabled, &[132_016]),
         ];
@@ -235,7 +267,7 @@ mod tests {
 
     #[test]
     fn transient_errors_are_retried() {
-        for code in [1, 2, 131_000, 131_016] {
+        for code in [1, 2, 131_000, 131_016, 135_000] {
             assert_eq!(refused(400, code), AttemptOutcome::Retry { after: None });
         }
         for status in [500, 502, 503, 504] {
@@ -252,11 +284,12 @@ mod tests {
 
     #[test]
     fn without_a_known_code_the_status_decides() {
-        let permanent = |code, details: &str| {
-            let class = FailureClass::Permanent;
+        let failed = |class, code, details: &str| {
             AttemptOutcome::Failed(Failure { class, code, details: details.into() })
         };
-        assert_eq!(refused(400, 131_999), permanent(Some(131_999), "why"));
+        let permanent = |code, details: &str| failed(FailureClass::Permanent, code, details);
+        let unrecognized = failed(FailureClass::Unrecognized, Some(131_999), "why");
+        assert_eq!(refused(400, 131_999), unrecognized);
         for status in [400, 404, 413] {
             assert_eq!(outcome(&answer(status, "no")), permanent(None, ""));
         }
@@ -292,5 +325,8 @@ mod tests {
         let error = ErrorBody { message: Some("é".repeat(900)), ..Default::default() };
         assert_eq!(failure(&error).details.chars().count(), DETAILS_CHARS_MAX);
         assert_eq!(failure(&error).class, FailureClass::Permanent);
+        let of = |code| failure(&ErrorBody { code: Some(code), ..Default::default() }).class;
+        assert_eq!(of(139_999), FailureClass::Unrecognized);
+        assert_eq!([of(130_429), of(131_016)], [FailureClass::Permanent; 2], "too late to retry");
     }
 }

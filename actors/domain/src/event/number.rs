@@ -26,3 +26,20 @@ pub struct NumberStoppedData {
     /// What the channel says.
     pub reason: Box<str>,
 }
+
+/// An error of the channel that concerns more than one message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ChannelErrorData {
+    /// The number that it happened to.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub number_id: NumberId,
+    /// The channel's own error code, where it gave one.
+    #[cfg_attr(feature = "schema", schema(required))]
+    pub error_code: Option<u32>,
+    /// The channel's name for the error, where it gave one.
+    #[cfg_attr(feature = "schema", schema(required))]
+    pub title: Option<Box<str>>,
+    /// The channel's explanation; empty where it gave none.
+    pub details: Box<str>,
+}

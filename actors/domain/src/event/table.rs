@@ -11,7 +11,7 @@ use super::broadcast::{BroadcastCompletedData, BroadcastData};
 use super::contact::{ContactData, OptedInData, OptedOutData};
 use super::conversation::ConversationData;
 use super::message::{MessageData, MessageReceivedData};
-use super::number::{NumberData, NumberStoppedData};
+use super::number::{ChannelErrorData, NumberData, NumberStoppedData};
 use super::otp::{OtpData, OtpFailedData, OtpPumpingData, OtpSentData};
 use super::template::TemplateStatusData;
 use super::webhook::{WebhookData, WebhookDisabledData};
@@ -239,6 +239,9 @@ event_types! {
         "a phone wants no marketing and no broadcasts; `contact_id` is whose it is, or null";
     kind 26: ContactOptedIn(OptedInData) of [phone, contact_id],
         "contact.opted_in", "a phone that had opted out wants messages again";
+    kind 27: ChannelError(ChannelErrorData) of [],
+        "channel.error",
+        "the channel told of an error of a number, or refuses its messages with an unknown code";
 }
 
 #[cfg(test)]

@@ -154,6 +154,7 @@ impl NumberActor {
         // An outcome of an earlier channel of the number says nothing about the present one.
         let is_current = attempt.connection == state.connection;
         let trial = std::mem::take(&mut attempt.trial) && is_current;
+        self.watch_codes(&attempt, &outcome, state);
         match outcome {
             AttemptOutcome::Failed(failure) if failure.class == FailureClass::Account => {
                 if is_current {
@@ -187,6 +188,20 @@ impl NumberActor {
                 }
                 self.finish(&attempt, FinalOutcome::Failed(failure), state);
             }
+        }
+    }
+
+    /// Tells the operator of a code that nobody knows, once it is more than one recipient's.
+    fn watch_codes(&self, attempt: &Attempt, outcome: &AttemptOutcome, state: &mut State) {
+        if state.unrecognized.take(attempt.message.to, outcome)
+            && let AttemptOutcome::Failed(failure) = outcome
+        {
+            let (code, reason) = (failure.code, &*failure.details);
+            tracing::warn!(
+                number = %self.number, code, reason,
+                "the number's channel refuses messages with a code that is not known"
+            );
+            self.notify(NumberNotice::Unrecognized(failure.clone()));
         }
     }
 

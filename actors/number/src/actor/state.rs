@@ -21,6 +21,7 @@ use crate::queue::{Attempt, SendQueue};
 use crate::recipient_backoff::RecipientBackoff;
 use crate::throttle::Pause;
 use crate::unacked::Unacked;
+use crate::unrecognized::Unrecognized;
 
 /// Everything that a number's actor knows. It is lost when the actor dies.
 pub(crate) struct State {
@@ -61,6 +62,7 @@ pub(crate) struct State {
     /// What outcomes revealed about recipients, not reported yet.
     pub(super) learned: Vec<Recipient>,
     pub(super) reported_names: ReportedNames,
+    pub(super) unrecognized: Unrecognized,
     /// Answered when the last message in flight has its outcome.
     pub(super) draining: Option<oneshot::Sender<()>>,
     pub(super) closed: bool,
@@ -90,6 +92,7 @@ impl State {
             outcomes_of: None,
             learned: Vec::new(),
             reported_names: ReportedNames::default(),
+            unrecognized: Unrecognized::default(),
             draining: None,
             closed: false,
         }

@@ -1,7 +1,7 @@
 //! Notices of the workspace's numbers, and of whom they have written to.
 
 use postrider_channel::Failure;
-use postrider_domain::event::number::{NumberData, NumberStoppedData};
+use postrider_domain::event::number::{ChannelErrorData, NumberData, NumberStoppedData};
 use postrider_domain::{EventData, NumberId};
 use postrider_number::notices::{NumberNotice, Recipient};
 
@@ -32,6 +32,10 @@ impl Command for RecordNotice {
                 return recipients.try_for_each(|it| note(context, self.number, it));
             }
             NumberNotice::Recovered => EventData::NumberRecovered(NumberData { number_id }),
+            NumberNotice::Unrecognized(Failure { code: error_code, details, .. }) => {
+                let title = None;
+                EventData::ChannelError(ChannelErrorData { number_id, error_code, title, details })
+            }
             NumberNotice::Stopped(Failure { code, details, .. }) => {
                 let (error_code, reason) = (code, details);
                 EventData::NumberStopped(NumberStoppedData { number_id, error_code, reason })

@@ -165,6 +165,12 @@ fn payloads() -> Vec<EventData> {
         Data::NumberRecovered(NumberData { number_id }),
         Data::ContactOptedOut(OptedOutData { phone, contact_id, reason }),
         Data::ContactOptedIn(OptedInData { phone, contact_id }),
+        Data::ChannelError(ChannelErrorData {
+            number_id,
+            error_code: Some(131_031),
+            title: Some("Account locked".into()),
+            details: "locked".into(),
+        }),
     ]
 }
 
@@ -259,11 +265,11 @@ fn every_event_begins_with_the_number_of_its_row() {
 
 #[test]
 fn an_unknown_or_shortened_event_is_an_error() {
-    for bytes in [&[0, 5, 0, 0][..], &[0, 4, 27, 2, b'{', b'}'], &[0, 4, 26, 2, b'{'], &[0, 4, 26]]
+    for bytes in [&[0, 5, 0, 0][..], &[0, 4, 28, 2, b'{', b'}'], &[0, 4, 26, 2, b'{'], &[0, 4, 26]]
     {
         assert!(LogEntry::decode_all(bytes).next().unwrap().is_err(), "{bytes:?}");
     }
-    assert_eq!(EventKind::try_from(27), Err(UnknownEventNumber(27)));
+    assert_eq!(EventKind::try_from(28), Err(UnknownEventNumber(28)));
 }
 
 #[test]
@@ -301,6 +307,7 @@ fn payloads_are_stored_as_ever() {
         number.recovered: {"number_id":"num_01hf7yat3v041061050r3gg28a"}
         contact.opted_out: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"asked to"}
         contact.opted_in: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
+        channel.error: {"details":"locked","error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","title":"Account locked"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read"}

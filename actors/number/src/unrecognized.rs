@@ -1,0 +1,90 @@
+//! Pure: notices when several recipients in a row are refused with one code that nobody knows.
+//!
+//! One refusal may concern its recipient alone. The same unknown code for several recipients in a
+//! row probably concerns the account, so an operator must learn of it.
+
+use postrider_channel::{AttemptOutcome, Failure, FailureClass};
+use postrider_domain::Phone;
+
+/// How many different recipients in a row must get the code.
+const RECIPIENTS: usize = 5;
+
+/// The refusals with the same unknown code since the last other answer of the channel.
+#[derive(Debug, Default)]
+pub(super) struct Unrecognized {
+    code: Option<u32>,
+    /// Those who were refused with it, while they are too few.
+    recipients: Vec<Phone>,
+    /// Whether this row of refusals was told.
+    told: bool,
+}
+
+impl Unrecognized {
+    /// Takes the outcome of an attempt to send to `to`. Returns whether the operator must be told
+    /// of the failure now, which is once for each row.
+    pub(super) fn take(&mut self, to: Phone, outcome: &AttemptOutcome) -> bool {
+        let failure = match outcome {
+            AttemptOutcome::Failed(failure) => failure,
+            AttemptOutcome::Sent | AttemptOutcome::SentAs(_) => {
+                *self = Self::default();
+                return false;
+            }
+            // These say nothing about the code.
+            AttemptOutcome::Throttled { .. }
+            | AttemptOutcome::Retry { .. }
+            | AttemptOutcome::Unknown => return false,
+        };
+        let Failure { class: FailureClass::Unrecognized, code, .. } = failure else {
+            *self = Self::default();
+            return false;
+        };
+        if *code != self.code {
+            *self = Self { code: *code, ..Self::default() };
+        }
+        if self.told || self.recipients.contains(&to) {
+            return false;
+        }
+        self.recipients.push(to);
+        self.told = self.recipients.len() == RECIPIENTS;
+        if self.told {
+            self.recipients = Vec::new();
+        }
+        self.told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phone(number: u32) -> Phone {
+        format!("+1555{number:07}").parse().unwrap()
+    }
+
+    fn failed(class: FailureClass, code: u32) -> AttemptOutcome {
+        AttemptOutcome::Failed(Failure { class, code: Some(code), details: "".into() })
+    }
+
+    #[test]
+    fn five_recipients_in_a_row_are_told_once() {
+        let unknown = failed(FailureClass::Unrecognized, 139_999);
+        let told = |row: &mut Unrecognized, recipients: std::ops::Range<u32>| {
+            recipients.filter(|number| row.take(phone(*number), &unknown)).collect::<Vec<_>>()
+        };
+        let mut row = Unrecognized::default();
+        assert!(told(&mut row, 0..4).is_empty());
+        assert!(!row.take(phone(3), &unknown), "the same recipient counts once");
+        let wait = AttemptOutcome::Retry { after: None };
+        assert!(!row.take(phone(9), &wait) && !row.take(phone(9), &AttemptOutcome::Unknown));
+        assert_eq!(told(&mut row, 4..20), [4]);
+        for other in [
+            AttemptOutcome::Sent,
+            failed(FailureClass::Permanent, 131_026),
+            failed(FailureClass::Unrecognized, 139_998),
+        ] {
+            assert!(!row.take(phone(0), &other));
+            assert!(told(&mut row, 0..4).is_empty(), "{other:?} ends the row");
+        }
+        assert_eq!(told(&mut row, 4..6), [4]);
+    }
+}
