@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use postrider_domain::Unavailable;
 
-use crate::outcomes::Tally;
 use crate::record::BroadcastStatus;
 
 /// The reason of a broadcast that is paused because the channel paused its template.
@@ -35,10 +34,7 @@ pub enum Control {
         reason: Box<str>,
     },
     /// It is finished: every claimed message has an outcome, and nothing more is claimed.
-    Finish {
-        /// How many messages have each mark.
-        tally: Tally,
-    },
+    Finish,
 }
 
 /// Why a change of status was refused.

@@ -120,14 +120,28 @@ impl Broadcasts {
         }
     }
 
+    /// Notifies broadcasts of messages that are reported as failed. Each one is a broadcast and a
+    /// recipient's index.
+    pub fn reported_failed(&self, messages: Vec<(BroadcastId, u32)>) {
+        self.cast_by_broadcast(messages, FanoutMessage::ReportedFailed);
+    }
+
     /// Notifies broadcasts of messages that the number returned unsent. Each one is a broadcast and
     /// a recipient's index.
     pub fn withdrawn(&self, messages: Vec<(BroadcastId, u32)>) {
+        self.cast_by_broadcast(messages, FanoutMessage::Withdrawn);
+    }
+
+    fn cast_by_broadcast(
+        &self,
+        messages: Vec<(BroadcastId, u32)>,
+        message: fn(Vec<u32>) -> FanoutMessage,
+    ) {
         for of_one in messages.chunk_by(|(one, _), (other, _)| one == other) {
             let Some(slot) = of_one.first().and_then(|(id, _)| self.slot(*id)) else { continue };
             let indices = of_one.iter().map(|(_, index)| *index).collect();
-            // An actor that has just died treats them as unknown when it restarts.
-            cast(&slot, FanoutMessage::Withdrawn(indices));
+            // An actor that has just died learns what counts from the records when it restarts.
+            cast(&slot, message(indices));
         }
     }
 

@@ -11,6 +11,7 @@ pub mod daily_counts;
 pub mod directory;
 pub mod draft;
 pub mod entry;
+pub mod failure_policy;
 #[cfg(test)]
 mod golden;
 pub mod message;

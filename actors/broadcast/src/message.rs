@@ -24,8 +24,11 @@ pub enum FanoutMessage {
     /// The number returned these messages, and the channel certainly did not accept them. The actor
     /// must queue them for another attempt.
     Withdrawn(Vec<u32>),
-    /// The account of this number cannot send. The actor must pause the broadcast if it uses the
-    /// number.
+    /// These messages are reported as failed, for the first time. The actor must count them, and
+    /// must pause the broadcast where the failure policy says so.
+    ReportedFailed(Vec<u32>),
+    /// The account of this number cannot send, or recipients mark its messages as spam. The actor
+    /// must pause the broadcast if it uses the number.
     NumberStopped(NumberId, Failure),
     /// This number has lost its queue. If the broadcast uses it, the actor must give every message
     /// in flight the outcome that the broadcast's policy prescribes.

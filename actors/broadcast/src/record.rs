@@ -121,10 +121,6 @@ pub struct Record {
     /// The broadcast that sends to the failed recipients of this one again.
     #[serde(default)]
     pub retried_by: Option<BroadcastId>,
-    /// Messages that the channel accepted and later reported as failed. Counted until it is
-    /// settled.
-    #[serde(default)]
-    pub reported_failed: u32,
     /// Whether it is over, every outcome is recorded and the unused credits are refunded.
     pub settled: bool,
 }

@@ -21,7 +21,8 @@ pub struct Callbacks {
     pub path: String,
     /// What is signed with.
     pub app_secret: String,
-    /// What is reported, in this order, a callback for each: `sent`, `delivered`, `read`.
+    /// What is reported, in this order, a callback for each: `sent`, `delivered`, `read`, `failed`,
+    /// or `failed` with a code behind it, such as `failed 131049`.
     pub statuses: Vec<String>,
     /// How long after the message each comes; this long again for the next.
     pub delay: Duration,
@@ -51,12 +52,14 @@ pub(super) fn report(shared: &Arc<Shared>, accepted: &Accepted, phone_number_id:
     let Some(callbacks) = shared.state.lock().unwrap().callbacks.clone() else { return };
     let recipient = shared.known_as(&accepted.to);
     let bodies = callbacks.statuses.iter().map(|status| {
+        let (status, code) = status.split_once(' ').unwrap_or((status, "131026"));
         let mut report = json!({
             "id": accepted.id, "status": status, "timestamp": "1750857384",
             "recipient_id": recipient, "biz_opaque_callback_data": accepted.opaque,
         });
         if status == "failed" {
-            report["errors"] = json!([{"code": 131_026, "title": "Message undeliverable"}]);
+            let code: u32 = code.parse().unwrap();
+            report["errors"] = json!([{"code": code, "title": "Message undeliverable"}]);
         }
         callback(phone_number_id, json!({"statuses": [report]})).to_string()
     });

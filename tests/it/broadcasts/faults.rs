@@ -6,14 +6,14 @@ use crate::channel::cloud_api::{Rig, number};
 use crate::fake::Scripted;
 use crate::support::eventually;
 
-const PATH: &str = "/v1/messaging/broadcasts";
-const TEMPLATES: &str = "/admin/v1/workspaces/acme/templates";
+pub const PATH: &str = "/v1/messaging/broadcasts";
+pub const TEMPLATES: &str = "/admin/v1/workspaces/acme/templates";
 
 async fn rig() -> Rig {
     rig_with(&[]).await
 }
 
-async fn rig_with(settings: &[(&str, &str)]) -> Rig {
+pub async fn rig_with(settings: &[(&str, &str)]) -> Rig {
     let mut number = number();
     number["messages_per_second"] = 0.into();
     let rig = Rig::with(settings, number).await;
@@ -32,7 +32,7 @@ async fn create(rig: &Rig, recipients: u32) -> String {
     format!("{PATH}/{}", made["broadcast_id"].as_str().unwrap())
 }
 
-async fn becomes(rig: &Rig, path: &str, status: &str) -> Value {
+pub async fn becomes(rig: &Rig, path: &str, status: &str) -> Value {
     eventually(status, || async {
         let found = rig.api.get(path).await.ok();
         (found["status"] == status).then_some(found)

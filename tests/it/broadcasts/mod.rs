@@ -1,6 +1,7 @@
 //! Broadcasts: their life, their recipients, faults during them, and what analytics count.
 
 mod analytics;
-mod faults;
+pub mod faults;
 mod lifecycle;
 mod recipients;
+mod reported;

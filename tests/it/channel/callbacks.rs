@@ -273,7 +273,7 @@ async fn a_templates_status_follows_the_channel() {
 }
 
 /// A callback of somebody's having written this to a number.
-fn wrote(phone_number_id: &str, from: &str, id: &str, text: &str) -> Value {
+pub fn wrote(phone_number_id: &str, from: &str, id: &str, text: &str) -> Value {
     callback(
         phone_number_id,
         json!({"messages": [{

@@ -14,6 +14,7 @@ use postrider_runtime::supervise::Damaged;
 use postrider_store::{Direction, StoreError, Table, View};
 
 use super::Running;
+use super::judged::Judged;
 use super::outbound::OutboundMessages;
 
 /// Why a fan-out could not be rebuilt. Damage is a source and not transparent, because the
@@ -85,7 +86,7 @@ fn read(store: &dyn View, workspace: &WorkspaceId, id: BroadcastId) -> Result<Ru
         plan,
         counted: Counted::default(),
         claimed: Vec::new(),
-        judged: (0, 0),
+        judged: Judged::default(),
         wakes: 0,
         withdrawal_requested: false,
         halted: false,

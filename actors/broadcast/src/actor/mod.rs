@@ -3,7 +3,7 @@
 //! It claims a window of recipients, dispatches their messages once the claim is durable, takes
 //! their outcomes, and writes those together with the next claim.
 
-mod failure_policy;
+mod judged;
 mod load;
 mod outbound;
 mod preconditions;
@@ -22,13 +22,14 @@ use crate::BroadcastOptions;
 use crate::control::{Control, ControlError};
 use crate::daily_counts::{self, Counted};
 use crate::entry::{BroadcastSlot, rest};
+use crate::failure_policy::{Verdict, verdict};
 use crate::message::FanoutMessage;
 use crate::outcomes::{Failed, Mark};
 use crate::plan::Plan;
 use crate::ports::BroadcastHost;
 use crate::record::{self, BroadcastPolicy, BroadcastStatus, Record, window_key};
 use crate::services::Services;
-use failure_policy::{Verdict, verdict};
+use judged::Judged;
 use outbound::OutboundMessages;
 
 /// The actor of one broadcast: what does not change while it runs.
@@ -52,7 +53,7 @@ pub(crate) struct Running {
     /// Claimed recipients whose claim is not known to be durable. They must not be dispatched yet.
     claimed: Vec<u32>,
     /// Outcomes since the status changed, and the failures among them.
-    judged: (u32, u32),
+    judged: Judged,
     /// How often the actor had been woken when it last read the record.
     wakes: u64,
     /// Whether the number was asked to return the messages of a broadcast that is paused or over.
@@ -84,6 +85,10 @@ impl LoadedActor for Fanout {
             FanoutMessage::Settled(outcomes) => self.apply_outcomes(outcomes, state).await,
             FanoutMessage::Withdrawn(indices) => {
                 indices.into_iter().for_each(|index| state.plan.settle(index, Mark::Retry, None));
+            }
+            FanoutMessage::ReportedFailed(indices) => {
+                indices.into_iter().for_each(|index| state.judged.reported_failed(index));
+                self.judge(None, state).await;
             }
             FanoutMessage::NumberStopped(number, failure) => {
                 if let (true, Some(Verdict::Pause(reason))) =
@@ -127,7 +132,7 @@ impl Fanout {
         if let Ok(Some(record)) = record::read(view, &self.slot.workspace, self.id) {
             state.outbound.number = record.number;
             if state.record.status != record.status {
-                state.judged = (0, 0);
+                state.judged.begin_again();
             }
             state.record = record;
         }
@@ -181,8 +186,7 @@ impl Fanout {
             return Ok(());
         }
         if sending || state.record.status.is_over() {
-            let tally = *state.plan.tally();
-            if self.control(Control::Finish { tally }, state).await && state.record.settled {
+            if self.control(Control::Finish, state).await && state.record.settled {
                 (self.on_finished)();
                 myself.stop(None);
             }
@@ -301,10 +305,14 @@ impl Fanout {
                     }
                 }
             };
-            state.judged.0 += 1;
-            state.judged.1 += u32::from(mark == Mark::Failed);
+            state.judged.outcome(index, mark);
             state.plan.settle(index, mark, failed);
         }
+        self.judge(stop, state).await;
+    }
+
+    /// Pauses or fails the broadcast where this verdict or the share of failures requires it.
+    async fn judge(&self, stop: Option<Verdict>, state: &mut Running) {
         match stop.or_else(|| self.check_failure_rate(state)) {
             Some(Verdict::Pause(reason)) => self.pause(reason, state).await,
             Some(Verdict::Fail(reason)) if !state.record.status.is_over() => {
@@ -316,14 +324,8 @@ impl Fanout {
 
     /// The verdict to pause if too many messages fail.
     fn check_failure_rate(&self, state: &Running) -> Option<Verdict> {
-        let options = &self.options;
-        let (judged, failed) = state.judged;
-        let percent = u64::from(options.pause_failure_percent);
-        let too_many = percent > 0
-            && judged >= options.pause_failure_min
-            && u64::from(failed) * 100 > u64::from(judged) * percent
-            && !state.plan.is_done();
-        too_many.then(|| Verdict::Pause(format!("{failed} of {judged} messages failed").into()))
+        let too_many = state.judged.too_many_failed(&self.options);
+        too_many.filter(|_| !state.plan.is_done()).map(Verdict::Pause)
     }
 
     /// Writes the known outcomes before the engine stops.

@@ -4,7 +4,6 @@ use crate::broadcasts::reply_attribution;
 use std::time::Duration;
 
 use postrider_broadcast::control::{Control, ControlError, TEMPLATE_GONE, TEMPLATE_PAUSED};
-use postrider_broadcast::outcomes::{Mark, Tally};
 use postrider_broadcast::record::{self, BroadcastStatus, Record};
 use postrider_domain::event::broadcast::{BroadcastCompletedData, BroadcastData, CompletedCounts};
 use postrider_domain::template::TemplateName;
@@ -12,7 +11,7 @@ use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventData};
 use postrider_store::CommitError;
 
-use crate::broadcasts::{counts, event_data, find, save, tell};
+use crate::broadcasts::{BroadcastCounts, counts, event_data, find, save, tell};
 use crate::core::command::{Command, Context};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
@@ -107,16 +106,19 @@ impl Command for ControlBroadcast {
             }
             (Control::Cancel, Scheduled) => {
                 let record = cancelled(context, record);
-                Ok(settle(context, record, &Tally::default()))
+                // Nothing of it was claimed, so nothing needs to be read.
+                let (cancelled, total) = (record.sendable, record.total);
+                let suppressed = total - cancelled;
+                let none = BroadcastCounts::default();
+                let counts = BroadcastCounts { cancelled, suppressed, ..none };
+                Ok(settle(context, record, &counts))
             }
             (Control::Cancel, Queued | Sending | Paused) => Ok(cancelled(context, record)),
             (Control::Fail { reason }, Scheduled | Queued | Sending | Paused) => {
                 Ok(failed(context, record, reason))
             }
-            (Control::Finish { tally }, _) if !record.settled => {
-                Ok(finish(context, record, &tally))
-            }
-            (Control::Finish { .. }, _) => Ok(record),
+            (Control::Finish, _) if !record.settled => Ok(finish(context, record)?),
+            (Control::Finish, _) => Ok(record),
             (_, status) => Err(BroadcastError::WrongState(status)),
         }
     }
@@ -151,7 +153,7 @@ fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record
     Ok(changed(context, EventData::BroadcastStarted, record))
 }
 
-fn changed(
+pub(super) fn changed(
     context: &mut Context<'_>,
     event: fn(BroadcastData) -> EventData,
     record: Record,
@@ -168,54 +170,52 @@ fn cancelled(context: &mut Context<'_>, record: Record) -> Record {
     changed(context, EventData::BroadcastCancelled, record)
 }
 
-fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>) -> Record {
+pub(super) fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>) -> Record {
     let finished_at = Some(context.now());
     let status = BroadcastStatus::Failed;
     let record = Record { status, finished_at, reason: Some(reason), ..record };
     changed(context, EventData::BroadcastFailed, record)
 }
 
-fn finish(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
-    if record.status.is_over() {
-        return settle(context, record, tally);
+fn finish(context: &mut Context<'_>, record: Record) -> Result<Record, Unavailable> {
+    let was_over = record.status.is_over();
+    let record = if was_over {
+        Record { settled: true, ..record }
+    } else {
+        let (status, finished_at) = (BroadcastStatus::Completed, Some(context.now()));
+        Record { status, finished_at, settled: true, ..record }
+    };
+    let counts = counts::count(context, &record)?;
+    // From here on nothing fails.
+    let record = settle(context, record, &counts);
+    if was_over {
+        return Ok(record);
     }
-    let finished_at = Some(context.now());
-    let record = Record { status: BroadcastStatus::Completed, finished_at, ..record };
-    let record = settle(context, record, tally);
     let BroadcastData { broadcast_id, name, status, total_recipients, reason } =
         event_data(&record);
-    let counts = completed_counts(&record, tally);
+    let counts = completed_counts(&counts);
     let data =
         BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts };
     context.effects.emit(context.core.now(), EventData::BroadcastCompleted(data));
-    record
+    Ok(record)
 }
 
 /// How many recipients of a broadcast that is complete are what: each is counted once.
-fn completed_counts(record: &Record, tally: &Tally) -> CompletedCounts {
-    // What the channel took and reported as failed before the end.
-    let taken = tally.of(Mark::Sent);
-    let sent = taken.saturating_sub(record.reported_failed);
-    CompletedCounts {
-        sent,
-        failed: tally.of(Mark::Failed) + (taken - sent),
-        unknown: tally.of(Mark::Unknown),
-        suppressed: tally.of(Mark::OptedOut) + (record.total - record.sendable),
-    }
+const fn completed_counts(counts: &BroadcastCounts) -> CompletedCounts {
+    let BroadcastCounts { sent, delivered, read, failed, unknown, suppressed, .. } = *counts;
+    CompletedCounts { sent: sent + delivered + read, failed, unknown, suppressed }
 }
 
 /// Gives back the credits of what surely was not sent, once.
-fn settle(context: &mut Context<'_>, record: Record, tally: &Tally) -> Record {
-    let taken = tally.of(Mark::Sent) + tally.of(Mark::Unknown);
-    let spent = taken.saturating_sub(record.reported_failed);
-    let unspent = u64::from(record.sendable.saturating_sub(spent));
+fn settle(context: &mut Context<'_>, record: Record, counts: &BroadcastCounts) -> Record {
+    let unspent = u64::from(record.sendable.saturating_sub(counts.paid()));
     let refund = record.price.saturating_mul(unspent);
     let credits = context.core.credits.saturating_add(refund);
     context.core.set_credits(credits, context.effects);
     let record = Record { settled: true, ..record };
     reply_attribution::ends(context, &record);
     save(context, &record);
-    counts::keep(context, &record);
+    counts::put(context, &record, counts);
     record
 }
 
@@ -280,7 +280,7 @@ impl Workspace {
     }
 
     /// Has the broadcast's actor take notice of what was done.
-    fn follow(&self, record: &Record) {
+    pub(crate) fn follow(&self, record: &Record) {
         match record.settled {
             true => self.shared.broadcasts.remove(record.id),
             false => self.shared.broadcasts.wake(record.id),

@@ -29,15 +29,11 @@ pub(crate) fn read(
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// Counts a broadcast that has just been settled. Where that cannot be read now, its readers count.
-pub(crate) fn keep(context: &mut Context<'_>, record: &Record) {
-    if let Ok(counts) = count(context, record) {
-        put(context, record, &counts);
-    }
-}
-
 /// Counts the recipients: some ten milliseconds for a million.
-fn count(context: &Context<'_>, record: &Record) -> Result<BroadcastCounts, Unavailable> {
+pub(crate) fn count(
+    context: &Context<'_>,
+    record: &Record,
+) -> Result<BroadcastCounts, Unavailable> {
     let (mut counts, mut claimed) = (BroadcastCounts::default(), 0);
     for number in 0..record.sendable.div_ceil(WINDOW) {
         let key = window_key(&context.core.id, record.id, number);

@@ -181,7 +181,6 @@ impl Command for CreateBroadcast {
             finished_at: None,
             retry_of,
             retried_by: None,
-            reported_failed: 0,
             settled: false,
         };
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));

@@ -8,6 +8,7 @@ mod create;
 mod golden;
 mod host;
 mod message;
+mod payment;
 mod read;
 pub mod reply_attribution;
 mod report;

@@ -2,21 +2,37 @@
 
 use postrider_broadcast::audience::Segment;
 use postrider_broadcast::daily_counts::DayCounts;
+use postrider_broadcast::failure_policy::{Verdict, verdict};
 use postrider_broadcast::outcomes::{Failed, Mark, Window};
-use postrider_broadcast::record::{Record, SEGMENT, WINDOW, message_id, window_key};
+use postrider_broadcast::record::{
+    BroadcastStatus, Record, SEGMENT, WINDOW, message_id, window_key,
+};
 use postrider_broadcast::reports::{Report, Reports};
-use postrider_channel::FailureClass;
 use postrider_channel::callback::{Progress, StatusUpdate};
+use postrider_channel::{Failure, FailureClass, TemplateName};
 use postrider_domain::event::message::MessageData;
+use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventData, Phone};
 use postrider_store::Table;
 
 use crate::analytics;
-use crate::broadcasts::{counts, find, save};
+use crate::broadcasts::control::{changed, failed};
+use crate::broadcasts::payment::credits_after;
+use crate::broadcasts::{counts, find};
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use crate::suppressions::stopped_marketing;
+use crate::templates;
 use postrider_domain::unavailable::Unavailable;
+
+/// What the first report of a failure brings about, besides what is committed with it.
+#[derive(Debug, Default)]
+pub(crate) struct NewFailure {
+    /// Whether the report is the first one of the message's failure.
+    pub(crate) is_new: bool,
+    /// The broadcast's record, if the failure has paused or ended it.
+    pub(crate) stopped: Option<Record>,
+}
 
 /// Takes a report on the message to one recipient, whose phone is told where the channel knows it;
 /// one of a broadcast that nobody knows changes nothing. What can fail is read before anything is
@@ -29,16 +45,16 @@ pub(crate) fn report(
     id: BroadcastId,
     index: u32,
     update: &StatusUpdate,
-) -> Result<(), Unavailable> {
+) -> Result<NewFailure, Unavailable> {
     let StatusUpdate { status: progress, to, at, .. } = update;
     let Some(record) = find(context, id)?.filter(|record| index < record.sendable) else {
-        return Ok(());
+        return Ok(NewFailure::default());
     };
-    let (report, failed) = match progress {
+    let (report, failure) = match progress {
         Progress::Sent => (Report::Sent, None),
         Progress::Delivered => (Report::Delivered, None),
         Progress::Read => (Report::Read, None),
-        Progress::Failed(failure) => (Report::Failed, Some(Failed::of(failure))),
+        Progress::Failed(failure) => (Report::Failed, Some(failure)),
     };
     let key = window_key(&context.core.id, id, index / WINDOW);
     let stored = context.get(Table::BroadcastReports, &key)?;
@@ -46,12 +62,13 @@ pub(crate) fn report(
     let mut reports = stored.unwrap_or_default();
     let place = (index % WINDOW) as usize;
     let before = reports.of(place);
-    if !reports.take(place, report, failed) {
-        return Ok(());
+    if !reports.take(place, report, failure.map(Failed::of)) {
+        return Ok(NewFailure::default());
     }
     let mark = mark(context, &key, place)?;
     let counts = counts::after_report(context, &record, mark, (before, report))?;
-    if let Progress::Failed(failure) = progress
+    let template = failure.map(|it| template_status(context, &record, it)).transpose()?.flatten();
+    if let Some(failure) = failure
         && failure.class == FailureClass::OptedOut
         && let Some(phone) = recipient(context, &record, index, *to)?
     {
@@ -65,11 +82,48 @@ pub(crate) fn report(
         counts::put(context, &record, &counts);
     }
     context.put(Table::BroadcastReports, key, reports.encode());
-    if report == Report::Failed {
-        give_back(context, record, mark);
+    let credits = credits_after(context.core.credits, &record, mark, (before, report));
+    if credits != context.core.credits {
+        context.core.set_credits(credits, context.effects);
     }
     tell(context, (id, index), *to, report);
-    Ok(())
+    if let Some((template, status)) = template {
+        templates::set_status(context, template, status);
+    }
+    let stopped = failure.and_then(|failure| stop(context, record, failure));
+    Ok(NewFailure { is_new: failure.is_some(), stopped })
+}
+
+/// The status that the failure says the broadcast's template has, with the template.
+fn template_status(
+    context: &Context<'_>,
+    record: &Record,
+    failure: &Failure,
+) -> Result<Option<(templates::Template, TemplateStatus)>, Unavailable> {
+    let status = match failure.class {
+        FailureClass::TemplatePaused => TemplateStatus::Paused,
+        FailureClass::TemplateDisabled => TemplateStatus::Disabled,
+        _ => return Ok(None),
+    };
+    let TemplateName { name, language } = &record.template;
+    let template = templates::find_template(context, name, language)?;
+    Ok(template.map(|template| (template, status)))
+}
+
+/// Pauses or ends a broadcast where one failure is a reason to. Returns what it is then.
+fn stop(context: &mut Context<'_>, record: Record, failure: &Failure) -> Option<Record> {
+    use BroadcastStatus::{Queued, Sending};
+    match (verdict(failure)?, record.status) {
+        (Verdict::Pause(reason), Queued | Sending) => {
+            let (status, reason) = (BroadcastStatus::Paused, Some(reason));
+            let record = Record { status, reason, ..record };
+            Some(changed(context, EventData::BroadcastPaused, record))
+        }
+        (Verdict::Fail(reason), status) if !status.is_over() => {
+            Some(failed(context, record, reason))
+        }
+        _ => None,
+    }
 }
 
 /// The phone of the recipient at this place. Only where the channel does not tell it, a whole
@@ -101,19 +155,6 @@ fn count(counts: &mut DayCounts, mark: Option<Mark>, before: Option<Report>, rep
     counts.delivered += u32::from(arrived && before < Some(Report::Delivered));
     counts.read += u32::from(report == Report::Read);
     counts.failed += u32::from(report == Report::Failed && mark != Some(Mark::Failed));
-}
-
-/// Gives back what a message cost that was taken and failed after all.
-fn give_back(context: &mut Context<'_>, record: Record, mark: Option<Mark>) {
-    if !record.settled {
-        let reported_failed = record.reported_failed + 1;
-        save(context, &Record { reported_failed, ..record });
-        return;
-    }
-    if matches!(mark, Some(Mark::Sent | Mark::Unknown)) {
-        let credits = context.core.credits.saturating_add(record.price);
-        context.core.set_credits(credits, context.effects);
-    }
 }
 
 fn tell(

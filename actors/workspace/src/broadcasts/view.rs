@@ -129,7 +129,23 @@ pub struct RecipientsPage {
     pub total: usize,
 }
 
+impl RecipientStatus {
+    /// Whether the message is paid for: it is or may be with the recipient.
+    pub(crate) const fn is_paid(self) -> bool {
+        match self {
+            Self::Sent | Self::Delivered | Self::Read | Self::Unknown => true,
+            Self::Pending | Self::Failed | Self::Suppressed | Self::Cancelled => false,
+        }
+    }
+}
+
 impl BroadcastCounts {
+    /// Recipients whose messages are paid for.
+    pub(crate) fn paid(mut self) -> u32 {
+        let paid = RecipientStatus::ALL.iter().filter(|status| status.is_paid());
+        paid.map(|status| *self.of(*status)).sum()
+    }
+
     /// Recipients that the channel has answered for, or will not.
     pub(crate) fn concluded(&self) -> u32 {
         self.sent + self.delivered + self.read + self.failed + self.unknown

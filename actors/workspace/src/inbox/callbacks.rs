@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use postrider_broadcast::FanoutMessage;
+use postrider_broadcast::record::Record;
 use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
 use postrider_channel::{Failure, FailureClass, Origin};
-use postrider_domain::NumberId;
+use postrider_domain::{BroadcastId, NumberId};
 
 use crate::core::command::{Command, Context};
 use crate::inbox::inbound_messages;
@@ -35,15 +37,27 @@ impl Workspace {
         let mut rest: VecDeque<_> = reports.chain(inbound).chain(templates).collect();
         while !rest.is_empty() {
             let taken = self.perform(Take(rest)).await?;
-            if let Some(fault) = taken.fault {
-                self.shared.numbers.fault(number, fault);
-            }
-            if taken.unknown_template {
-                self.sync_templates_soon();
-            }
+            self.follow_up(number, taken.news);
             rest = taken.rest;
         }
         Ok(())
+    }
+
+    /// Has the other actors take notice of what is committed now.
+    fn follow_up(&self, number: NumberId, news: News) {
+        let shared = &self.shared;
+        if let Some(fault) = news.fault {
+            shared.numbers.fault(number, fault);
+        }
+        if let Some(spam) = news.spam {
+            let stopped = || FanoutMessage::NumberStopped(number, spam.clone());
+            shared.broadcasts.cast_all_live(stopped);
+        }
+        shared.broadcasts.reported_failed(news.failed);
+        news.stopped.iter().for_each(|record| self.follow(record));
+        if news.unknown_template {
+            self.sync_templates_soon();
+        }
     }
 }
 
@@ -61,8 +75,20 @@ struct Take(VecDeque<Item>);
 struct Taken {
     /// The other items.
     rest: VecDeque<Item>,
+    news: News,
+}
+
+/// What other actors must learn of it once it is durable.
+#[derive(Default)]
+struct News {
     /// Why the number's account cannot send, if one of the reports says so and is news.
     fault: Option<Failure>,
+    /// That recipients mark the number's messages as spam, likewise.
+    spam: Option<Failure>,
+    /// Messages of broadcasts that are reported as failed, for the first time.
+    failed: Vec<(BroadcastId, u32)>,
+    /// Broadcasts that were paused or ended.
+    stopped: Vec<Record>,
     /// It told of a template that is not known.
     unknown_template: bool,
 }
@@ -73,7 +99,7 @@ impl Command for Take {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
         let Self(mut items) = self;
-        let (mut fault, mut unknown_template) = (None, false);
+        let mut news = News::default();
         for _ in 0..ITEMS_MAX {
             if context.effects.log.len() > LOG_BYTES_MAX {
                 break;
@@ -81,25 +107,35 @@ impl Command for Take {
             match items.pop_front() {
                 Some(Item::Report(number, it)) => {
                     let told = context.effects.log_count;
-                    report(context, number, &it)?;
-                    if let Progress::Failed(failure) = it.status
-                        && failure.class == FailureClass::Account
-                        && context.effects.log_count > told
+                    report(context, number, &it, &mut news)?;
+                    if let (true, Progress::Failed(failure)) =
+                        (context.effects.log_count > told, it.status)
                     {
-                        fault = Some(failure);
+                        news.concerns_number(failure);
                     }
                 }
                 Some(Item::Inbound(number, it)) => inbound_messages::take(context, number, &it)?,
                 Some(Item::Template(update)) => {
-                    unknown_template |= !apply_template_update(context, &update)?;
+                    news.unknown_template |= !apply_template_update(context, &update)?;
                 }
                 None => break,
             }
         }
-        if unknown_template {
+        if news.unknown_template {
             template_sync::want(context)?;
         }
-        Ok(Taken { rest: items, fault, unknown_template })
+        Ok(Taken { rest: items, news })
+    }
+}
+
+impl News {
+    /// Takes a failure that may concern more than its message.
+    fn concerns_number(&mut self, failure: Failure) {
+        match failure.class {
+            FailureClass::Account => self.fault = Some(failure),
+            FailureClass::SpamLimit => self.spam = Some(failure),
+            _ => {}
+        }
     }
 }
 
@@ -107,6 +143,7 @@ fn report(
     context: &mut Context<'_>,
     number: NumberId,
     update: &StatusUpdate,
+    news: &mut News,
 ) -> Result<(), Unavailable> {
     let StatusUpdate { origin, status, at, to, known_as, .. } = update;
     let (to, written_at) = match *origin {
@@ -116,7 +153,9 @@ fn report(
         }
         Origin::Message(id) => (messages::report(context, id, status, *at)?, id.timestamp()),
         Origin::Broadcast { broadcast, index } => {
-            broadcasts::report(context, broadcast, index, update)?;
+            let failure = broadcasts::report(context, broadcast, index, update)?;
+            news.failed.extend(failure.is_new.then_some((broadcast, index)));
+            news.stopped.extend(failure.stopped);
             (*to, broadcast.timestamp())
         }
     };

@@ -203,7 +203,11 @@ pub(crate) fn status(
 }
 
 /// Gives a template another status, and tells of it if it is another.
-fn set_status(context: &mut Context<'_>, template: Template, status: TemplateStatus) -> Template {
+pub(crate) fn set_status(
+    context: &mut Context<'_>,
+    template: Template,
+    status: TemplateStatus,
+) -> Template {
     if template.status == status {
         return template;
     }

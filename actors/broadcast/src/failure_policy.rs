@@ -4,7 +4,7 @@ use postrider_channel::{Failure, FailureClass};
 
 /// What must happen to the whole broadcast.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// It must be paused for this reason. The message may be sent later.
     Pause(Box<str>),
     /// It must fail for this reason.
@@ -12,7 +12,8 @@ pub(super) enum Verdict {
 }
 
 /// What must happen to the broadcast; `None` if the failure concerns only one message.
-pub(super) fn verdict(failure: &Failure) -> Option<Verdict> {
+#[must_use]
+pub fn verdict(failure: &Failure) -> Option<Verdict> {
     let with = |what: &str| match &*failure.details {
         "" => Box::from(what),
         details => format!("{what}: {details}").into(),
