@@ -43,6 +43,10 @@ pub(crate) struct SuppressionRow {
     /// Why, if somebody said so.
     #[schema(example = "asked by phone")]
     reason: Option<String>,
+    /// What opted it out: `word` (a message), `api` (a call), `channel` (a choice in the channel's
+    /// app) or `refusal` (the channel's refusal to send marketing).
+    #[schema(example = "api")]
+    source: &'static str,
     /// Since when.
     #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
     created_at: String,
@@ -65,6 +69,7 @@ impl From<Suppression> for SuppressionRow {
         Self {
             phone: suppression.phone.to_string(),
             reason: suppression.reason,
+            source: suppression.source.as_str(),
             created_at: suppression.created_at.to_string(),
         }
     }

@@ -24,6 +24,10 @@ pub struct Callback {
     pub inbound: Vec<Inbound>,
     /// Changes of templates' statuses.
     pub templates: Vec<TemplateUpdate>,
+    /// Choices about marketing that recipients made in the provider's app.
+    pub choices: Vec<MarketingChoice>,
+    /// Recipients who have another phone number now.
+    pub changed_numbers: Vec<ChangedNumber>,
 }
 
 impl Callback {
@@ -32,6 +36,8 @@ impl Callback {
         self.statuses.extend(other.statuses);
         self.inbound.extend(other.inbound);
         self.templates.extend(other.templates);
+        self.choices.extend(other.choices);
+        self.changed_numbers.extend(other.changed_numbers);
     }
 }
 
@@ -90,10 +96,7 @@ impl Inbound {
     /// provider's id.
     #[must_use]
     pub fn message_id(&self, number: NumberId) -> MessageId {
-        let digest = Sha256::new().chain_update(number.as_bytes());
-        let digest = digest.chain_update(self.provider_id.as_bytes()).finalize();
-        let unique = digest[..10].iter().fold(0, |unique, byte| unique << 8 | u128::from(*byte));
-        MessageId::from_parts(self.at, unique)
+        derived_id(number, &self.provider_id, self.at)
     }
 
     /// The message with each text cut to its bound. Strangers write these texts through any
@@ -114,6 +117,13 @@ impl Inbound {
             ..self
         }
     }
+}
+
+fn derived_id(number: NumberId, provider_id: &str, at: Timestamp) -> MessageId {
+    let digest = Sha256::new().chain_update(number.as_bytes());
+    let digest = digest.chain_update(provider_id.as_bytes()).finalize();
+    let unique = digest[..10].iter().fold(0, |unique, byte| unique << 8 | u128::from(*byte));
+    MessageId::from_parts(at, unique)
 }
 
 /// The first `chars_max` characters of a text.
@@ -142,6 +152,38 @@ pub struct TemplateUpdate {
     pub template: TemplateName,
     /// The provider's word for its status, such as `APPROVED`.
     pub status: Box<str>,
+}
+
+/// A choice about marketing that a recipient made in the provider's app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarketingChoice {
+    /// Who.
+    pub phone: Phone,
+    /// Whether they want marketing; else they have stopped it.
+    pub wanted: bool,
+    /// When, by the provider's clock.
+    pub at: Timestamp,
+}
+
+/// The notice that a recipient has another phone number now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedNumber {
+    /// The provider's id of the notice; a repeated callback has the same.
+    pub provider_id: Box<str>,
+    /// The number that they had.
+    pub from: Phone,
+    /// The number that they have now.
+    pub to: Phone,
+    /// When, by the provider's clock.
+    pub at: Timestamp,
+}
+
+impl ChangedNumber {
+    /// Our id of the notice, derived as that of an inbound message is.
+    #[must_use]
+    pub fn message_id(&self, number: NumberId) -> MessageId {
+        derived_id(number, &self.provider_id, self.at)
+    }
 }
 
 impl std::fmt::Debug for Inbound {

@@ -41,7 +41,7 @@ pub use id::{
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};
-pub use opt_out::OptOutWords;
+pub use opt_out::{OptOutSource, OptOutWords};
 pub use phone::{Phone, PhoneError};
 pub use prices::Prices;
 pub use scope::{Scope, Scopes};

@@ -1,5 +1,6 @@
 //! Pure: the words with which a customer opts out of messages, and in again.
 
+use serde::{Deserialize, Serialize};
 use unicode_normalization::char::is_combining_mark;
 
 use super::fold::fold;
@@ -21,6 +22,40 @@ pub enum OptOut {
     Out,
     /// To receive messages again.
     Back,
+}
+
+/// What opted somebody out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum OptOutSource {
+    /// A message that they wrote.
+    Word,
+    /// A call of the API.
+    Api,
+    /// A choice that they made in the channel's app.
+    Channel,
+    /// The channel's refusal to send them marketing.
+    Refusal,
+}
+
+impl OptOutSource {
+    /// The source as an answer spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Word => "word",
+            Self::Api => "api",
+            Self::Channel => "channel",
+            Self::Refusal => "refusal",
+        }
+    }
+
+    /// Whether the channel said so. Only then does the channel also take it back.
+    #[must_use]
+    pub const fn is_channel(self) -> bool {
+        matches!(self, Self::Channel | Self::Refusal)
+    }
 }
 
 impl OptOutWords {

@@ -1,8 +1,10 @@
 //! Phones that have opted out of messages.
 //!
 //! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has
-//! opted out, `w ‖ phone` the moment of the last decision about it, and `n` how many have opted
-//! out.
+//! opted out, `w ‖ phone` the moment of the last decision about it, `c ‖ phone` the last choice
+//! that the channel told of, and `n` how many have opted out.
+
+mod channel_choice;
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -10,7 +12,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use postrider_domain::event::contact::{OptedInData, OptedOutData};
-use postrider_domain::opt_out::OptOut;
+use postrider_domain::opt_out::{OptOut, OptOutSource};
 use postrider_domain::{ContactId, EventData, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
@@ -20,13 +22,12 @@ use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
+pub(crate) use channel_choice::{Choice, chose, follow, stopped_marketing};
+
 const TABLE: Table = Table::Suppressions;
 
 /// Why a phone that opted out with a message is there.
 const BY_MESSAGE: &str = "opted out by message";
-
-/// Why a phone is there that the channel says has.
-const AT_CHANNEL: &str = "stopped marketing at the channel";
 
 /// A phone that has opted out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Suppression {
     pub phone: Phone,
     /// Why, if somebody said so.
     pub reason: Option<String>,
+    /// What opted it out.
+    pub source: OptOutSource,
     /// Since when.
     pub created_at: Timestamp,
 }
@@ -44,6 +47,19 @@ pub struct Suppression {
 struct Record {
     reason: Option<String>,
     created_at: Timestamp,
+    /// Earlier versions wrote none.
+    source: Option<OptOutSource>,
+}
+
+impl Record {
+    /// What opted the phone out; of a record of an earlier version its reason tells.
+    fn source(&self) -> OptOutSource {
+        self.source.unwrap_or(match self.reason.as_deref() {
+            Some(BY_MESSAGE) => OptOutSource::Word,
+            Some(channel_choice::AT_CHANNEL) => OptOutSource::Refusal,
+            _ => OptOutSource::Api,
+        })
+    }
 }
 
 /// A page of phones that have opted out.
@@ -129,7 +145,7 @@ impl Command for Suppress {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Suppression, Unavailable> {
         let now = context.now();
-        opt_out(context, self.phone, self.reason, now)
+        opt_out(context, self.phone, (self.reason, OptOutSource::Api), now)
     }
 }
 
@@ -182,40 +198,6 @@ pub(crate) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool,
     Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
 }
 
-/// The channel says that a phone wanted no marketing at that moment; what was decided about it
-/// later counts, whichever is known first.
-pub(crate) fn stopped_marketing(
-    context: &mut Context<'_>,
-    phone: Phone,
-    at: Timestamp,
-) -> Result<(), Unavailable> {
-    // The channel's clock may be ahead of ours.
-    let at = at.min(context.now());
-    if last_decision(context, phone)? > at.as_millis() {
-        return Ok(());
-    }
-    if has_opted_out(context, phone)? {
-        decide(context, phone, at);
-        return Ok(());
-    }
-    opt_out(context, phone, Some(AT_CHANNEL.to_owned()), at).map(drop)
-}
-
-/// A phone turns out to be of the same person as another: if the other has opted out, it has too,
-/// unless something later was decided about it.
-pub(crate) fn follow(
-    context: &mut Context<'_>,
-    phone: Phone,
-    other: Phone,
-) -> Result<(), Unavailable> {
-    let other: Option<Record> = context.get_json(TABLE, &key(&context.core.id, other))?;
-    let Some(Record { reason, created_at: at }) = other else { return Ok(()) };
-    if last_decision(context, phone)? > at.as_millis() {
-        return Ok(());
-    }
-    opt_out(context, phone, reason, at).map(drop)
-}
-
 /// When the last decision about a phone was made, in milliseconds; 0 if there was none.
 fn last_decision(context: &Context<'_>, phone: Phone) -> Result<u64, Unavailable> {
     let last = context.get(TABLE, &decision_key(&context.core.id, phone))?;
@@ -235,7 +217,10 @@ pub(crate) fn apply_opt_out(
         return Ok(());
     }
     match word {
-        OptOut::Out => opt_out(context, phone, Some(BY_MESSAGE.to_owned()), at).map(drop),
+        OptOut::Out => {
+            let why = (Some(BY_MESSAGE.to_owned()), OptOutSource::Word);
+            opt_out(context, phone, why, at).map(drop)
+        }
         OptOut::Back => opt_in(context, phone, at).map(drop),
     }
 }
@@ -244,42 +229,62 @@ pub(crate) fn apply_opt_out(
 fn opt_out(
     context: &mut Context<'_>,
     phone: Phone,
-    reason: Option<String>,
+    (reason, source): (Option<String>, OptOutSource),
     at: Timestamp,
 ) -> Result<Suppression, Unavailable> {
-    let key = key(&context.core.id, phone);
-    let old: Option<Record> = context.get_json(TABLE, &key)?;
+    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, phone))?;
     let is_new = old.is_none();
     let (created_at, old_reason) = match old {
         Some(old) => (old.created_at, old.reason),
         None => (at, None),
     };
-    let suppression = Suppression { phone, reason: reason.or(old_reason), created_at };
-    if is_new {
-        let reason = suppression.reason.clone();
-        change_count(context, 1, phone, |contact_id| {
-            EventData::ContactOptedOut(OptedOutData { phone, contact_id, reason })
-        })?;
-    }
-    let reason = suppression.reason.clone();
-    context.put_json(TABLE, key, &Record { reason, created_at });
+    let suppression = Suppression { phone, reason: reason.or(old_reason), source, created_at };
+    put(context, &suppression, is_new)?;
     decide(context, phone, at);
     Ok(suppression)
 }
 
-/// Opts a phone in again; says whether it was out.
-fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool, Unavailable> {
-    let key = key(&context.core.id, phone);
-    let old: Option<Record> = context.get_json(TABLE, &key)?;
-    let was_out = old.is_some();
-    if was_out {
-        change_count(context, -1, phone, |contact_id| {
-            EventData::ContactOptedIn(OptedInData { phone, contact_id })
+/// Writes what is kept of a phone that has opted out, and tells of it if that is new.
+fn put(
+    context: &mut Context<'_>,
+    suppression: &Suppression,
+    is_new: bool,
+) -> Result<(), Unavailable> {
+    let Suppression { phone, source, created_at, .. } = *suppression;
+    let reason = &suppression.reason;
+    if is_new {
+        change_count(context, 1, phone, |contact_id| {
+            let reason = reason.clone();
+            EventData::ContactOptedOut(OptedOutData { phone, contact_id, reason, source })
         })?;
-        context.delete(TABLE, key);
+    }
+    let record = Record { reason: reason.clone(), created_at, source: Some(source) };
+    context.put_json(TABLE, key(&context.core.id, phone), &record);
+    Ok(())
+}
+
+/// Opts a phone in again; says whether it was out. What the channel told of a later moment stays.
+fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool, Unavailable> {
+    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, phone))?;
+    let was_out = old.is_some();
+    if let Some(Record { created_at, .. }) = old {
+        match channel_choice::stopped_after(context, phone, at)? {
+            Some(stopped) => put(context, &Suppression { created_at, ..stopped }, false)?,
+            None => remove(context, phone)?,
+        }
     }
     decide(context, phone, at);
     Ok(was_out)
+}
+
+/// Removes what is kept of a phone that had opted out, and tells of it.
+fn remove(context: &mut Context<'_>, phone: Phone) -> Result<(), Unavailable> {
+    change_count(context, -1, phone, |contact_id| {
+        EventData::ContactOptedIn(OptedInData { phone, contact_id })
+    })?;
+    let key = key(&context.core.id, phone);
+    context.delete(TABLE, key);
+    Ok(())
 }
 
 /// Notes when the last decision about a phone was made.
@@ -358,8 +363,10 @@ fn phone_of(key: &[u8]) -> Result<Phone, StoreError> {
 
 fn suppression(phone: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
     let phone = phone_of(phone)?;
-    let Record { reason, created_at } = codec::decode(value)?;
-    Ok(Suppression { phone, reason, created_at })
+    let record: Record = codec::decode(value)?;
+    let source = record.source();
+    let Record { reason, created_at, .. } = record;
+    Ok(Suppression { phone, reason, source, created_at })
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 pub mod callbacks;
 pub mod cloud_api;
+mod identity;
 mod messages;
 mod number_updates;
 mod number_watch;
+mod preferences;
 mod rare_codes;
 mod sandbox;
 mod second_number;

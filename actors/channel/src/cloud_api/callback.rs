@@ -8,7 +8,8 @@ use subtle::ConstantTimeEq;
 
 use crate::Failure;
 use crate::callback::{
-    Inbound, Progress, Referral, StatusUpdate, TEXT_CHARS_MAX, TemplateUpdate, WORD_CHARS_MAX,
+    ChangedNumber, Inbound, MarketingChoice, Progress, Referral, StatusUpdate, TEXT_CHARS_MAX,
+    TemplateUpdate, WORD_CHARS_MAX,
 };
 use postrider_domain::Timestamp;
 use postrider_domain::contact::NAME_CHARS_MAX;
@@ -111,6 +112,39 @@ fn failure_of(errors: &Value) -> Failure {
     failure(&first.and_then(Result::ok).unwrap_or_default())
 }
 
+/// Whether an item of the messages is a notice of the provider, which nobody wrote.
+pub(super) fn is_notice(value: &Value) -> bool {
+    value["type"].as_str() == Some("system")
+}
+
+/// Parses the notice that somebody has another number.
+pub(super) fn changed_number(value: &Value) -> Option<ChangedNumber> {
+    let notice = &value["system"];
+    if notice["type"].as_str()? != "user_changed_number" {
+        return None;
+    }
+    Some(ChangedNumber {
+        provider_id: id(&value["id"])?,
+        from: body::phone(value["from"].as_str()?)?,
+        to: body::phone(notice["wa_id"].as_str()?)?,
+        at: timestamp(&value["timestamp"])?,
+    })
+}
+
+/// Parses somebody's choice about marketing messages.
+pub(super) fn choice(value: &Value) -> Option<MarketingChoice> {
+    if value["category"].as_str()? != "marketing_messages" {
+        return None;
+    }
+    let wanted = match value["value"].as_str()? {
+        "stop" => false,
+        "resume" | "signup" => true,
+        _ => return None,
+    };
+    let phone = body::phone(value["wa_id"].as_str()?)?;
+    Some(MarketingChoice { phone, wanted, at: timestamp(&value["timestamp"])? })
+}
+
 /// Parses a message that one of the contacts wrote.
 pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     let from = value["from"].as_str()?;
@@ -162,204 +196,4 @@ pub(super) fn template(value: &Value) -> Option<TemplateUpdate> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::callback::Callback;
-    use crate::cloud_api::envelope::{self, About};
-    use crate::cloud_api::{CloudApi, CloudApiAccount, CloudApiOptions, CloudApiSecrets};
-    use crate::{FailureClass, Origin};
-    use postrider_runtime::Secret;
-
-    const OTP: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
-    const MESSAGE: &str = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y";
-
-    fn number() -> CloudApiNumber {
-        let account = CloudApiAccount {
-            phone: "+15550001111".parse().unwrap(),
-            phone_number_id: "106".parse().unwrap(),
-            account_id: "107".parse().unwrap(),
-        };
-        let secrets = CloudApiSecrets {
-            token: Secret::new("t"),
-            app_secret: Secret::new("key"),
-            verify_token: Secret::new("v"),
-        };
-        let options = CloudApiOptions { base_url: "http://h".to_owned(), ..Default::default() };
-        CloudApi::new(options).unwrap().number(&account, secrets).unwrap()
-    }
-
-    fn read(field: &str, value: Value) -> Callback {
-        let body = json!({"object": "whatsapp_business_account", "entry": [
-            {"id": "107", "changes": [{"field": field, "value": value}]},
-        ]});
-        let [part] = &mut envelope::read(body.to_string().as_bytes()).unwrap()[..] else {
-            panic!("one")
-        };
-        std::mem::take(&mut part.callback)
-    }
-
-    fn messages(mut value: Value) -> Callback {
-        value["metadata"] = json!({"phone_number_id": "106"});
-        read("messages", value)
-    }
-
-    #[test]
-    fn only_the_providers_signature_is_valid() {
-        let number = number();
-        let text = b"The quick brown fox jumps over the lazy dog";
-        // A well-known example of HMAC-SHA256 under "key".
-        let digest = "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8";
-        assert!(number.signed(&format!("sha256={digest}"), text));
-        assert!(number.signed(&format!("sha256={}", digest.to_uppercase()), text));
-        assert!(!number.signed(&format!("sha256={digest}"), b"The quick brown fox"));
-        for bad in [
-            String::new(),
-            digest.to_owned(),
-            format!("sha1={digest}"),
-            format!("sha256={}", &digest[..62]),
-            format!("sha256={digest}00"),
-            format!("sha256={}", digest.replace('f', "0")),
-            format!("sha256={}", digest.replace('f', "g")),
-            format!("sha256={}", "é".repeat(32)),
-        ] {
-            assert!(!number.signed(&bad, text), "{bad}");
-        }
-        assert!(number.knows("v") && !number.knows("") && !number.knows("vv"));
-    }
-
-    #[test]
-    fn a_status_report_is_parsed() {
-        let report = |status: &str, opaque: &str| {
-            json!({
-                "id": "wamid.x", "status": status, "timestamp": "1750857384",
-                "recipient_id": "5516", "biz_opaque_callback_data": opaque,
-                "errors": [{"code": 131_049, "title": "t", "error_data": {"details": "why"}}],
-            })
-        };
-        let callback = messages(json!({"statuses": [
-            report("sent", OTP), report("delivered", MESSAGE), report("read", MESSAGE),
-            report("failed", MESSAGE),
-        ]}));
-        let [sent, delivered, read, failed] = &callback.statuses[..] else { panic!("four") };
-        assert_eq!(sent.origin, Origin::Otp { request_id: OTP.parse().unwrap(), number: 0 });
-        assert_eq!(delivered.origin, Origin::Message(MESSAGE.parse().unwrap()));
-        assert_eq!((&*sent.provider_id, sent.at.as_millis()), ("wamid.x", 1_750_857_384_000));
-        let progress = [&sent.status, &delivered.status, &read.status];
-        assert_eq!(progress, [&Progress::Sent, &Progress::Delivered, &Progress::Read]);
-        let class = FailureClass::MarketingHeldBack;
-        let failure = Failure { class, code: Some(131_049), details: "why".into() };
-        assert_eq!(failed.status, Progress::Failed(failure));
-    }
-
-    #[test]
-    fn an_inbound_message_is_parsed() {
-        let contacts = json!([{"profile": {"name": "Sheena"}, "wa_id": "16505551234"}]);
-        let part = |kind: &str, part: Value| {
-            let mut message = json!({
-                "from": "16505551234", "id": "wamid.i", "timestamp": "1749416383", "type": kind,
-            });
-            message[kind] = part;
-            message
-        };
-        let mut ad = part("text", json!({"body": "Hi"}));
-        ad["referral"] = json!({"source_type": "ad", "source_id": "7", "headline": "x"});
-        let callback = messages(json!({"contacts": contacts, "messages": [
-            ad,
-            part("image", json!({"caption": "Look", "id": "1"})),
-            part("audio", json!({"id": "1"})),
-            part("button", json!({"text": "Yes", "payload": "y"})),
-            part("interactive", json!({"type": "button_reply", "button_reply": {"title": "No"}})),
-            part("interactive", json!({"type": "list_reply", "list_reply": {"title": "One"}})),
-            part("reaction", json!({"emoji": "👍", "message_id": "x"})),
-            part("unsupported", json!(null)),
-        ]}));
-        let said: Vec<_> = callback.inbound.iter().map(|it| (&*it.kind, &*it.text)).collect();
-        let expected = [
-            ("text", "Hi"),
-            ("image", "Look"),
-            ("audio", ""),
-            ("button", "Yes"),
-            ("interactive", "No"),
-            ("interactive", "One"),
-            ("reaction", "👍"),
-            ("unsupported", ""),
-        ];
-        assert_eq!(said, expected);
-        let first = &callback.inbound[0];
-        assert_eq!(first.from.to_string(), "+16505551234");
-        assert_eq!(first.name.as_deref(), Some("Sheena"));
-        assert_eq!(first.at.as_millis(), 1_749_416_383_000);
-        let (source_type, source_id) = ("ad".into(), "7".into());
-        let referral = Referral { source_type, source_id, headline: Some("x".into()) };
-        assert_eq!(first.referral, Some(referral));
-        assert_eq!(callback.inbound[1].referral, None);
-    }
-
-    #[test]
-    fn a_templates_status_is_parsed() {
-        let callback = read(
-            "message_template_status_update",
-            json!({
-                "event": "PAUSED", "message_template_id": 1, "reason": "NONE",
-                "message_template_name": "spring_sale", "message_template_language": "en_US",
-            }),
-        );
-        let [update] = &callback.templates[..] else { panic!("one") };
-        assert_eq!((&*update.template.name, &*update.template.language), ("spring_sale", "en_US"));
-        assert_eq!(&*update.status, "PAUSED");
-    }
-
-    #[test]
-    fn one_broken_item_does_not_fail_the_others() {
-        let good = json!({
-            "id": "w", "status": "sent", "timestamp": 1, "biz_opaque_callback_data": OTP
-        });
-        let mut broken = Vec::new();
-        for (name, value) in [
-            ("id", json!(7)),
-            ("status", json!("warning")),
-            ("status", json!(null)),
-            ("timestamp", json!("soon")),
-            ("timestamp", json!(-1)),
-            ("biz_opaque_callback_data", json!("somebody else's")),
-            ("biz_opaque_callback_data", json!(null)),
-        ] {
-            let mut report = good.clone();
-            report[name] = value;
-            broken.push(report);
-        }
-        broken.extend([json!(null), json!("text"), json!([]), good.clone()]);
-        let callback = messages(json!({"statuses": broken, "messages": [{"from": "x"}, 7, null]}));
-        assert_eq!((callback.statuses.len(), callback.inbound.len()), (1, 0));
-    }
-
-    #[test]
-    fn long_texts_are_cut() {
-        let long = "\u{1f600}".repeat(70_000);
-        let callback = messages(json!({
-            "contacts": [{"profile": {"name": long}, "wa_id": "16505551234"}],
-            "messages": [
-                {"from": "16505551234", "id": "a", "timestamp": "1", "type": "text", "text": {"body": long}},
-                {"from": "16505551234", "id": "b", "timestamp": "1", "type": long},
-                {"from": "16505551234", "id": long, "timestamp": "1", "type": "text"},
-            ],
-        }));
-        let [text, kind] = &callback.inbound[..] else { panic!("two") };
-        assert_eq!(text.text.chars().count(), TEXT_CHARS_MAX);
-        assert_eq!(text.name.as_ref().unwrap().chars().count(), NAME_CHARS_MAX);
-        assert_eq!(kind.kind.chars().count(), WORD_CHARS_MAX);
-    }
-
-    #[test]
-    fn a_number_recognizes_the_parts_about_it() {
-        let is_meant = |about| number().is_meant(&about);
-        for (id, meant) in [(None, true), (Some("106"), true), (Some("107"), false)] {
-            assert_eq!(is_meant(About::Number(id.map(Into::into))), meant, "{id:?}");
-        }
-        for (id, meant) in [(None, true), (Some("107"), true), (Some("106"), false)] {
-            assert_eq!(is_meant(About::Account(id.map(Into::into))), meant, "{id:?}");
-        }
-    }
-}
+mod tests;

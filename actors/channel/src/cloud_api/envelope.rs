@@ -65,6 +65,8 @@ struct Report<'a> {
     messages: Option<&'a RawValue>,
     #[serde(borrow)]
     statuses: Option<&'a RawValue>,
+    #[serde(borrow)]
+    user_preferences: Option<&'a RawValue>,
 }
 
 /// The parts of a callback's body; `None` if the body is not JSON. Items that cannot be parsed are
@@ -77,7 +79,7 @@ pub fn read(raw: &[u8]) -> Option<Vec<Part>> {
         for change in items(entry.changes) {
             let Change { field, value } = parsed(Some(change));
             match parsed::<Value>(field).as_str() {
-                Some("messages") => parts.push(messages(parsed(value))),
+                Some("messages" | "user_preferences") => parts.push(messages(parsed(value))),
                 Some("message_template_status_update") => {
                     let templates = callback::template(&parsed(value)).into_iter().collect();
                     let about = About::Account(parsed::<Value>(entry.id).as_str().map(Into::into));
@@ -96,8 +98,15 @@ fn messages(report: Report<'_>) -> Part {
     let of = parsed::<Value>(report.metadata)["phone_number_id"].as_str().map(Into::into);
     let contacts: Vec<_> = values(report.contacts).collect();
     let statuses = values(report.statuses).filter_map(|it| callback::status(&it)).collect();
-    let inbound = values(report.messages).filter_map(|it| callback::inbound(&it, &contacts));
-    let callback = Callback { statuses, inbound: inbound.collect(), ..Callback::default() };
+    let (notices, messages): (Vec<_>, Vec<_>) =
+        values(report.messages).partition(callback::is_notice);
+    let callback = Callback {
+        statuses,
+        inbound: messages.iter().filter_map(|it| callback::inbound(it, &contacts)).collect(),
+        templates: Vec::new(),
+        choices: values(report.user_preferences).filter_map(|it| callback::choice(&it)).collect(),
+        changed_numbers: notices.iter().filter_map(callback::changed_number).collect(),
+    };
     Part { about: About::Number(of), callback }
 }
 

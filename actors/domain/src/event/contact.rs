@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields;
-use crate::{ContactId, ContactName, Email, Phone, Tags, Timestamp};
+use crate::{ContactId, ContactName, Email, OptOutSource, Phone, Tags, Timestamp};
 
 /// A phone that wants no marketing and no broadcasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -19,6 +19,9 @@ pub struct OptedOutData {
     pub contact_id: Option<ContactId>,
     /// Why, if somebody said so.
     pub reason: Option<String>,
+    /// What opted it out; left out of events of earlier versions.
+    #[cfg_attr(feature = "schema", schema(required = false))]
+    pub source: OptOutSource,
 }
 
 /// A phone that had opted out and wants messages again.
@@ -48,6 +51,10 @@ pub struct ContactData {
     #[serde(serialize_with = "fields::optional_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Option<Phone>,
+    /// The phone that it had before this change, if the change is of the phone.
+    #[serde(serialize_with = "fields::optional_text", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub previous_phone: Option<Phone>,
     /// Its e-mail address.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub email: Option<Email>,

@@ -2,14 +2,15 @@
 
 use crate::Workspace;
 use crate::core::command::{Command, Context};
+use postrider_domain::event::contact::ContactData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, EventData};
 use postrider_store::Table;
 
 use crate::contacts::create::phone_holder;
+use crate::contacts::index;
 use crate::contacts::record;
 use crate::contacts::record::{Contact, ContactChange};
-use crate::contacts::{index, tell};
 
 /// Why a contact was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,36 +51,48 @@ impl Command for UpdateContact {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, UpdateContactError> {
         let old = find(context, self.id)?.ok_or(UpdateContactError::NotFound)?;
-        let place = old.place();
         let ContactChange { name, phone, email, tags, custom_fields } = self.change;
         let contact = Contact {
             id: old.id,
             name,
             phone: phone.unwrap_or(old.phone),
-            email: email.unwrap_or(old.email),
-            tags: tags.unwrap_or(old.tags),
-            custom_fields: custom_fields.unwrap_or(old.custom_fields),
+            email: email.unwrap_or_else(|| old.email.clone()),
+            tags: tags.unwrap_or_else(|| old.tags.clone()),
+            custom_fields: custom_fields.unwrap_or_else(|| old.custom_fields.clone()),
             created_at: old.created_at,
             updated_at: context.now(),
         };
-        let moves = contact.phone != old.phone;
-        if moves && phone_holder(context, contact.phone)?.is_some() {
+        if contact.phone != old.phone && phone_holder(context, contact.phone)?.is_some() {
             return Err(UpdateContactError::PhoneTaken);
         }
-        index::update(context, place, Some(&contact))?;
-        if moves {
-            if let Some(phone) = old.phone {
-                context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
-            }
-            if let Some(phone) = contact.phone {
-                let key = record::phone_key(&context.core.id, phone);
-                context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
-            }
-        }
-        context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);
-        tell(context, EventData::ContactUpdated, &contact);
+        put_changed(context, &old, &contact)?;
         Ok(contact)
     }
+}
+
+/// Writes what a contact is after a change, and tells of it. No other contact may have its phone.
+pub(crate) fn put_changed(
+    context: &mut Context<'_>,
+    old: &Contact,
+    new: &Contact,
+) -> Result<(), Unavailable> {
+    let place = new.place();
+    index::update(context, place, Some(new))?;
+    let moves = new.phone != old.phone;
+    if moves {
+        if let Some(phone) = old.phone {
+            context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
+        }
+        if let Some(phone) = new.phone {
+            let key = record::phone_key(&context.core.id, phone);
+            context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
+        }
+    }
+    context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), new);
+    let previous_phone = old.phone.filter(|_| moves);
+    let data = ContactData { previous_phone, ..new.event_data() };
+    context.effects.emit(context.now(), EventData::ContactUpdated(data));
+    Ok(())
 }
 
 /// The contact of that identifier, with what earlier commands have made of it.

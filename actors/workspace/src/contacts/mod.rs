@@ -30,7 +30,7 @@ pub use rebuild::{RebuildError, see_to_index};
 pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
 
-pub(crate) use change::find as find_contact;
+pub(crate) use change::{find as find_contact, put_changed};
 pub(crate) use create::{create, holder};
 pub(crate) use record::{place_of, read as read_contact};
 

@@ -84,6 +84,7 @@ impl Contact {
             contact_id: self.id,
             name: self.name.clone(),
             phone: self.phone,
+            previous_phone: None,
             email: self.email.clone(),
             tags: self.tags.clone(),
             custom_fields: self.custom_fields.to_value(),

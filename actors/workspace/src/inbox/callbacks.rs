@@ -4,13 +4,17 @@ use std::collections::VecDeque;
 
 use postrider_broadcast::FanoutMessage;
 use postrider_broadcast::record::Record;
-use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate, TemplateUpdate};
+use postrider_channel::callback::{
+    Callback, ChangedNumber, Inbound, MarketingChoice, Progress, StatusUpdate, TemplateUpdate,
+};
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::{BroadcastId, NumberId};
 
 use crate::core::command::{Command, Context};
+use crate::inbox::changed_number;
 use crate::inbox::inbound_messages;
 use crate::inbox::phone_aliases;
+use crate::suppressions::{Choice, chose};
 use crate::templates::apply_template_update;
 use crate::templates::sync as template_sync;
 use crate::{Workspace, broadcasts, messages};
@@ -30,11 +34,14 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
-        let Callback { statuses, inbound, templates } = callback;
+        let Callback { statuses, inbound, templates, choices, changed_numbers } = callback;
         let reports = statuses.into_iter().map(|it| Item::Report(number, it));
         let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
         let templates = templates.into_iter().map(Item::Template);
-        let mut rest: VecDeque<_> = reports.chain(inbound).chain(templates).collect();
+        let changed = changed_numbers.into_iter().map(|it| Item::ChangedNumber(number, it));
+        let choices = choices.into_iter().map(Item::Choice);
+        let items = reports.chain(inbound).chain(changed).chain(choices).chain(templates);
+        let mut rest: VecDeque<_> = items.collect();
         while !rest.is_empty() {
             let taken = self.perform(Take(rest)).await?;
             self.follow_up(number, taken.news);
@@ -65,6 +72,8 @@ impl Workspace {
 enum Item {
     Report(NumberId, StatusUpdate),
     Inbound(NumberId, Inbound),
+    ChangedNumber(NumberId, ChangedNumber),
+    Choice(MarketingChoice),
     Template(TemplateUpdate),
 }
 
@@ -115,6 +124,10 @@ impl Command for Take {
                     }
                 }
                 Some(Item::Inbound(number, it)) => inbound_messages::take(context, number, &it)?,
+                Some(Item::ChangedNumber(number, it)) => {
+                    changed_number::take(context, number, &it)?;
+                }
+                Some(Item::Choice(it)) => choose(context, &it)?,
                 Some(Item::Template(update)) => {
                     news.unknown_template |= !apply_template_update(context, &update)?;
                 }
@@ -137,6 +150,13 @@ impl News {
             _ => {}
         }
     }
+}
+
+/// Takes somebody's choice about marketing, for each phone that is theirs.
+fn choose(context: &mut Context<'_>, told: &MarketingChoice) -> Result<(), Unavailable> {
+    let choice = if told.wanted { Choice::Resumed } else { Choice::Stopped };
+    let phones = phone_aliases::writer(context, told.phone)?.phones();
+    phones.into_iter().try_for_each(|phone| chose(context, phone, choice, told.at))
 }
 
 fn report(

@@ -94,7 +94,7 @@ fn event(received: &Received<'_>, conversation: &Conversation) -> EventData {
 }
 
 /// The key of a message that was received, or what the keys of all begin with.
-fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Vec<u8> {
+pub(super) fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Vec<u8> {
     let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
     [workspace.as_str().as_bytes(), &[0], id].concat()
 }

@@ -1,6 +1,7 @@
 //! What comes in from outside, and what reads or deletes across features.
 
 pub mod callbacks;
+mod changed_number;
 mod delete_contact;
 pub mod deletion;
 pub mod inbound_messages;

@@ -141,6 +141,13 @@ pub(crate) struct Writer {
     pub(crate) other: Option<Phone>,
 }
 
+impl Writer {
+    /// Every phone that is theirs, the one that the workspace knows them by last.
+    pub(crate) fn phones(&self) -> Vec<Phone> {
+        self.other.into_iter().chain([self.phone]).collect()
+    }
+}
+
 /// Who it is whom the provider calls `from`: the phone that was written to, unless only `from` is
 /// in a contact.
 pub(crate) fn writer(context: &Context<'_>, from: Phone) -> Result<Writer, Unavailable> {

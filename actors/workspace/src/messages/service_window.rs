@@ -49,6 +49,23 @@ pub(crate) fn forget_all(context: &mut Context<'_>, contact: Phone) {
     }
 }
 
+/// Closes the windows of a contact that have not been opened since `at`.
+pub(crate) fn close(
+    context: &mut Context<'_>,
+    contact: Phone,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    for number in context.connected {
+        for id in [number.line(), number.id] {
+            let key = key(&context.core.id, id, contact);
+            if read(context, &key)?.is_some_and(|last| last.as_secs() <= at.as_secs()) {
+                context.delete(Table::Windows, key);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// When the contact last wrote to the number.
 pub(crate) fn last(
     context: &Context<'_>,

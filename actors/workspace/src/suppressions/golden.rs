@@ -2,6 +2,7 @@
 
 use expect_test::expect;
 
+use super::channel_choice::{choice_key, decode, encode};
 use super::*;
 use postrider_domain::golden::{AT, Sheet};
 
@@ -12,18 +13,42 @@ fn an_opt_out_is_stored_as_ever() {
     sheet.text("phone", &key(&workspace, phone));
     sheet.text("decision", &decision_key(&workspace, phone));
     sheet.text("count", &count_key(&workspace));
-    let record = Record { reason: Some(BY_MESSAGE.into()), created_at: AT };
+    let source = Some(OptOutSource::Word);
+    let record = Record { reason: Some(BY_MESSAGE.into()), created_at: AT, source };
     sheet.json("record", &record);
-    sheet.json("without a reason", &Record { reason: None, created_at: AT });
+    let source = Some(OptOutSource::Channel);
+    sheet.json("without a reason", &Record { reason: None, created_at: AT, source });
+    sheet.text("choice key", &choice_key(&workspace, phone));
+    for choice in [Choice::Resumed, Choice::Refused, Choice::Stopped] {
+        sheet.bytes("choice", &encode(AT, choice));
+        assert_eq!(decode(&encode(AT, choice)), Ok((AT, choice)));
+    }
     sheet.is(expect![[r#"
         phone: acme\x00+15550123456
         decision: acme\x00w\x00\x00\x00\x03\x9e\xdc\r\xc0
         count: acme\x00n
-        record: {"reason":"opted out by message","created_at":1700000000123}
-        without a reason: {"reason":null,"created_at":1700000000123}
+        record: {"reason":"opted out by message","created_at":1700000000123,"source":"word"}
+        without a reason: {"reason":null,"created_at":1700000000123,"source":"channel"}
+        choice key: acme\x00c\x00\x00\x00\x03\x9e\xdc\r\xc0
+        choice: 0000018bcfe5687b00
+        choice: 0000018bcfe5687b01
+        choice: 0000018bcfe5687b02
     "#]]);
     let (key, value) = (key(&workspace, phone), codec::encode(&record));
     let read = suppression(&key[phones_prefix(&workspace).len() - 1..], &value).unwrap();
-    assert_eq!(read, Suppression { phone, reason: record.reason, created_at: AT });
+    let source = OptOutSource::Word;
+    assert_eq!(read, Suppression { phone, reason: record.reason, source, created_at: AT });
+    // Earlier versions wrote no source.
+    for (reason, source) in [
+        (Some(BY_MESSAGE), OptOutSource::Word),
+        (Some("stopped marketing at the channel"), OptOutSource::Refusal),
+        (Some("asked by phone"), OptOutSource::Api),
+        (None, OptOutSource::Api),
+    ] {
+        let earlier = serde_json::json!({"reason": reason, "created_at": AT});
+        let read: Record = codec::decode(earlier.to_string().as_bytes()).unwrap();
+        assert_eq!((read.source(), read.created_at), (source, AT), "{reason:?}");
+    }
+    assert!(decode(&[0; 8]).is_err() && decode(&[3; 9]).is_err());
     assert_eq!(number(&0x0102_u64.to_be_bytes()), Ok(0x0102));
 }

@@ -11,8 +11,8 @@ use crate::event::{LogEntry, OtpFailure, broadcast::CompletedCounts};
 use crate::golden::{AT, Sheet, UNIQUE};
 use crate::template::{TemplateCategory, TemplateStatus};
 use crate::{
-    BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, Phone,
-    RequestId, Tags, WebhookId,
+    BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, OptOutSource,
+    Phone, RequestId, Tags, WebhookId,
 };
 
 /// The fields by which webhook queues once found the contact of every event. The hash of what they
@@ -45,6 +45,7 @@ fn contact() -> ContactData {
         contact_id: ContactId::from_parts(AT, UNIQUE),
         name: ContactName::new("Ánn").unwrap(),
         phone: Some(phone()),
+        previous_phone: None,
         email: Some(Email::new("ann@example.com").unwrap()),
         tags: Tags::new(["vip", "é"].iter()).unwrap(),
         custom_fields: json!({"plan": "gold", "age": 41, "sum": 100.0}),
@@ -120,7 +121,7 @@ fn payloads() -> Vec<EventData> {
         (RequestId::from_parts(AT, UNIQUE), WebhookId::from_parts(AT, UNIQUE));
     let (number_id, contact_id) =
         (NumberId::from_parts(AT, UNIQUE), Some(ContactId::from_parts(AT, UNIQUE)));
-    let calling_code = "971".to_owned();
+    let (calling_code, source) = ("971".to_owned(), OptOutSource::Api);
     let (phone, reason) = (phone(), Some("asked to".to_owned()));
     vec![
         Data::OtpDelivered(OtpData { request_id, phone }),
@@ -138,7 +139,7 @@ fn payloads() -> Vec<EventData> {
             refused: true,
         }),
         Data::ContactCreated(contact()),
-        Data::ContactUpdated(contact()),
+        Data::ContactUpdated(ContactData { previous_phone: Some(phone), ..contact() }),
         Data::ContactDeleted(contact()),
         Data::ConversationOpened(conversation()),
         Data::ConversationUpdated(conversation()),
@@ -163,7 +164,7 @@ fn payloads() -> Vec<EventData> {
             reason: "locked".into(),
         }),
         Data::NumberRecovered(NumberData { number_id }),
-        Data::ContactOptedOut(OptedOutData { phone, contact_id, reason }),
+        Data::ContactOptedOut(OptedOutData { phone, contact_id, reason, source }),
         Data::ContactOptedIn(OptedInData { phone, contact_id }),
         Data::ChannelError(ChannelErrorData {
             number_id,
@@ -212,7 +213,12 @@ fn other_payloads() -> Vec<EventData> {
             error_code: None,
             reason: "".into(),
         }),
-        Data::ContactOptedOut(OptedOutData { phone, contact_id, reason }),
+        Data::ContactOptedOut(OptedOutData {
+            phone,
+            contact_id,
+            reason,
+            source: OptOutSource::Channel,
+        }),
     ]
 }
 
@@ -290,7 +296,7 @@ fn payloads_are_stored_as_ever() {
         broadcast.failed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
         otp.pumping_suspected: {"calling_code":"971","hour":"2023-11-14T22:13:20.123Z","refused":true,"unverified":30}
         contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
-        contact.updated: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
+        contact.updated: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","previous_phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
         contact.deleted: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
         conversation.opened: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
         conversation.updated: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
@@ -305,7 +311,7 @@ fn payloads_are_stored_as_ever() {
         template.status_changed: {"category":"utility","language":"en_US","name":"offer","previous_status":"approved","status":"in_appeal"}
         number.stopped: {"error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":"locked"}
         number.recovered: {"number_id":"num_01hf7yat3v041061050r3gg28a"}
-        contact.opted_out: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"asked to"}
+        contact.opted_out: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"asked to","source":"api"}
         contact.opted_in: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
         channel.error: {"details":"locked","error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","title":"Account locked"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
@@ -317,7 +323,7 @@ fn payloads_are_stored_as_ever() {
         contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":null,"name":"Ánn","phone":null,"tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
         conversation.opened: {"assigned_to":null,"channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":null,"status":"open"}
         number.stopped: {"error_code":null,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":""}
-        contact.opted_out: {"contact_id":null,"phone":"+15550123456","reason":null}
+        contact.opted_out: {"contact_id":null,"phone":"+15550123456","reason":null,"source":"channel"}
     "#]]);
 }
 
@@ -358,8 +364,7 @@ fn an_event_is_about_whom_it_always_was() {
     }
 }
 
-/// A payload has the fields that the document declares, and lacks only what it may lack. It runs
-/// with the feature `schema`, which the tests of the whole workspace turn on.
+/// A payload has the fields that the document declares, and lacks only what it may lack.
 #[cfg(feature = "schema")]
 #[test]
 fn payloads_have_the_fields_of_their_schemas() {

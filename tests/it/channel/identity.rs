@@ -1,0 +1,88 @@
+//! Who writes, where the channel says that a number has changed.
+
+use serde_json::{Value, json};
+
+use crate::channel::callbacks::{post, wrote};
+use crate::channel::cloud_api::Rig;
+use crate::fake::callback;
+
+const OLD: &str = "+16505551234";
+const NEW: &str = "+16505559876";
+
+/// The notice that somebody has another number now.
+fn changed_number(id: &str, (old, new): (&str, &str), at: u64) -> Value {
+    let message = json!({
+        "from": &old[1..], "id": id, "timestamp": at.to_string(), "type": "system",
+        "system": {
+            "type": "user_changed_number", "wa_id": &new[1..],
+            "body": "User changed from one number to another",
+        },
+    });
+    callback("106", json!({"messages": [message]}))
+}
+
+fn text(to: &str) -> Value {
+    json!({"to": to, "type": "text", "text": "Hello"})
+}
+
+#[tokio::test]
+async fn a_notice_of_the_channel_is_not_a_message_of_the_customer() {
+    let rig = Rig::new().await;
+    let scopes = ["contacts:read", "contacts:write"];
+    let (_, api) = rig.server.key("acme", &scopes, json!({})).await;
+    let made = api.post("/v1/contacts", json!({"name": "Sheena", "phone": OLD})).await.ok();
+    api.post("/v1/suppressions", json!({"phone": OLD})).await.ok();
+    for to in [OLD, NEW] {
+        rig.api.post("/v1/messaging/send", &text(to)).await.check(422, "UNPROCESSABLE");
+    }
+    for _ in 0..2 {
+        assert_eq!(
+            post(&rig, &changed_number("wamid.s", (OLD, NEW), 1_749_416_390)).await.status,
+            200
+        );
+    }
+    for to in [OLD, NEW] {
+        rig.api.post("/v1/messaging/send", &text(to)).await.check(422, "UNPROCESSABLE");
+    }
+    assert_eq!(api.get("/v1/conversations").await.ok()["total"], 0);
+    assert_eq!(rig.api.get("/v1/events?type=message.received").await.ok()["data"], json!([]));
+    let path = format!("/v1/contacts/{}", made["id"].as_str().unwrap());
+    assert_eq!(api.get(&path).await.ok()["phone"], NEW);
+    let told = rig.api.get("/v1/events?type=contact.updated").await.ok();
+    let told = told["data"].as_array().unwrap();
+    assert_eq!(told.len(), 1, "a repeated notice changes nothing");
+    assert_eq!(
+        (&told[0]["data"]["phone"], &told[0]["data"]["previous_phone"]),
+        (&NEW.into(), &OLD.into())
+    );
+    // The opt-out moves along, and stays.
+    let listed = api.get("/v1/suppressions").await.ok();
+    let phones: Vec<_> = listed["data"].as_array().unwrap().iter().map(|it| &it["phone"]).collect();
+    assert_eq!(phones, [OLD, NEW]);
+}
+
+#[tokio::test]
+async fn a_changed_number_closes_the_window_of_the_old_one() {
+    let rig = Rig::new().await;
+    let now = rig.server.demo().get("/v1/sandbox/clock").await.ok()["now"].clone();
+    let seconds = crate::support::millis(now.as_str().unwrap()) / 1000;
+    let mut hello = wrote("106", &OLD[1..], "wamid.h", "Hi");
+    hello["entry"][0]["changes"][0]["value"]["messages"][0]["timestamp"] =
+        seconds.to_string().into();
+    assert_eq!(post(&rig, &hello).await.status, 200);
+    rig.api.post("/v1/messaging/send", &text(OLD)).await.ok();
+    assert_eq!(post(&rig, &changed_number("wamid.s", (OLD, NEW), seconds)).await.status, 200);
+    for to in [OLD, NEW] {
+        rig.api.post("/v1/messaging/send", &text(to)).await.check(422, "UNPROCESSABLE");
+    }
+    // What is written from the new number belongs to the same contact.
+    let mut again = wrote("106", &NEW[1..], "wamid.a", "It is me");
+    again["entry"][0]["changes"][0]["value"]["messages"][0]["timestamp"] =
+        seconds.to_string().into();
+    assert_eq!(post(&rig, &again).await.status, 200);
+    let received = rig.api.get("/v1/events?type=message.received").await.ok();
+    let rows = received["data"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0]["data"]["conversation_id"], rows[1]["data"]["conversation_id"]);
+    rig.api.post("/v1/messaging/send", &text(NEW)).await.ok();
+}
