@@ -83,11 +83,10 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     commit(&opened.writer, &opened.fingerprints).await?;
     commit(&opened.writer, &opened.resealed).await?;
     contacts::see_to_index(&view, &opened.writer, &opened.workspaces).await?;
-    let numbers = numbers(&options, &sandbox, &opened.numbers);
+    let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers));
     let of_workspace = options.admission.in_flight_per_workspace;
     let admission = Admission::new(of_workspace, options.admission.in_flight_total);
     let snapshots = snapshots(&options, &opened);
-    let numbers = Arc::new(numbers);
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let workspaces = workspaces(opened.workspaces, &opened.damaged);
     let shared = Arc::new(Services {
