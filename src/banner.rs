@@ -14,6 +14,8 @@ pub struct Banner {
     address: SocketAddr,
     /// The address for operators, if it is another one.
     admin: Option<SocketAddr>,
+    /// Whether the server speaks TLS.
+    has_tls: bool,
     data_dir: PathBuf,
     admin_token: AdminTokenSource,
     /// Set in a sandbox only.
@@ -35,6 +37,7 @@ impl Banner {
         Self {
             address,
             admin: None,
+            has_tls: false,
             data_dir,
             admin_token,
             demo_key,
@@ -51,6 +54,11 @@ impl Banner {
     /// Shows the page that describes the interface, or not.
     pub(crate) fn with_docs(self, docs: bool) -> Self {
         Self { docs, ..self }
+    }
+
+    /// Sets whether the server speaks TLS.
+    pub(crate) fn with_tls(self, has_tls: bool) -> Self {
+        Self { has_tls, ..self }
     }
 
     /// Adds warnings.
@@ -72,13 +80,19 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 impl fmt::Display for Banner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let server = reachable(self.address);
-        writeln!(f, "Postrider {} listens on http://{}", env!("CARGO_PKG_VERSION"), self.address)?;
+        let scheme = if self.has_tls { "https" } else { "http" };
+        let server = format!("{scheme}://{}", reachable(self.address));
+        writeln!(
+            f,
+            "Postrider {} listens on {scheme}://{}",
+            env!("CARGO_PKG_VERSION"),
+            self.address
+        )?;
         if self.docs {
-            writeln!(f, "  interface     http://{server}/docs")?;
+            writeln!(f, "  interface     {server}/docs")?;
         }
         if let Some(admin) = self.admin {
-            writeln!(f, "  operators     http://{}", reachable(admin))?;
+            writeln!(f, "  operators     {scheme}://{}", reachable(admin))?;
         }
         writeln!(f, "  data          {}", self.data_dir.display())?;
         match &self.admin_token {
@@ -95,13 +109,13 @@ impl fmt::Display for Banner {
             writeln!(f, "Try it:")?;
             writeln!(
                 f,
-                "  curl -X POST http://{server}/v1/otp/send -H 'Authorization: Bearer {key}' \
+                "  curl -X POST {server}/v1/otp/send -H 'Authorization: Bearer {key}' \
                  -H 'Content-Type: application/json' -d '{{\"phone\":\"+15550123456\"}}'"
             )
         } else {
             writeln!(f, "Try it:")?;
             let server = reachable(self.admin.unwrap_or(self.address));
-            writeln!(f, "  curl http://{server}/readyz")
+            writeln!(f, "  curl {scheme}://{server}/readyz")
         }
     }
 }

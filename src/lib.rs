@@ -6,12 +6,14 @@
 mod banner;
 mod boot;
 mod http;
+mod listeners;
 pub mod logging;
 mod metrics;
 mod places;
 mod serve;
 mod server;
 pub mod settings;
+mod tls;
 mod write_timeout;
 
 pub use banner::Banner;
@@ -21,3 +23,4 @@ pub use metrics::Metrics;
 pub use places::PlaceLimits;
 pub use serve::{Lingering, ServeOptions, serve};
 pub use server::{RunningServer, Server, StopError};
+pub use tls::{Tls, TlsError, TlsFiles};

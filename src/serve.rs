@@ -21,6 +21,7 @@ use tower_service::Service as _;
 
 use crate::http::{InReserve, Peer};
 use crate::places::{Displaced, Place, PlaceLimits, Places};
+use crate::tls::{Tls, Transport};
 use crate::write_timeout::WriteTimeout;
 
 /// Pause of the accept loop when the system has no sockets left. One may be closed meanwhile.
@@ -41,6 +42,8 @@ pub struct ServeOptions {
     pub write_timeout: Duration,
     /// Bounds of simultaneous connections.
     pub places: PlaceLimits,
+    /// What encrypts them. `None`: nothing does.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Connections that did not finish within the grace period. They stay open until this is dropped,
@@ -76,6 +79,7 @@ pub async fn serve(
     let most = Places::most(&options.places);
     let connections = Arc::new(Semaphore::new(most));
     let places = Places::new(options.places.clone());
+    let options = Arc::new(options);
     let mut complaints = Complaints::default();
     let graceful = GracefulShutdown::new();
     let cut = watch::Sender::new(());
@@ -95,21 +99,22 @@ pub async fn serve(
             Ok((stream, peer)) => {
                 let (place, displaced) = places.take(peer.ip());
                 let place = Arc::new(place);
-                let connection = connection(stream, peer, router.clone(), &options, &place);
-                let connection = graceful.watch(connection);
-                let mut cut = cut.subscribe();
+                let (router, options) = (router.clone(), Arc::clone(&options));
+                let (watcher, mut cut) = (graceful.watcher(), cut.subscribe());
                 tokio::spawn(async move {
+                    let served = async {
+                        let Some(stream) = secured(stream, &options).await else { return Ok(()) };
+                        let connection = connection(stream, peer, router, &options, &place);
+                        watcher.watch(connection).await
+                    };
                     let ended = tokio::select! {
                         biased;
-                        ended = connection => ended,
+                        ended = served => ended,
                         // Nothing is ever sent on it: it resolves when the sender is dropped.
                         _ = cut.changed() => Ok(()),
                         () = displacement(displaced) => Ok(()),
                     };
-                    // A client that disconnects or violates HTTP is not a failure of the server.
-                    if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection ended early");
-                    }
+                    note_end(ended);
                     drop((place, permit));
                 });
             }
@@ -124,6 +129,13 @@ pub async fn serve(
     // After the timeout the caller decides when the remaining connections are closed.
     drop(tokio::time::timeout(grace, graceful.shutdown()).await);
     Lingering { connections, most, cut }
+}
+
+/// A client that disconnects or violates HTTP is not a failure of the server.
+fn note_end(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
 }
 
 /// Resolves when a connection of the reserve has to give its place up.
@@ -152,17 +164,30 @@ impl Complaints {
     }
 }
 
-fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    router: Router,
-    options: &ServeOptions,
-    place: &Arc<Place>,
-) -> http1::Connection<WriteTimeout<TokioIo<TcpStream>>, impl ConnectionService + use<>> {
+/// Makes the handshake of TLS, for which a client has as long as for a head.
+async fn secured(stream: TcpStream, options: &ServeOptions) -> Option<Transport> {
     // A response is one small packet, which Nagle would delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    let Some(tls) = &options.tls else { return Some(Transport::Plain(stream)) };
+    match tokio::time::timeout(options.head_timeout, tls.accept(stream)).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a handshake failed");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+fn connection(
+    stream: Transport,
+    peer: SocketAddr,
+    router: Router,
+    options: &ServeOptions,
+    place: &Arc<Place>,
+) -> http1::Connection<WriteTimeout<TokioIo<Transport>>, impl ConnectionService + use<>> {
     let place = Arc::clone(place);
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);

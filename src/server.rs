@@ -1,6 +1,7 @@
 //! Starts and stops a complete server, which the command line and the tests run.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -19,10 +20,11 @@ use tokio::task::JoinHandle;
 use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
 use crate::http::{AppOptions, Drain, app, apps};
+use crate::listeners::{exposure, serve_options};
 use crate::metrics::Metrics;
-use crate::places::PlaceLimits;
 use crate::serve::{Lingering, ServeOptions, serve};
 use crate::settings::{Secret, Settings};
+use crate::tls::{Tls, TlsError};
 
 /// Starts servers.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub struct RunningServer {
     drain: Drain,
     upkeep: AbortOnDrop,
     directory: DataDir,
+    /// What encrypts the connections of each listener.
+    tls: Vec<Arc<Tls>>,
 }
 
 /// Why a shutdown was not graceful. Everything that was acknowledged is durable nevertheless.
@@ -61,7 +65,9 @@ impl Server {
     /// # Errors
     /// [`BootError`] says why the server cannot start.
     pub async fn start(settings: Settings) -> Result<RunningServer, BootError> {
-        let open_files_max = boot::raise_limit();
+        let (to_clients, to_operators) = serve_options(&settings, boot::raise_limit())?;
+        let both = [&to_clients, &to_operators];
+        let tls = both.into_iter().filter_map(|options| options.tls.clone()).collect();
         let directory =
             DataDir::open(&settings.server.data_dir, settings.server.data_group_access)?;
         let listener = Bound::to(settings.server.listen).await?;
@@ -84,27 +90,40 @@ impl Server {
         } else {
             (None, boot::leftovers(&engine, &directory)?)
         };
+        let addresses = [Some(listener.address), admin_listener.as_ref().map(|it| it.address)];
+        let exposed = exposure(&settings, addresses.into_iter().flatten());
+        let warnings = [warnings, exposed].concat();
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let banner =
             Banner::new(listener.address, directory.path(), token_source, demo_key.clone());
-        let banner = banner.with_warnings(warnings).with_docs(settings.server.docs);
+        let banner = banner.with_warnings(warnings.clone()).with_docs(settings.server.docs);
         let banner = banner.with_admin(admin_listener.as_ref().map(|bound| bound.address));
+        let banner = banner.with_tls(settings.server.tls_certificate_file.is_some());
         let app_options = AppOptions::new(&settings, admin_token, metrics.clone());
+        let app_options = AppOptions { warnings, ..app_options };
         let drain = app_options.drain.clone();
-        let options = serve_options(&settings, open_files_max);
         let (main, admin) = match admin_listener {
-            None => (listener.serve(app(engine.clone(), app_options), options), None),
+            None => (listener.serve(app(engine.clone(), app_options), to_clients), None),
             Some(admin_listener) => {
                 let (clients, operators) = apps(engine.clone(), app_options);
-                let of_operators = operator_options(&options);
-                let admin = admin_listener.serve(operators, of_operators);
-                (listener.serve(clients, options), Some(admin))
+                let admin = admin_listener.serve(operators, to_operators);
+                (listener.serve(clients, to_clients), Some(admin))
             }
         };
         let upkeep = AbortOnDrop(tokio::spawn(async move { metrics.upkeep().await }));
-        let grace = settings.shutdown.grace_seconds;
         tracing::info!(address = %main.address, "listening");
-        Ok(RunningServer { main, admin, engine, demo_key, banner, grace, drain, upkeep, directory })
+        Ok(RunningServer {
+            main,
+            admin,
+            engine,
+            demo_key,
+            banner,
+            grace: settings.shutdown.grace_seconds,
+            drain,
+            upkeep,
+            directory,
+            tls,
+        })
     }
 }
 
@@ -177,6 +196,17 @@ impl RunningServer {
     #[must_use]
     pub fn banner(&self) -> &Banner {
         &self.banner
+    }
+
+    /// Reads certificates and keys of TLS anew, for the connections from now on. Whatever cannot be
+    /// used is logged, and what was read before stays in use.
+    pub fn reload_certificates(&self) {
+        let reloaded: Result<Vec<()>, TlsError> = self.tls.iter().map(|tls| tls.reload()).collect();
+        match reloaded {
+            Err(error) => tracing::error!(%error, "the certificate stays as it is"),
+            Ok(all) if all.is_empty() => tracing::info!("there is no certificate to read anew"),
+            Ok(_) => tracing::info!("the certificate was read anew"),
+        }
     }
 
     /// Shuts down within the grace period of the settings: accepts no more connections, answers the
@@ -280,44 +310,6 @@ fn engine_options(
         recorder: Some(metrics.recorder()),
         ..defaults
     })
-}
-
-/// The bounds of connections, within what the limit on open files leaves to them.
-fn serve_options(settings: &Settings, open_files_max: Option<u64>) -> ServeOptions {
-    let server = &settings.server;
-    let reserved = server.reserved_connections;
-    // A connection that gives its place up may still be open when the next one has it.
-    let mut beside = settings.webhooks.requests_max + 2 * reserved;
-    if settings.admin.listen.is_some() {
-        // The listener for operators has as many again, and as many places that are not reserved.
-        beside += 3 * reserved;
-    }
-    let max = boot::connections_within(open_files_max, server.max_connections, beside);
-    if max < server.max_connections {
-        tracing::warn!(
-            max_connections = max,
-            open_files_max,
-            "the limit on open files allows fewer connections than `server.max_connections`"
-        );
-    }
-    ServeOptions {
-        head_timeout: server.head_timeout_seconds,
-        write_timeout: server.write_timeout_seconds,
-        places: PlaceLimits {
-            max,
-            per_address_max: server.max_connections_per_address,
-            reserved,
-            trusted_proxies: server.trusted_proxies.clone(),
-        },
-    }
-}
-
-/// Operators have few connections, and none of them keeps another out.
-fn operator_options(options: &ServeOptions) -> ServeOptions {
-    let mut options = options.clone();
-    options.places.max = options.places.reserved;
-    options.places.per_address_max = 0;
-    options
 }
 
 /// The outgoing mail server, when one is configured.

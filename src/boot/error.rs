@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use postrider_actors::{AdminError, CreateWorkspaceError, StartError, TemplateError, Unavailable};
 
+use crate::tls::TlsError;
+
 /// Why the server did not start. The message names the file or address and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
@@ -73,6 +75,9 @@ pub enum BootError {
         /// The cause.
         source: io::Error,
     },
+    /// The files of TLS cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
     /// The metrics cannot be set up.
     #[error("cannot set up metrics: {0}")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),

@@ -27,7 +27,8 @@ pub(crate) struct ServeArgs {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
-/// Runs until SIGTERM or SIGINT, then shuts down gracefully. A second signal exits at once.
+/// Runs until SIGTERM or SIGINT, then shuts down gracefully. A second signal exits at once. SIGHUP
+/// has the certificate read anew.
 pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let flags = Flags { listen: args.listen, data_dir: args.data_dir.clone() };
     let settings = Settings::load(args.config.as_deref(), &flags)?;
@@ -38,7 +39,13 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     if let Err(error) = write!(std::io::stdout().lock(), "{}", server.banner()) {
         tracing::warn!(%error, "the banner could not be shown");
     }
-    signals.next().await;
+    let mut hangup = listen(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            () = signals.next() => break,
+            _ = hangup.recv() => server.reload_certificates(),
+        }
+    }
     tracing::info!("draining; a second signal ends the process at once");
     tokio::spawn(async move {
         signals.next().await;
@@ -50,6 +57,10 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     Ok(())
 }
 
+fn listen(kind: SignalKind) -> Result<Signal, CliError> {
+    signal(kind).map_err(|source| CliError::Io { what: "cannot wait for signals", source })
+}
+
 /// The signals that stop a server.
 pub(super) struct Signals {
     terminate: Signal,
@@ -58,9 +69,6 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn new() -> Result<Self, CliError> {
-        let listen = |kind| {
-            signal(kind).map_err(|source| CliError::Io { what: "cannot wait for signals", source })
-        };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,

@@ -41,6 +41,8 @@ pub struct AppOptions {
     pub trusted_proxies: Vec<IpNet>,
     /// Names that requests may be for. Empty: any.
     pub hosts: Vec<String>,
+    /// What an operator should know, which `/readyz` tells.
+    pub warnings: Vec<String>,
     /// Longest wait for a request's body.
     pub body_timeout: Duration,
     /// Longest time that a handler may take.
@@ -64,6 +66,7 @@ impl AppOptions {
             bodies_bytes_max: settings.server.bodies_bytes_max,
             trusted_proxies: settings.server.trusted_proxies.clone(),
             hosts: settings.server.hosts.clone(),
+            warnings: Vec::new(),
             body_timeout: settings.server.body_timeout_seconds,
             handler_timeout: settings.server.handler_timeout_seconds,
             drain: Drain::default(),

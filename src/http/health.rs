@@ -19,8 +19,8 @@ pub(crate) struct HealthAnswer {
     /// `ok` or `ready`.
     #[schema(example = "ok")]
     status: &'static str,
-    /// What an operator must look at although the server takes work; left out where there is
-    /// nothing.
+    /// What an operator must look at although the server takes work, such as that keys can be read
+    /// on their way, or that the machine's clock is wrong; left out where there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(example = json!([]))]
     warnings: Vec<String>,
@@ -50,7 +50,9 @@ async fn alive(_: Call<()>) -> Answer {
 async fn ready(call: Call<()>) -> Answer {
     let health = call.edge.engine.health();
     if health.ready {
-        return Ok(Reply::ok(&HealthAnswer { status: "ready", warnings: health.warnings }));
+        let mut warnings = call.edge.options.warnings.clone();
+        warnings.extend(health.warnings);
+        return Ok(Reply::ok(&HealthAnswer { status: "ready", warnings }));
     }
     let message = match health.reasons.as_slice() {
         [] => "the engine takes no work".to_owned(),

@@ -4,6 +4,7 @@
 
 mod error;
 mod layers;
+mod limits;
 mod section;
 #[cfg(test)]
 mod tests;
@@ -143,8 +144,8 @@ impl Settings {
             server: Server::build(layers)?,
             admin: Admin::build(layers)?,
             secrets: Secrets::build(layers)?,
-            limits: section::build_limits(layers)?,
-            number_messages_per_second: section::build_number_rate(layers)?,
+            limits: limits::build_limits(layers)?,
+            number_messages_per_second: limits::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
             opt_out: OptOut::build(layers)?,
             broadcasts: Broadcasts::build(layers)?,
@@ -169,6 +170,7 @@ impl Settings {
                 allowed: "an e-mail address, as email.host is given".to_owned(),
             });
         }
+        settings.check_tls(layers)?;
         settings.check_bodies(&layers.origin("server", "bodies_bytes_max"))?;
         // The engine uses the key with the highest version, so previous keys must have lower ones.
         let current = settings.secrets.master_key_version;
@@ -186,6 +188,29 @@ impl Settings {
 }
 
 impl Settings {
+    /// A certificate needs its key, and only a listener for operators asks for those of clients.
+    fn check_tls(&self, layers: &Layers) -> Result<(), SettingsError> {
+        let Server { tls_certificate_file, tls_key_file, tls_client_ca_file, .. } = &self.server;
+        let bad = |key: &'static str, allowed: &str| {
+            let origin = layers.origin("server", key);
+            let (key, allowed) = (format!("server.{key}"), allowed.to_owned());
+            Err(SettingsError::BadValue { origin, key, allowed })
+        };
+        match (tls_certificate_file, tls_key_file, tls_client_ca_file) {
+            (Some(_), None, _) => bad("tls_key_file", "the key of server.tls_certificate_file"),
+            (None, Some(_), _) => {
+                bad("tls_certificate_file", "the certificate of server.tls_key_file")
+            }
+            (None, None, Some(_)) => {
+                bad("tls_client_ca_file", "empty, as server.tls_certificate_file is")
+            }
+            (_, _, Some(_)) if self.admin.listen.is_none() => {
+                bad("tls_client_ca_file", "empty, as admin.listen is")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// One client may hold half of the bytes of bodies, so the largest body has to fit in there.
     fn check_bodies(&self, origin: &Origin) -> Result<(), SettingsError> {
         let Server { max_body_bytes, max_broadcast_body_bytes, .. } = self.server;

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use postrider_actors::domain::{Email, Limits};
+use postrider_actors::domain::Email;
 use postrider_actors::{GuardMode, MailTls, Secret};
 use tracing::level_filters::LevelFilter;
 
-use super::error::{Origin, Refusal, SettingsError};
+use super::error::{Refusal, SettingsError};
 use super::layers::Layers;
+use super::limits;
 use super::value::{self, LogFormat, MasterKey, Raw};
 
 /// What the layers need to check the keys of a section.
@@ -53,7 +54,7 @@ macro_rules! section {
     };
 }
 
-fn take<T>(
+pub(super) fn take<T>(
     layers: &Layers,
     section: &'static str,
     key: &'static str,
@@ -113,6 +114,12 @@ section! {
     /// Names that requests may be for. Empty: any.
     hosts: Vec<String> = value::hosts,
         "empty, or names without ports with commas between, such as \"api.example.com\"";
+    /// The server's certificate, in PEM. `None`: it speaks plain HTTP.
+    tls_certificate_file: Option<PathBuf> = value::optional(value::path), "empty, or a path";
+    /// The certificate's private key, in PEM.
+    tls_key_file: Option<PathBuf> = value::optional(value::path), "empty, or a path";
+    /// Roots of the certificates that clients of `[admin] listen` must have, in PEM.
+    tls_client_ca_file: Option<PathBuf> = value::optional(value::path), "empty, or a path";
 }
 
 section! {
@@ -339,71 +346,12 @@ section! {
     format: LogFormat = value::log_format, "\"auto\", \"text\" or \"json\"";
 }
 
-/// `[limits]`. Its keys are the engine's, so a new limit needs no line here.
-pub(super) const LIMITS: SectionSpec = SectionSpec {
-    name: "limits",
-    keys: LIMIT_KEYS,
-    check: |key, raw| {
-        if key == NUMBER_RATE {
-            return rate(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: RATE_ALLOWED });
-        }
-        if !Limits::NAMES.contains(&key) {
-            return Err(Refusal::UnknownKey);
-        }
-        limit(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: LIMIT_ALLOWED })
-    },
-};
-
-/// A limit of numbers. It is not among the limits of workspaces and keys.
-const NUMBER_RATE: &str = "number_messages_per_second";
-const RATE_ALLOWED: &str = "empty, or a whole number from 0 (no limit) to 100000";
-
-/// The limits of the engine and the rate of numbers.
-const LIMIT_KEYS: &[&str] = &{
-    let mut keys = [NUMBER_RATE; Limits::NAMES.len() + 1];
-    let mut place = 0;
-    while place < Limits::NAMES.len() {
-        keys[place] = Limits::NAMES[place];
-        place += 1;
-    }
-    keys
-};
-
-fn rate(raw: &Raw) -> Option<Option<u32>> {
-    value::optional(value::whole(0..=100_000))(raw)
-}
-
-/// The rate of numbers that have none of their own.
-pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, SettingsError> {
-    take(layers, LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
-}
-
-const LIMIT_ALLOWED: &str = "a whole number from 0 (no limit) to 4294967295";
-
-fn limit(raw: &Raw) -> Option<u32> {
-    value::whole(0..=u32::MAX.into())(raw)
-}
-
-/// Builds the limits of the engine from the layers.
-pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
-    let mut table = serde_json::Map::new();
-    for name in Limits::NAMES {
-        let limit = take(layers, LIMITS.name, name, limit, LIMIT_ALLOWED)?;
-        table.insert((*name).to_owned(), limit.into());
-    }
-    serde_json::from_value(table.into()).map_err(|error| SettingsError::BadValue {
-        origin: Origin::Defaults,
-        key: LIMITS.name.to_owned(),
-        allowed: error.to_string(),
-    })
-}
-
 /// Every section, in the order of the defaults file.
 pub(super) static SECTIONS: [SectionSpec; 20] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
-    LIMITS,
+    limits::LIMITS,
     Prices::SPEC,
     OptOut::SPEC,
     Broadcasts::SPEC,

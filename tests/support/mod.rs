@@ -165,6 +165,11 @@ impl TestServer {
         self.running.as_ref().unwrap().server.admin_address()
     }
 
+    /// Has it read its certificate anew.
+    pub fn reload_certificates(&self) {
+        self.running.as_ref().unwrap().server.reload_certificates();
+    }
+
     /// A raw connection to it.
     pub async fn connect(&self) -> Connection {
         Connection::open(self.address()).await

@@ -91,6 +91,12 @@ impl Connection {
         true
     }
 
+    /// Whether the server closes, with no HTTP before it.
+    pub async fn ends_without_answer(&mut self) -> bool {
+        while self.receive().await {}
+        !self.received.starts_with(b"HTTP/")
+    }
+
     /// Receives something; `false` at the end.
     async fn receive(&mut self) -> bool {
         let mut bytes = vec![0; 16 << 10];

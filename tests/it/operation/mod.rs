@@ -14,4 +14,5 @@ mod old_directory;
 mod overload;
 mod start;
 mod strangers;
+mod tls;
 mod tokens;

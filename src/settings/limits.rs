@@ -1,0 +1,67 @@
+//! Declares `[limits]`, whose keys are those of the engine's limits.
+
+use postrider_actors::domain::Limits;
+
+use super::error::{Origin, Refusal, SettingsError};
+use super::layers::Layers;
+use super::section::{SectionSpec, take};
+use super::value::{self, Raw};
+
+/// `[limits]`. Its keys are the engine's, so a new limit needs no line here.
+pub(super) const LIMITS: SectionSpec = SectionSpec {
+    name: "limits",
+    keys: LIMIT_KEYS,
+    check: |key, raw| {
+        if key == NUMBER_RATE {
+            return rate(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: RATE_ALLOWED });
+        }
+        if !Limits::NAMES.contains(&key) {
+            return Err(Refusal::UnknownKey);
+        }
+        limit(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: LIMIT_ALLOWED })
+    },
+};
+
+/// A limit of numbers. It is not among the limits of workspaces and keys.
+const NUMBER_RATE: &str = "number_messages_per_second";
+const RATE_ALLOWED: &str = "empty, or a whole number from 0 (no limit) to 100000";
+
+/// The limits of the engine and the rate of numbers.
+const LIMIT_KEYS: &[&str] = &{
+    let mut keys = [NUMBER_RATE; Limits::NAMES.len() + 1];
+    let mut place = 0;
+    while place < Limits::NAMES.len() {
+        keys[place] = Limits::NAMES[place];
+        place += 1;
+    }
+    keys
+};
+
+fn rate(raw: &Raw) -> Option<Option<u32>> {
+    value::optional(value::whole(0..=100_000))(raw)
+}
+
+/// The rate of numbers that have none of their own.
+pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, SettingsError> {
+    take(layers, LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
+}
+
+const LIMIT_ALLOWED: &str = "a whole number from 0 (no limit) to 4294967295";
+
+fn limit(raw: &Raw) -> Option<u32> {
+    value::whole(0..=u32::MAX.into())(raw)
+}
+
+/// Builds the limits of the engine from the layers.
+pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
+    let mut table = serde_json::Map::new();
+    for name in Limits::NAMES {
+        let limit = take(layers, LIMITS.name, name, limit, LIMIT_ALLOWED)?;
+        table.insert((*name).to_owned(), limit.into());
+    }
+    serde_json::from_value(table.into()).map_err(|error| SettingsError::BadValue {
+        origin: Origin::Defaults,
+        key: LIMITS.name.to_owned(),
+        allowed: error.to_string(),
+    })
+}

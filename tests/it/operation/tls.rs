@@ -1,0 +1,125 @@
+//! TLS of the server's own: what it offers, how a certificate is renewed, what stops the start.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::support::TestServer;
+
+/// Writes a certificate of its own and its key; gives the certificate.
+fn write_pair(dir: &Path) -> CertificateDer<'static> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(dir.join("cert.pem"), made.cert.pem()).unwrap();
+    let key = dir.join("key.pem");
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    set_mode(&key, 0o600);
+    made.cert.der().clone()
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A server with the pair that is in `dir`.
+async fn server(dir: &Path) -> TestServer {
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    TestServer::with(&[
+        ("SERVER__TLS_CERTIFICATE_FILE", &path("cert.pem")),
+        ("SERVER__TLS_KEY_FILE", &path("key.pem")),
+    ])
+    .await
+}
+
+/// Connects, trusting this certificate only.
+async fn connect(
+    server: &TestServer,
+    root: &CertificateDer<'static>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(root.clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let stream = TcpStream::connect(server.address()).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+/// The status of the answer to a request for the server's health.
+async fn health(stream: &mut TlsStream<TcpStream>) -> String {
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"{\"status\":\"ok\"}") {
+        let mut part = [0; 4096];
+        let length = stream.read(&mut part).await.unwrap();
+        assert!(length > 0, "it ended early: {}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&part[..length]);
+    }
+    String::from_utf8_lossy(&answer[9..12]).into_owned()
+}
+
+#[tokio::test]
+async fn a_certificate_is_renewed_without_dropping_a_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = write_pair(dir.path());
+    let server = server(dir.path()).await;
+    let mut early = connect(&server, &first).await.unwrap();
+    assert_eq!(early.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    assert_eq!(health(&mut early).await, "200");
+    assert!(server.banner().contains(&format!("https://{}", server.address())));
+
+    let second = write_pair(dir.path());
+    assert!(connect(&server, &second).await.is_err(), "nobody has told it");
+    server.reload_certificates();
+    assert_eq!(health(&mut connect(&server, &second).await.unwrap()).await, "200");
+    assert!(connect(&server, &first).await.is_err());
+    assert_eq!(health(&mut early).await, "200", "it goes on");
+
+    // What cannot be used replaces nothing.
+    std::fs::write(dir.path().join("cert.pem"), "no certificate").unwrap();
+    server.reload_certificates();
+    assert_eq!(health(&mut connect(&server, &second).await.unwrap()).await, "200");
+}
+
+#[tokio::test]
+async fn a_client_without_tls_is_not_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = write_pair(dir.path());
+    let server = server(dir.path()).await;
+    let mut plain = server.connect().await;
+    plain.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    plain.finish().await;
+    assert!(plain.ends_without_answer().await);
+    assert_eq!(health(&mut connect(&server, &root).await.unwrap()).await, "200");
+}
+
+#[tokio::test]
+async fn a_key_that_others_may_read_stops_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    write_pair(dir.path());
+    let mut server = server(dir.path()).await;
+    set_mode(&dir.path().join("key.pem"), 0o604);
+    let refused = server.refused_restart().await;
+    assert!(refused.contains("key.pem") && refused.contains("chmod"), "{refused}");
+    // Another key than the certificate's.
+    std::fs::write(dir.path().join("cert.pem"), {
+        let other = tempfile::tempdir().unwrap();
+        write_pair(other.path());
+        std::fs::read_to_string(other.path().join("cert.pem")).unwrap()
+    })
+    .unwrap();
+    set_mode(&dir.path().join("key.pem"), 0o600);
+    let refused = server.refused_restart().await;
+    assert!(refused.contains("cert.pem"), "{refused}");
+}
