@@ -1,6 +1,5 @@
 //! Derives from the settings how each listener serves, and what of that an operator should know.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::boot::{self, BootError};
@@ -65,11 +64,9 @@ fn tls(server: &Server, asks_clients: bool) -> Result<Option<Arc<Tls>>, BootErro
 }
 
 /// One line for each way in which what is secret can be reached from beyond this machine.
-pub(crate) fn exposure(
-    settings: &Settings,
-    addresses: impl Iterator<Item = SocketAddr>,
-) -> Vec<String> {
+pub(crate) fn exposure(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
+    let addresses = [Some(settings.server.listen), settings.admin.listen].into_iter().flatten();
     for address in addresses.filter(|address| !address.ip().to_canonical().is_loopback()) {
         if settings.server.tls_certificate_file.is_none() {
             warnings.push(format!(
@@ -93,8 +90,9 @@ mod tests {
 
     fn warned(address: &str, change: impl Fn(&mut Settings)) -> usize {
         let mut settings = Settings::default();
+        settings.server.listen = address.parse().unwrap();
         change(&mut settings);
-        exposure(&settings, [address.parse().unwrap()].into_iter()).len()
+        exposure(&settings).len()
     }
 
     #[test]

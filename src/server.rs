@@ -90,9 +90,7 @@ impl Server {
         } else {
             (None, boot::leftovers(&engine, &directory)?)
         };
-        let addresses = [Some(listener.address), admin_listener.as_ref().map(|it| it.address)];
-        let exposed = exposure(&settings, addresses.into_iter().flatten());
-        let warnings = [warnings, exposed].concat();
+        let warnings = [warnings, exposure(&settings)].concat();
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let banner =
             Banner::new(listener.address, directory.path(), token_source, demo_key.clone());
