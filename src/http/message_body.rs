@@ -101,8 +101,8 @@ impl ReplyBody<'_> {
 }
 
 impl Fields<'_> {
-    /// Checks the field of the body's type. A template beside a text would surely be missed by whoever
-    /// gave it, so it is refused.
+    /// Checks the field of the body's type. A template beside a text would surely be missed by
+    /// whoever gave it, so it is refused.
     fn content(self) -> Result<MessageContent, ApiError> {
         let unknown = |_| {
             ApiError::field("type", format_args!("must be {}", MessageKind::WORDS.join(" or ")))

@@ -106,8 +106,8 @@ fn json_of(document: &OpenApi) -> Bytes {
     serde_json::to_vec(document).unwrap_or_default().into()
 }
 
-/// Every route with its part of the document. The sandbox's are mounted in a sandbox only, and those
-/// that describe the interface with `docs` only.
+/// Every route with its part of the document. The sandbox's are mounted in a sandbox only, and
+/// those that describe the interface with `docs` only.
 fn routes(sandbox: bool, docs: bool) -> Routes {
     client_routes(sandbox, docs).merge(operator_routes())
 }

@@ -129,8 +129,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The subnets that webhooks may be delivered to although they are not public. `auto` stands for
-    /// this machine, while nobody else can reach the server and set an endpoint.
+    /// The subnets that webhooks may be delivered to although they are not public. `auto` stands
+    /// for this machine, while nobody else can reach the server and set an endpoint.
     pub(crate) fn webhook_subnets(&self) -> Vec<IpNet> {
         match &self.webhooks.allowed_subnets {
             Some(subnets) => subnets.clone(),

@@ -1,4 +1,4 @@
-//! Says why a number cannot send: briefly for the log, and in the provider's words for its operator.
+//! Says why a number cannot send: briefly for the log, in the provider's words for operators.
 
 use postrider_domain::redact::redacted;
 

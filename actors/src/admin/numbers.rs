@@ -119,7 +119,8 @@ impl Admin {
         Ok(self.configure(id, Configure::Read).await?.numbers)
     }
 
-    /// Why a number cannot send at the time, as its provider explains it, without phones and tokens.
+    /// Why a number cannot send at the time, as its provider explains it, without phones and
+    /// tokens.
     #[must_use]
     pub fn number_trouble(&self, number: NumberId) -> Option<String> {
         self.shared.numbers.trouble(number)

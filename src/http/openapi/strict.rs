@@ -211,7 +211,7 @@ fn parameters<'a>(
     name: &'a str,
 ) -> impl Iterator<Item = &'a mut Parameter> {
     let named = move |id: &Option<String>| operation == "*" || id.as_deref() == Some(operation);
-    let found = document.paths.paths.values_mut().flat_map(|item| operations(item));
+    let found = document.paths.paths.values_mut().flat_map(operations);
     let found = found.filter(move |operation| named(&operation.operation_id));
     let found = found.flat_map(|operation| operation.parameters.iter_mut().flatten());
     found.filter_map(move |parameter| match parameter {
@@ -222,7 +222,7 @@ fn parameters<'a>(
 
 /// The answer 422 of an operation.
 fn unprocessable<'a>(document: &'a mut OpenApi, operation: &str) -> Option<&'a mut Response> {
-    let mut all = document.paths.paths.values_mut().flat_map(|item| operations(item));
+    let mut all = document.paths.paths.values_mut().flat_map(operations);
     let found = all.find(|it| it.operation_id.as_deref() == Some(operation))?;
     match found.responses.responses.get_mut("422")? {
         RefOr::T(response) => Some(response),

@@ -17,8 +17,8 @@ pub(super) fn check(body: &[u8]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether an escape such as `\ud83d` stands without its other half. Escapes occur in texts only, so
-/// the rest of the JSON needs no parsing.
+/// Whether an escape such as `\ud83d` stands without its other half. Escapes occur in texts only,
+/// so the rest of the JSON needs no parsing.
 fn has_lone_surrogate(json: &[u8]) -> bool {
     let mut at = 0;
     while let Some(found) = json.get(at..).and_then(|rest| rest.iter().position(is_backslash)) {

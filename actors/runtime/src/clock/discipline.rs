@@ -1,7 +1,7 @@
 //! Pure: keeps real time by a monotonic clock, and follows the wall clock only by slewing.
 //!
-//! A wall clock can step: an administrator sets it, a time daemon corrects it, a machine wakes with a
-//! wrong one. A step must not reach those who wait for elapsed time. So real time runs with the
+//! A wall clock can step: an administrator sets it, a time daemon corrects it, a machine wakes with
+//! a wrong one. A step must not reach those who wait for elapsed time. So real time runs with the
 //! monotonic clock, and a comparison each second corrects it by at most 50 ms until the next one:
 //! between 0.95 and 1.05 times the monotonic rate, never backwards, never standing still.
 
@@ -11,8 +11,8 @@ const INTERVAL_MS: u64 = 1000;
 /// Most milliseconds that one interval is corrected by.
 const CORRECTION_MS: i64 = 50;
 
-/// Real time as a function of the monotonic clock. All times are in milliseconds; real and wall time
-/// count from the Unix epoch.
+/// Real time as a function of the monotonic clock. All times are in milliseconds; real and wall
+/// time count from the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Discipline {
     /// The monotonic moment of the last comparison.
