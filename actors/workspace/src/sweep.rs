@@ -1,6 +1,6 @@
 //! Sweeps delete what is kept for a time only, a slice at a time, beside the workspace's actor.
 //!
-//! Each kind of records that end by age has a [`SweepCursor`]: up to where it is deleted, and when
+//! Each kind of records that end by age has a `SweepCursor`: up to where it is deleted, and when
 //! the next record ends. A thread that may block reads a slice from there on. The actor submits its
 //! deletions, and the next slice is read once they are durable. So a slice costs what it deletes,
 //! whatever was deleted before it, and no command waits for one. Cursors are kept in memory; after

@@ -1,6 +1,6 @@
 //! Conversations: what a contact and the workspace have written to each other.
 //!
-//! [`Table::Conversations`] has, under `workspace ‖ 0 ‖ kind`: `c ‖ id` the conversation as JSON,
+//! `Table::Conversations` has, under `workspace ‖ 0 ‖ kind`: `c ‖ id` the conversation as JSON,
 //! `o ‖ place of the contact` its id (`e ‖ place` of the one by
 //! e-mail), `a ‖ moment ‖ id` its status and assignee in the order of
 //! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds
