@@ -13,6 +13,18 @@ pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 
+/// The figures of the clock: how far it is from the wall clock, and how often that stepped.
+const CLOCK: [(&str, &str); 2] = [
+    (
+        "postrider_clock_difference_seconds",
+        "The machine's wall clock less the time that the engine keeps",
+    ),
+    (
+        "postrider_clock_steps_total",
+        "Steps of the wall clock, and starts with data that was ahead of it",
+    ),
+];
+
 /// The figures, where they are registered.
 struct Figures {
     commits: Counter,
@@ -30,8 +42,7 @@ struct Figures {
     live_workspaces: Gauge,
     journal_position: Gauge,
     healthy: Gauge,
-    clock_difference: Gauge,
-    clock_steps: Counter,
+    clock: (Gauge, Counter),
     webhook_requests: Gauge,
     webhook_tries: [Counter; 3],
     webhook_micros: Counter,
@@ -78,14 +89,7 @@ impl Figures {
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
             journal_position: gauge("postrider_journal_position", "The newest durable frame"),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
-            clock_difference: gauge(
-                "postrider_clock_difference_seconds",
-                "The machine's wall clock less the time that the engine keeps",
-            ),
-            clock_steps: counter(
-                "postrider_clock_steps_total",
-                "Steps of the wall clock, and starts with data that was ahead of it",
-            ),
+            clock: (gauge(CLOCK[0].0, CLOCK[0].1), counter(CLOCK[1].0, CLOCK[1].1)),
             webhook_requests: gauge("postrider_webhook_requests", "Webhook requests under way"),
             webhook_tries: [
                 counter("postrider_webhook_delivered_total", "Webhook requests that succeeded"),
@@ -131,8 +135,8 @@ impl Figures {
         self.webhook_micros.absolute(webhooks.latency_us);
         self.webhook_oldest_due.set(shared.webhooks.oldest_due().as_secs_f64());
         let clock = shared.clock.health();
-        self.clock_difference.set(clock.difference_ms as f64 / 1000.0);
-        self.clock_steps.absolute(clock.steps);
+        self.clock.0.set(clock.difference_ms as f64 / 1000.0);
+        self.clock.1.absolute(clock.steps);
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
     }
 }

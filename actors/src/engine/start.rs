@@ -17,6 +17,7 @@ use postrider_domain::keys::MasterKeys;
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
+use postrider_runtime::clock::Clock;
 use postrider_store::fjall::FjallStore;
 use postrider_store::memory::MemoryStore;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
@@ -70,12 +71,7 @@ struct Opened {
 
 pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> {
     let opened = read(&options).await?;
-    // A clock that an engine before this one ran on is there already.
-    options.clock.advance(opened.clock_offset.saturating_sub(options.clock.offset()));
-    if let Some(durable) = opened.hot.values().map(HotState::now).max() {
-        options.clock.start_after(durable);
-    }
-
+    start_clock(&options.clock, &opened);
     let view: Arc<dyn View> = opened.store.clone();
     let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
@@ -142,6 +138,15 @@ async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
         return Err(StartError::ClockMoved(opened.clock_offset));
     }
     Ok(opened)
+}
+
+/// Has engine time begin where the data ends.
+fn start_clock(clock: &Clock, opened: &Opened) {
+    // A clock that an engine before this one ran on is there already.
+    clock.advance(opened.clock_offset.saturating_sub(clock.offset()));
+    if let Some(durable) = opened.hot.values().map(HotState::latest).max() {
+        clock.start_after(durable);
+    }
 }
 
 /// What takes the snapshots, where there is a directory for them.

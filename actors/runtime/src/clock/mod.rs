@@ -2,12 +2,11 @@
 //!
 //! **Real time** is what other systems compare with their own clock. It begins as the wall clock's
 //! and runs with the monotonic clock; the wall clock is followed only by slewing, so that a step of
-//! it reaches nobody ([`Discipline`]). **Engine time** is real time, plus what the sandbox moved it
+//! it reaches nobody (`Discipline`). **Engine time** is real time, plus what the sandbox moved it
 //! forward by, plus the lead: what it had to be ahead by at the start so that it is not behind the
 //! last durable moment. Expiries, windows, buckets, paces, ids and event times read engine time. It
 //! never goes back.
 
-mod discipline;
 mod source;
 
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use tokio::sync::watch;
 
 use postrider_domain::Timestamp;
 
-use discipline::{Discipline, StepChange};
+use crate::flow::clock_discipline::{Discipline, StepChange};
 use source::{ManualClocks, Source, SystemClocks};
 
 /// Longest time between two looks at the clock while sleeping. It bounds how late a sleeper notices

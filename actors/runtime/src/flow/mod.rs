@@ -5,6 +5,7 @@
 
 pub mod backoff;
 pub mod breaker;
+pub(crate) mod clock_discipline;
 pub mod concurrency;
 pub mod token_bucket;
 

@@ -31,6 +31,8 @@ const WITHOUT_MESSAGES: u8 = 1;
 pub struct HotState {
     /// The latest moment that was seen; commands never go back behind it.
     now: Timestamp,
+    /// The latest moment of an event that was played. A replay sets no `now`.
+    played: Timestamp,
     pub(crate) otps: OtpTable,
     pub(crate) sends: SendLog,
     pub(crate) messages: UnsentMessages,
@@ -47,6 +49,11 @@ impl HotState {
     /// The latest moment that was seen.
     pub const fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// The latest moment that was seen, or that an event of the journal is of.
+    pub fn latest(&self) -> Timestamp {
+        self.now.max(self.played)
     }
 
     /// Forgets what is over by `latest`, for a snapshot.
@@ -77,12 +84,14 @@ impl HotState {
     pub(crate) fn play(&mut self, event: &Event) {
         match *event {
             Event::OtpSent { id, phone, expiry, length, key_version } => {
+                self.played = self.played.max(id.timestamp());
                 let otp = Otp::new(id, phone, expiry, length, key_version);
                 let slot = self.otps.insert(otp);
                 self.count_send(id.timestamp(), slot);
                 self.prefixes.sent(self.now, calling_code(phone));
             }
             Event::OtpResent { id, at } => {
+                self.played = self.played.max(at);
                 if let Some(slot) = self.otps.find(id) {
                     self.count_send(at, slot);
                     self.otps.send_again(slot);

@@ -14,7 +14,7 @@ const CORRECTION_MS: i64 = 50;
 /// Real time as a function of the monotonic clock. All times are in milliseconds; real and wall
 /// time count from the Unix epoch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Discipline {
+pub(crate) struct Discipline {
     /// The monotonic moment of the last comparison.
     anchor_mono_ms: u64,
     /// Real time at that moment.
@@ -30,7 +30,7 @@ pub(super) struct Discipline {
 
 /// What a comparison found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StepChange {
+pub(crate) enum StepChange {
     /// The wall clock has stepped away from real time.
     Began,
     /// The wall clock and real time agree again.
@@ -39,7 +39,7 @@ pub(super) enum StepChange {
 
 impl Discipline {
     /// Real time begins as the wall clock's.
-    pub(super) fn new(mono_ms: u64, wall_ms: u64, step_ms: u64) -> Self {
+    pub(crate) fn new(mono_ms: u64, wall_ms: u64, step_ms: u64) -> Self {
         Self {
             anchor_mono_ms: mono_ms,
             anchor_real_ms: wall_ms,
@@ -51,7 +51,7 @@ impl Discipline {
     }
 
     /// Real time at a monotonic moment.
-    pub(super) fn real_ms(&self, mono_ms: u64) -> u64 {
+    pub(crate) fn real_ms(&self, mono_ms: u64) -> u64 {
         let elapsed = mono_ms.saturating_sub(self.anchor_mono_ms);
         // At most INTERVAL_MS, so the product is small.
         let part = elapsed.min(INTERVAL_MS) as i64;
@@ -60,12 +60,12 @@ impl Discipline {
     }
 
     /// Whether the last comparison is an interval ago.
-    pub(super) fn is_due(&self, mono_ms: u64) -> bool {
+    pub(crate) fn is_due(&self, mono_ms: u64) -> bool {
         mono_ms.saturating_sub(self.anchor_mono_ms) >= INTERVAL_MS
     }
 
     /// Compares real time with the wall clock and begins the next interval.
-    pub(super) fn compare(&mut self, mono_ms: u64, wall_ms: u64) -> Option<StepChange> {
+    pub(crate) fn compare(&mut self, mono_ms: u64, wall_ms: u64) -> Option<StepChange> {
         let real_ms = self.real_ms(mono_ms);
         self.anchor_mono_ms = mono_ms;
         self.anchor_real_ms = real_ms;
@@ -81,7 +81,7 @@ impl Discipline {
     }
 
     /// Takes the wall clock's time at once, if it is ahead. Returns by how much.
-    pub(super) fn follow(&mut self, mono_ms: u64, wall_ms: u64) -> Option<u64> {
+    pub(crate) fn follow(&mut self, mono_ms: u64, wall_ms: u64) -> Option<u64> {
         let real_ms = self.real_ms(mono_ms);
         let ahead = wall_ms.checked_sub(real_ms)?;
         *self = Self::new(mono_ms, wall_ms, self.step_ms);
@@ -89,12 +89,12 @@ impl Discipline {
     }
 
     /// The wall clock less real time, in milliseconds, as of the last comparison.
-    pub(super) fn difference_ms(&self) -> i64 {
+    pub(crate) fn difference_ms(&self) -> i64 {
         self.difference_ms
     }
 
     /// Whether the wall clock has stepped away.
-    pub(super) fn in_step(&self) -> bool {
+    pub(crate) fn in_step(&self) -> bool {
         self.in_step
     }
 }
