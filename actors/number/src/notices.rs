@@ -25,6 +25,19 @@ pub enum NumberNotice {
     Recipients(Vec<Recipient>),
 }
 
+impl NumberNotice {
+    /// What it is, for the log: it has neither phones nor the provider's words.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stopped(_) => "stopped",
+            Self::Recovered => "recovered",
+            Self::Unrecognized(_) => "unrecognized code",
+            Self::Recipients(_) => "recipients",
+        }
+    }
+}
+
 /// What an outcome reveals about the recipient of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipient {

@@ -15,13 +15,13 @@ pub(super) struct Unrecognized {
     code: Option<u32>,
     /// Those who were refused with it, while they are too few.
     recipients: Vec<Phone>,
-    /// Whether this row of refusals was told.
-    told: bool,
+    /// Whether this row of refusals was reported.
+    reported: bool,
 }
 
 impl Unrecognized {
-    /// Takes the outcome of an attempt to send to `to`. Returns whether the operator must be told
-    /// of the failure now, which is once for each row.
+    /// Takes the outcome of an attempt to send to `to`. Returns whether it must be reported to
+    /// the operator now, which is once for each row of refusals.
     pub(super) fn take(&mut self, to: Phone, outcome: &AttemptOutcome) -> bool {
         let failure = match outcome {
             AttemptOutcome::Failed(failure) => failure,
@@ -41,15 +41,15 @@ impl Unrecognized {
         if *code != self.code {
             *self = Self { code: *code, ..Self::default() };
         }
-        if self.told || self.recipients.contains(&to) {
+        if self.reported || self.recipients.contains(&to) {
             return false;
         }
         self.recipients.push(to);
-        self.told = self.recipients.len() == RECIPIENTS;
-        if self.told {
+        self.reported = self.recipients.len() == RECIPIENTS;
+        if self.reported {
             self.recipients = Vec::new();
         }
-        self.told
+        self.reported
     }
 }
 
@@ -66,25 +66,25 @@ mod tests {
     }
 
     #[test]
-    fn five_recipients_in_a_row_are_told_once() {
+    fn five_recipients_in_a_row_are_reported_once() {
         let unknown = failed(FailureClass::Unrecognized, 139_999);
-        let told = |row: &mut Unrecognized, recipients: std::ops::Range<u32>| {
+        let reported = |row: &mut Unrecognized, recipients: std::ops::Range<u32>| {
             recipients.filter(|number| row.take(phone(*number), &unknown)).collect::<Vec<_>>()
         };
         let mut row = Unrecognized::default();
-        assert!(told(&mut row, 0..4).is_empty());
+        assert!(reported(&mut row, 0..4).is_empty());
         assert!(!row.take(phone(3), &unknown), "the same recipient counts once");
         let wait = AttemptOutcome::Retry { after: None };
         assert!(!row.take(phone(9), &wait) && !row.take(phone(9), &AttemptOutcome::Unknown));
-        assert_eq!(told(&mut row, 4..20), [4]);
+        assert_eq!(reported(&mut row, 4..20), [4]);
         for other in [
             AttemptOutcome::Sent,
             failed(FailureClass::Permanent, 131_026),
             failed(FailureClass::Unrecognized, 139_998),
         ] {
             assert!(!row.take(phone(0), &other));
-            assert!(told(&mut row, 0..4).is_empty(), "{other:?} ends the row");
+            assert!(reported(&mut row, 0..4).is_empty(), "{other:?} ends the row");
         }
-        assert_eq!(told(&mut row, 4..6), [4]);
+        assert_eq!(reported(&mut row, 4..6), [4]);
     }
 }

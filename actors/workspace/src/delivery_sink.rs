@@ -55,8 +55,8 @@ impl OutcomeSink for DeliverySink {
                     _ => return,
                 }
             }
-            let notice = command.notice;
-            tracing::error!(%number, ?notice, "a notice of a number could not be written");
+            let notice = command.notice.name();
+            tracing::error!(%number, notice, "a notice of a number could not be written");
         }));
     }
 

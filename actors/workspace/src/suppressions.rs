@@ -2,7 +2,7 @@
 //!
 //! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has
 //! opted out, `w ‖ phone` the moment of the last decision about it, `c ‖ phone` the last choice
-//! that the channel told of, and `n` how many have opted out.
+//! that the channel reported, and `n` how many have opted out.
 
 mod channel_choice;
 
@@ -244,7 +244,7 @@ fn opt_out(
     Ok(suppression)
 }
 
-/// Writes what is kept of a phone that has opted out, and tells of it if that is new.
+/// Writes the record of a phone that has opted out, and emits the event if that is new.
 fn put(
     context: &mut Context<'_>,
     suppression: &Suppression,
@@ -263,7 +263,8 @@ fn put(
     Ok(())
 }
 
-/// Opts a phone in again; says whether it was out. What the channel told of a later moment stays.
+/// Opts a phone in again; says whether it was out. What the channel reported of a later moment
+/// stays.
 fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool, Unavailable> {
     let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, phone))?;
     let was_out = old.is_some();
@@ -277,7 +278,7 @@ fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool
     Ok(was_out)
 }
 
-/// Removes what is kept of a phone that had opted out, and tells of it.
+/// Removes the record of a phone that had opted out, and emits the event.
 fn remove(context: &mut Context<'_>, phone: Phone) -> Result<(), Unavailable> {
     change_count(context, -1, phone, |contact_id| {
         EventData::ContactOptedIn(OptedInData { phone, contact_id })

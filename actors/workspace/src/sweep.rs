@@ -139,7 +139,7 @@ impl SweepCursors {
     }
 }
 
-/// One step of a workspace's sweep, which its actor is told.
+/// One step of a workspace's sweep, as a message of its actor.
 #[derive(Debug)]
 pub enum SweepStep {
     /// A slice may be read now.

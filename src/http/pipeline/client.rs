@@ -1,4 +1,4 @@
-//! Finds the address of a client: the connection's, or what a trusted proxy tells of it.
+//! Finds the address of a client: the connection's, or what a trusted proxy reports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -21,6 +21,9 @@ const KILLS: usize = 10;
 const UNCERTAIN: usize = 1500;
 /// Longer than any wait of the server's for the channel, which is a second here.
 const STANDSTILL: Duration = Duration::from_secs(4);
+/// The server is another process with a clock of its own: its end is polled for, for ten minutes.
+const END_POLL_INTERVAL: Duration = Duration::from_millis(200);
+const END_POLLS: usize = 3000;
 const PATH: &str = "/v1/messaging/broadcasts";
 pub const ACME: &str = "/admin/v1/workspaces/acme";
 
@@ -85,14 +88,15 @@ impl<'a> Sender<'a> {
     /// Waits until a broadcast has ended.
     async fn ended(&self, path: &str) -> Value {
         let mut api = self.api();
-        loop {
+        for _ in 0..END_POLLS {
             let found = api.fetch(path).await;
             if found["status"] == "completed" {
                 return found;
             }
             assert!(["queued", "sending"].contains(&found["status"].as_str().unwrap()), "{found}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(END_POLL_INTERVAL).await;
         }
+        panic!("the broadcast never ended");
     }
 
     /// The places of a broadcast's recipients with this status.

@@ -241,7 +241,7 @@ event_types! {
         "contact.opted_in", "a phone that had opted out wants messages again";
     kind 27: ChannelError(ChannelErrorData) of [],
         "channel.error",
-        "the channel told of an error of a number, or refuses its messages with an unknown code";
+        "the channel reported an error of a number, or refuses its messages with an unknown code";
 }
 
 #[cfg(test)]

@@ -266,8 +266,12 @@ impl Clock {
         let _comparing = self.inner.comparing.lock();
         let mut discipline = **self.inner.discipline.load();
         let (mono_ms, wall_ms) = (self.inner.source.mono_ms(), self.inner.source.wall_ms());
+        let was_in_step = discipline.in_step();
         let moved_ms = discipline.follow(mono_ms, wall_ms)?;
         self.inner.discipline.store(Arc::new(discipline));
+        if was_in_step {
+            self.report(StepChange::Ended, 0);
+        }
         self.inner.moved.send_replace(());
         Some(Duration::from_millis(moved_ms))
     }

@@ -1,4 +1,4 @@
-//! What a supervisor is told, by directories and by itself.
+//! The messages of a supervisor, from directories and from itself.
 
 use tokio::sync::oneshot;
 

@@ -181,7 +181,7 @@ async fn a_stopped_account_holds_what_it_has_and_revives_in_order() {
     };
     assert_eq!(why.reason, UnavailableReason::ChannelDown);
     assert_eq!(why.retry_after, Duration::from_secs(60));
-    until("it is told", async || rig.notices().await == ["number.stopped"]).await;
+    until("it is emitted", async || rig.notices().await == ["number.stopped"]).await;
     let stopped = log(&rig.acme).await.into_iter().find(|it| it.event.kind() == "number.stopped");
     let data = stopped.unwrap().event.data();
     assert_eq!((&data["error_code"], &data["reason"]), (&190.into(), &"expired".into()));
@@ -193,7 +193,7 @@ async fn a_stopped_account_holds_what_it_has_and_revives_in_order() {
     assert_eq!(rig.calls(), 2);
     *rig.script.always.lock() = None;
     rig.pass(1).await;
-    until("it is told", async || rig.notices().await == ["number.stopped", "number.recovered"])
+    until("it is emitted", async || rig.notices().await == ["number.stopped", "number.recovered"])
         .await;
     assert_eq!(rig.delivery(first).await, Delivery::Sent);
     rig.send_all([2]).await;

@@ -194,7 +194,7 @@ async fn an_account_fault_in_a_report_stops_the_number() {
     };
     for _ in 0..2 {
         rig.report(sent, Progress::Failed(failure.clone())).await;
-        until("it is told", async || stops().await.len() == 1).await;
+        until("it is emitted", async || stops().await.len() == 1).await;
     }
     let told = stops().await[0].event.data();
     assert_eq!((&told["error_code"], &told["reason"]), (&131_042.into(), &"unpaid".into()));

@@ -221,7 +221,7 @@ impl WorkspaceActor {
         self.read_unsent_messages(myself, state);
     }
 
-    /// Counts one-time passwords, and tells the operator of many to one country that nobody
+    /// Counts one-time passwords, and reports to the operator many to one country that nobody
     /// submits.
     fn note_figures(&self, state: &WorkspaceState) {
         for (all, new) in self.shared.otps.iter().zip(state.effects.otps) {

@@ -53,11 +53,11 @@ impl PendingReply {
             Self::Read(reply, answer) => reply.send(answer),
             Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
             Self::Answer(answer) => answer.release(),
-            Self::Settled(waiter, status) => waiter.tell(status),
+            Self::Settled(waiter, status) => waiter.resolve(status),
             Self::Disconnect(numbers, number) => numbers.close(number),
             Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
-            // Nobody is told if the asker has gone away.
+            // Nothing is sent if the caller has gone away.
             Self::Barrier(done) => {
                 done.send(()).ok();
             }

@@ -8,7 +8,7 @@ use crate::snapshots::{self, Taken};
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{Log, Position};
 
-/// What the snapshots' actor is told.
+/// The messages of the snapshots' actor.
 #[derive(Debug)]
 pub enum SnapshotMessage {
     /// See whether a snapshot is due, and take it.

@@ -144,7 +144,7 @@ impl WorkspaceState {
         Ok(())
     }
 
-    /// Takes up who waits for outcomes, and has those told whose outcome `group` makes durable.
+    /// Takes up who waits for outcomes, and releases those whose outcome `group` makes durable.
     fn hold_outcomes(&mut self, group: GroupNumber) {
         for (id, waiter) in self.effects.awaited.drain(..) {
             self.waiters.add(id, waiter);

@@ -11,7 +11,7 @@ use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventData};
 use postrider_store::CommitError;
 
-use crate::broadcasts::{BroadcastCounts, counts, event_data, find, save, tell};
+use crate::broadcasts::{BroadcastCounts, counts, emit, event_data, find, save};
 use crate::core::command::{Command, Context};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
@@ -159,7 +159,7 @@ pub(super) fn changed(
     record: Record,
 ) -> Record {
     save(context, &record);
-    tell(context, event, &record);
+    emit(context, event, &record);
     record
 }
 

@@ -18,7 +18,7 @@ use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, View};
 
-use crate::broadcasts::{find, save, tell};
+use crate::broadcasts::{emit, find, save};
 use crate::core::command::{Command, Context};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
@@ -185,7 +185,7 @@ impl Command for CreateBroadcast {
         };
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
         save(context, &record);
-        tell(context, EventData::BroadcastCreated, &record);
+        emit(context, EventData::BroadcastCreated, &record);
         Ok(BroadcastMade { broadcast_id: id, status, total_recipients: total })
     }
 }

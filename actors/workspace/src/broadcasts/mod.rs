@@ -47,7 +47,7 @@ fn save(context: &mut Context<'_>, record: &Record) {
 }
 
 /// Tells of a broadcast in the event log.
-fn tell(context: &mut Context<'_>, event: fn(BroadcastData) -> EventData, record: &Record) {
+fn emit(context: &mut Context<'_>, event: fn(BroadcastData) -> EventData, record: &Record) {
     context.effects.emit(context.core.now(), event(event_data(record)));
 }
 

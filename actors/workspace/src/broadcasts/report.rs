@@ -86,7 +86,7 @@ pub(crate) fn report(
     if credits != context.core.credits {
         context.core.set_credits(credits, context.effects);
     }
-    tell(context, (id, index), *to, report);
+    emit(context, (id, index), *to, report);
     if let Some((template, status)) = template {
         templates::set_status(context, template, status);
     }
@@ -157,7 +157,7 @@ fn count(counts: &mut DayCounts, mark: Option<Mark>, before: Option<Report>, rep
     counts.failed += u32::from(report == Report::Failed && mark != Some(Mark::Failed));
 }
 
-fn tell(
+fn emit(
     context: &mut Context<'_>,
     (id, index): (BroadcastId, u32),
     to: Option<Phone>,

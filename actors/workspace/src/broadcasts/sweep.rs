@@ -60,7 +60,7 @@ fn over(
         if id.is_ok_and(is_young) {
             return ControlFlow::Break(());
         }
-        // One whose record cannot be read stays as it is; its readers are told.
+        // One whose record cannot be read stays as it is; its readers get the error.
         let record = codec::decode::<Record>(value).ok().filter(|record| record.settled);
         let finished = record.as_ref().and_then(|record| record.finished_at);
         match record {

@@ -70,7 +70,7 @@ impl Command for UpdateContact {
     }
 }
 
-/// Writes what a contact is after a change, and tells of it. No other contact may have its phone.
+/// Writes a contact after a change, and emits the event of it. No other contact may have its phone.
 pub(crate) fn put_changed(
     context: &mut Context<'_>,
     old: &Contact,

@@ -15,7 +15,7 @@ use postrider_store::Table;
 
 use crate::contacts::record;
 use crate::contacts::record::{Contact, NewContact};
-use crate::contacts::{index, tell};
+use crate::contacts::{emit, index};
 
 /// Most contacts that one commit makes.
 const COMMIT_CONTACTS_MAX: usize = 64;
@@ -223,7 +223,7 @@ pub(crate) fn create(
         context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
     }
     context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);
-    tell(context, EventData::ContactCreated, &contact);
+    emit(context, EventData::ContactCreated, &contact);
     Ok(contact)
 }
 

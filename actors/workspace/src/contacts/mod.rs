@@ -43,7 +43,7 @@ use postrider_domain::event::contact::ContactData;
 use crate::core::command::Context;
 
 /// Tells what happened to a contact.
-pub(crate) fn tell(
+pub(crate) fn emit(
     context: &mut Context<'_>,
     event: fn(ContactData) -> EventData,
     contact: &Contact,

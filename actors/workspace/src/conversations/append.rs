@@ -10,7 +10,7 @@ use postrider_store::Table;
 
 use crate::conversations::counts::moved;
 use crate::conversations::record::{
-    Conversation, ConversationStatus, Counted, Direction, Written, message_key, of_place, put, tell,
+    Conversation, ConversationStatus, Counted, Direction, Written, emit, message_key, of_place, put,
 };
 
 /// A message that a contact wrote, the first time that it is told of.
@@ -64,7 +64,7 @@ pub(crate) fn received(
     let counted = moved(context, &Vec::from_iter(&old), &[&new])?;
     let new = note(context, old.as_ref(), new, id, &written, counted);
     if opens {
-        tell(context, EventData::ConversationOpened, &new, contact.phone);
+        emit(context, EventData::ConversationOpened, &new, contact.phone);
     }
     Ok(new)
 }

@@ -7,7 +7,7 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ConversationId, EventData};
 
 use crate::conversations::counts::moved;
-use crate::conversations::record::{Conversation, ConversationStatus, Counted, find, put, tell};
+use crate::conversations::record::{Conversation, ConversationStatus, Counted, emit, find, put};
 
 /// A change of a conversation; `None` leaves a field as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,7 +65,7 @@ impl Command for UpdateConversation {
         if new != old {
             let counted = moved(context, &[&old], &[&new])?;
             put(context, Some(&old), &new, counted);
-            tell(context, EventData::ConversationUpdated, &new, contact.phone);
+            emit(context, EventData::ConversationUpdated, &new, contact.phone);
         }
         Ok((new, contact))
     }

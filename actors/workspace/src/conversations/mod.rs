@@ -19,4 +19,4 @@ pub use record::{Conversation, ConversationStatus, Direction};
 pub(crate) use append::{Wrote, note, of_phone, received, sent};
 pub(crate) use change::answered;
 pub(crate) use counts::moved;
-pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, find, of_place, put, tell};
+pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, emit, find, of_place, put};

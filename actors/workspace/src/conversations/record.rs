@@ -287,7 +287,7 @@ pub(crate) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
 }
 
 /// Tells what happened to a conversation with the contact of this phone.
-pub(crate) fn tell(
+pub(crate) fn emit(
     context: &mut Context<'_>,
     event: fn(ConversationData) -> EventData,
     conversation: &Conversation,

@@ -31,7 +31,7 @@ pub struct Effects {
     pub(crate) outbound: Vec<HandedOver>,
     /// Callers that wait for the outcome of a message that was accepted.
     pub(crate) awaited: Vec<(MessageId, Waiter)>,
-    /// Callers that are told an outcome, once all of this is durable.
+    /// Callers whose outcome is released once all of this is durable.
     pub(crate) outcomes: Vec<(Waiter, MessageStatus)>,
 }
 
@@ -78,8 +78,8 @@ impl Effects {
         self.awaited.push((id, waiter));
     }
 
-    /// Has a caller told the outcome that it waited for.
-    pub(crate) fn tell_outcome(&mut self, waiter: Waiter, status: MessageStatus) {
+    /// Releases to a caller the outcome that it waited for.
+    pub(crate) fn resolve_waiter(&mut self, waiter: Waiter, status: MessageStatus) {
         self.outcomes.push((waiter, status));
     }
 

@@ -73,10 +73,10 @@ pub struct GuardOptions {
 /// What is done about suspicious one-time passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GuardMode {
-    /// They are told of, and sent.
+    /// They are reported, and sent.
     #[default]
     Report,
-    /// They are told of, and not sent.
+    /// They are reported, and not sent.
     Refuse,
 }
 

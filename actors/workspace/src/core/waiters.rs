@@ -8,16 +8,16 @@ use postrider_domain::MessageId;
 
 use crate::core::message_status::MessageStatus;
 
-/// A caller that waits: either it is told the outcome, or it has given up before.
+/// A caller that waits: either it gets the outcome, or it has given up before.
 pub trait OutcomeWaiter: Debug + Send {
     /// Whether the caller still waits.
     fn is_waiting(&self) -> bool;
 
-    /// Decides that the caller is told. Returns false where it has given up before.
+    /// Decides that the caller gets the outcome. Returns false where it has given up before.
     fn decide(&self) -> bool;
 
     /// Tells the caller.
-    fn tell(self: Box<Self>, status: MessageStatus);
+    fn resolve(self: Box<Self>, status: MessageStatus);
 }
 
 /// A caller that waits, and the answer that is kept for it.
@@ -25,8 +25,8 @@ pub trait OutcomeWaiter: Debug + Send {
 pub struct Waiter {
     /// Who waits.
     pub caller: Box<dyn OutcomeWaiter>,
-    /// The record of the answer under an idempotency key, which must become what the caller is
-    /// told.
+    /// The record of the answer under an idempotency key, which must become what the caller
+    /// gets.
     pub kept_under: Option<Vec<u8>>,
 }
 

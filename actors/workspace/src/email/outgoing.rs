@@ -55,7 +55,7 @@ pub(crate) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
     let workspace = context.core.id.clone();
     context.put_json(Table::Mails, mail_key(&workspace, id), record);
     context.put_json(Table::MailQueue, queue_key(&workspace, id), &Queued::default());
-    tell(context, id, record);
+    emit(context, id, record);
 }
 
 /// What became of a mail.
@@ -165,7 +165,7 @@ fn settle(
     let workspace = context.core.id.clone();
     context.delete(Table::MailQueue, queue_key(&workspace, id));
     context.put_json(Table::Mails, mail_key(&workspace, id), &record);
-    tell(context, id, &record);
+    emit(context, id, &record);
 }
 
 fn error(reason: &str, details: &str) -> MessageError {
@@ -178,7 +178,7 @@ fn clipped(said: &str) -> Box<str> {
 }
 
 /// Tells how far a mail has come; nothing of one that is unknown, as of other messages.
-fn tell(context: &mut Context<'_>, id: MessageId, record: &Record) {
+fn emit(context: &mut Context<'_>, id: MessageId, record: &Record) {
     let event = match record.status {
         MessageStatus::Queued => EventData::MessageQueued,
         MessageStatus::Sent => EventData::MessageSent,

@@ -106,7 +106,7 @@ impl Command for TakeMail {
         };
         let (conversation, opens) = written(context, old.as_ref(), &contact, &mail, id)?;
         if opens {
-            conversations::tell(
+            conversations::emit(
                 context,
                 EventData::ConversationOpened,
                 &conversation,
@@ -116,7 +116,7 @@ impl Command for TakeMail {
         let of = conversation.id.as_bytes().to_vec();
         let address = address_key(&context.core.id, &mail.from);
         context.put(Table::Mails, address, of.clone());
-        tell(context, id, &mail, &conversation);
+        emit(context, id, &mail, &conversation);
         context.put(Table::Mails, known, of);
         Ok(())
     }
@@ -197,7 +197,7 @@ fn written(
 }
 
 /// Tells that somebody wrote.
-fn tell(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conversation) {
+fn emit(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conversation) {
     let data = MessageReceivedData {
         message_id: id,
         conversation_id: of.id,

@@ -60,7 +60,7 @@ pub(crate) fn reply(
     }
     if new.status == ConversationStatus::Open {
         new.status = ConversationStatus::Pending;
-        conversations::tell(context, EventData::ConversationUpdated, &new, phone);
+        conversations::emit(context, EventData::ConversationUpdated, &new, phone);
     }
     conversations::put(context, Some(&appended), &new, counted);
     Ok(MessageSent { message_id: id, status: MessageStatus::Queued })

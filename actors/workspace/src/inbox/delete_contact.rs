@@ -4,7 +4,7 @@ use postrider_domain::{ContactId, EventData, Unavailable};
 use postrider_store::Table;
 
 use crate::Workspace;
-use crate::contacts::{find_contact, index, record, tell};
+use crate::contacts::{emit, find_contact, index, record};
 use crate::conversations::{by_mail, moved, of_place};
 use crate::core::command::{Command, Context};
 use crate::inbox::deletion::forget;
@@ -62,7 +62,7 @@ impl Command for DeleteContact {
         if let Some(phone) = contact.phone {
             context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
         }
-        tell(context, EventData::ContactDeleted, &contact);
+        emit(context, EventData::ContactDeleted, &contact);
         Ok(())
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Ve
     [workspace.as_str().as_bytes(), &[0], id].concat()
 }
 
-/// Reads which messages no callback tells of any more, with the windows that passed since they
+/// Reads which messages no callback reports any more, with the windows that passed since they
 /// came.
 pub(crate) fn long_ago(
     look: &Look<'_>,

@@ -76,7 +76,7 @@ fn records(look: &Look<'_>, rows: Vec<(Vec<u8>, Vec<u8>)>) -> Result<RecordKeys,
     let mut keys = Vec::new();
     for (key, row) in rows {
         let Some(id) = key.last_chunk().map(|id| MessageId::from_bytes(*id)) else { continue };
-        // One that cannot be read stays as it is; its readers are told.
+        // One that cannot be read stays as it is; its readers get the error.
         let Ok(written) = codec::decode::<Written>(&row) else { continue };
         if written.direction == Direction::Out && email::is_waiting(look, id)? {
             continue;

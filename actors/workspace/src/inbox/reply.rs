@@ -5,7 +5,7 @@ use postrider_runtime::random;
 
 use crate::Workspace;
 use crate::conversations::change::{answered, find_with_contact};
-use crate::conversations::{Conversation, ConversationStatus, find, put, tell};
+use crate::conversations::{Conversation, ConversationStatus, emit, find, put};
 use crate::core::command::{Command, Context};
 use crate::email;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
@@ -63,7 +63,7 @@ impl Command for Reply {
         {
             let new = Conversation { status: ConversationStatus::Pending, ..old.clone() };
             put(context, Some(&old), &new, counted);
-            tell(context, EventData::ConversationUpdated, &new, contact.phone);
+            emit(context, EventData::ConversationUpdated, &new, contact.phone);
         }
         Ok(sent)
     }

@@ -120,7 +120,7 @@ impl<T, E> ReplyTo<T, E> {
         Self { sender, permit }
     }
 
-    /// Sends the answer. Nobody is told if the asker has gone away: what was done stays done.
+    /// Sends the answer. Nothing is sent if the caller has gone away: what was done stays done.
     pub fn send(self, answer: Result<T, E>) {
         // The permit first: who has the answer may count on its place being free.
         drop(self.permit);

@@ -119,7 +119,7 @@ fn learn(
             // Where it cannot be read, the first answer stays; that was logged.
             idempotency::replace(context, record, &MessageSent { message_id: id, status }).ok();
         }
-        context.effects.tell_outcome(waiter, status);
+        context.effects.resolve_waiter(waiter, status);
     }
     context.put_json(Table::Messages, key, &state);
     Ok(to)

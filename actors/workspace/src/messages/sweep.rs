@@ -38,7 +38,7 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
             return ControlFlow::Break(());
         }
         if part.is_empty() {
-            // One whose record cannot be read stays as it is; its readers are told.
+            // One whose record cannot be read stays as it is; its readers get the error.
             let state = codec::decode::<MessageState>(value).ok();
             goes = state.is_some_and(|state| is_settled(&state, look)).then_some(id);
         }

@@ -12,7 +12,7 @@ use crate::core::waiters::{OutcomeWaiter, Waiter};
 #[derive(Debug)]
 struct Caller {
     sender: oneshot::Sender<MessageStatus>,
-    /// Whether it is decided that the caller is told, or that it has given up.
+    /// Whether it is decided that the caller gets the outcome, or that it has given up.
     decided: Arc<AtomicBool>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Waiting {
     decided: Arc<AtomicBool>,
 }
 
-/// Somebody who will wait, and what tells them.
+/// A caller that will wait, and its sender.
 pub(crate) fn waiter(kept_under: Option<Vec<u8>>) -> (Waiter, Waiting) {
     let (sender, receiver) = oneshot::channel();
     let decided = Arc::new(AtomicBool::new(false));
@@ -40,14 +40,14 @@ impl OutcomeWaiter for Caller {
         !self.sender.is_closed() && !self.decided.swap(true, Ordering::AcqRel)
     }
 
-    fn tell(self: Box<Self>, status: MessageStatus) {
-        // Nobody is told if the asker has gone away.
+    fn resolve(self: Box<Self>, status: MessageStatus) {
+        // Nothing is sent if the caller has gone away.
         self.sender.send(status).ok();
     }
 }
 
 impl Waiting {
-    /// What they are told, if that comes before `patience` is over. What is on its way by then is
+    /// The outcome, if it comes before `patience` is over. What is on its way by then is
     /// waited for: it only has to become durable.
     pub(crate) async fn settled(
         mut self,
@@ -55,7 +55,7 @@ impl Waiting {
     ) -> Option<MessageStatus> {
         tokio::select! {
             biased;
-            // Nobody tells when the answer was given before, or when the workspace restarts.
+            // Nothing is sent when the answer was given before, or when the workspace restarts.
             status = &mut self.receiver => status.ok(),
             () = patience => {
                 let decided = self.decided.swap(true, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! What the channel tells of somebody's choice about marketing.
+//! What the channel reports of a recipient's choice about marketing.
 //!
 //! It stands beside what the person writes and what callers decide: each of the two has its own
 //! last moment, so that news may come in any order. A phone has opted out if its last word says so,
@@ -16,7 +16,7 @@ use postrider_domain::unavailable::Unavailable;
 /// Why a phone is there that the channel says has opted out.
 pub(super) const AT_CHANNEL: &str = "stopped marketing at the channel";
 
-/// A choice about marketing that the channel tells of. Of two with the same moment, the greater
+/// A choice about marketing that the channel reports. Of two with the same moment, the greater
 /// counts: the channel counts in seconds, and who may have opted out gets no marketing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -73,7 +73,7 @@ fn last_choice(
     bytes.map(|bytes| decode(&bytes)).transpose().map_err(unreadable)
 }
 
-/// The channel tells of a phone's choice at that moment; what was chosen or decided later counts,
+/// The channel reports a phone's choice at that moment; what was chosen or decided later counts,
 /// whichever is known first.
 pub(crate) fn chose(
     context: &mut Context<'_>,

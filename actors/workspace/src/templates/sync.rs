@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::services::Services;
-use postrider_channel::cloud_api::{CloudApiNumber, ListedTemplate};
+use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate};
 use postrider_domain::{WorkspaceId, template};
 use postrider_number::record::NumberKind;
 use postrider_runtime::clock::Clock;
@@ -121,8 +121,8 @@ impl Background {
                 }
                 Err(error) => error,
             };
-            let workspace = &self.id;
-            tracing::warn!(%workspace, %error, tried, "templates could not be brought up to date");
+            let (workspace, reason) = (&self.id, log_reason(&error));
+            tracing::warn!(%workspace, %reason, tried, "templates could not be brought up to date");
             self.wait(RETRY.delay(tried - 1)).await;
         }
         Ok(1)
@@ -231,9 +231,19 @@ pub fn resume(shared: &Arc<Services>) {
     }));
 }
 
+/// What the log says of a failure: the provider's code without its words, which may hold phones or
+/// tokens.
+fn log_reason(error: &TemplateError) -> String {
+    match error {
+        TemplateError::Provider(ListError::Refused(failure)) => {
+            format!("the provider refuses: {:?}, code {:?}", failure.class, failure.code)
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-
     use crate::template_syncs::TemplateSyncs;
 
     #[test]

@@ -83,7 +83,7 @@ impl Core {
         self.perform(Event::OtpMissed { id, attempts }, effects);
         match (Otp { attempts, ..otp }).attempts_remaining() {
             0 => {
-                self.tell_failure(&otp, OtpFailure::MaxAttempts, effects);
+                self.emit_failure(&otp, OtpFailure::MaxAttempts, effects);
                 Err(VerifyOtpError::MaxAttempts)
             }
             attempts_remaining => Ok(Verification::Wrong { attempts_remaining }),
@@ -103,7 +103,7 @@ impl Core {
     }
 
     /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing but
-    /// that a suspicion may be told of.
+    /// that a suspicion may be emitted.
     fn may_send(
         &mut self,
         phone: Phone,
@@ -208,7 +208,7 @@ impl Core {
         })
     }
 
-    pub(crate) fn tell_failure(&self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
+    pub(crate) fn emit_failure(&self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
         effects.emit(self.hot.now(), event);
     }

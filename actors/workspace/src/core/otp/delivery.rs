@@ -123,7 +123,7 @@ impl Core {
         let refunded = self.credits.saturating_add(self.rules.prices.otp);
         self.set_credits(refunded, effects);
         if message.is_newest {
-            self.tell_failure(otp, reason, effects);
+            self.emit_failure(otp, reason, effects);
         }
     }
 }
