@@ -15,6 +15,8 @@ pub fn start(settings: &Log) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(settings.level)
         .with_ansi(stderr().is_terminal())
+        // A line that cannot be written is lost. Reporting that on the same stream would panic.
+        .log_internal_errors(false)
         .with_writer(stderr);
     let started = if json { builder.json().try_init() } else { builder.try_init() };
     if let Err(error) = started {

@@ -3,6 +3,8 @@
 //! Each row has, where there is one, a reference beside it, measured in alternating rounds of one
 //! run on one machine.
 //!
+//! `cargo bench -- soak --minutes N` is a row of its own kind: see [`soak`].
+//!
 //! `cargo bench` runs all rows, prints a Markdown table and writes `target/bench/report.json`.
 //! `cargo bench -- NAME…` runs the rows whose name contains one of the words; `--quick` takes fewer
 //! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out,
@@ -23,6 +25,7 @@ mod rows;
 mod scale;
 mod setup;
 mod sink;
+mod soak;
 
 #[path = "../../tests/fake/cloud_api/mod.rs"]
 mod cloud_api;
@@ -32,6 +35,7 @@ use std::process::ExitCode;
 use report::Report;
 use rows::Group;
 use scale::Scale;
+use soak::Soak;
 
 /// The server's allocator; the memory rows read its statistics.
 #[global_allocator]
@@ -49,12 +53,20 @@ struct Arguments {
     words: Vec<String>,
     /// Runs in the way of a test: nothing is reported.
     smoke: bool,
+    /// How many minutes a soak is to be.
+    minutes: Option<String>,
 }
 
 impl Arguments {
     fn parse(arguments: impl Iterator<Item = String>) -> Self {
+        let mut arguments: Vec<_> = arguments.collect();
+        let place = arguments.iter().position(|argument| argument == "--minutes");
+        let minutes = place.map(|place| {
+            let end = arguments.len().min(place + 2);
+            arguments.drain(place..end).nth(1).unwrap_or_default()
+        });
         let (options, words): (Vec<_>, Vec<_>) =
-            arguments.partition(|argument| argument.starts_with("--"));
+            arguments.into_iter().partition(|argument| argument.starts_with("--"));
         let given = |option: &str| options.iter().any(|it| it == option);
         let smoke = !given("--bench") || given("--test");
         let mut scale = match (smoke, given("--quick")) {
@@ -63,7 +75,7 @@ impl Arguments {
             (false, false) => Scale::FULL,
         };
         scale.alone = given("--alone");
-        Self { scale, words, smoke }
+        Self { scale, words, smoke, minutes }
     }
 
     fn wants(&self, group: &Group) -> bool {
@@ -90,6 +102,13 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    let soaks = arguments.words.iter().any(|word| word == soak::NAME);
+    if soaks || (arguments.smoke && arguments.words.is_empty()) {
+        Soak::parse(arguments.minutes.as_deref(), arguments.smoke)?.run()?;
+    }
+    if soaks {
+        return Ok(());
+    }
     let mut report = Report::default();
     for group in rows::GROUPS.iter().filter(|group| arguments.wants(group)) {
         eprintln!("{} …", group.rows.join(", "));

@@ -43,6 +43,8 @@ pub(crate) enum CliError {
     Refused { message: String, code: String },
     #[error("stopped before its end")]
     Interrupted,
+    #[error("the engine ended by itself; nothing that was acknowledged is lost: start it again")]
+    EngineEnded,
     #[error("{server} answered something that is not Postrider's: {what}")]
     Answer { server: String, what: String },
 }

@@ -28,7 +28,8 @@ pub(crate) struct ServeArgs {
 }
 
 /// Runs until SIGTERM or SIGINT, then shuts down gracefully. A second signal exits at once. SIGHUP
-/// has the certificate read anew.
+/// has the certificate read anew. Where the engine ends by itself, so does this, for whatever
+/// starts the process again.
 pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let flags = Flags { listen: args.listen, data_dir: args.data_dir.clone() };
     let settings = Settings::load(args.config.as_deref(), &flags)?;
@@ -43,6 +44,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     loop {
         tokio::select! {
             () = signals.next() => break,
+            () = server.engine().ended() => return Err(CliError::EngineEnded),
             _ = hangup.recv() => server.reload_certificates(),
         }
     }

@@ -33,6 +33,14 @@ impl Engine {
         let warnings = clock_warnings(shared.clock.health());
         Health { ready: reasons.is_empty(), reasons, warnings }
     }
+
+    /// Waits until the engine has ended: by [`Engine::shutdown`], or because a supervisor of it
+    /// died, which is a defect. It answers nothing from then on, so its process must be started
+    /// again.
+    pub async fn ended(&self) {
+        // Without a timeout there is no other result.
+        self.inner.root.wait(None).await.ok();
+    }
 }
 
 fn clock_warnings(clock: ClockHealth) -> Vec<String> {

@@ -223,6 +223,11 @@ impl FakeCloudApi {
         self.state(|state| state.accepted.clone())
     }
 
+    /// The newest message to a recipient (digits only), if it is among those that are kept.
+    pub fn newest_to(&self, to: &str) -> Option<Accepted> {
+        self.state(|state| state.accepted.iter().rev().find(|it| it.to == to).cloned())
+    }
+
     /// Messages that were taken, ever.
     pub fn accepted_count(&self) -> u64 {
         self.state(|state| state.accepted_count)

@@ -13,6 +13,18 @@ use super::process::{Process, signal, wait_for};
 const REFUSALS: usize = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_cannot_be_written_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut story = Story::new();
+    let process = Process::start_logging_to(dir.path(), "/dev/full");
+    let load = story.begin(&process);
+    load.acknowledged(100).await;
+    load.end().await;
+    story.check(&process, Lost::MayBeThere).await;
+    process.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_said_and_survived() {
     for disk in [Disk::tmpfs(64), Disk::ext4(64)] {
         let disk = match disk {

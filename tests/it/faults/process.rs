@@ -60,6 +60,15 @@ impl Process {
         Self::listening(child, data).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
     }
 
+    /// The same with its log going to this file, and with all of it.
+    pub fn start_logging_to(data: &Path, file: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec \"$0\" \"$@\" 2>{file}")]);
+        command.arg(env!("CARGO_BIN_EXE_postrider"));
+        let child = spawn_by(command, data, &[("LOG__LEVEL", "debug")]);
+        Self::listening(child, data).unwrap_or_else(|failed| panic!("no start: {failed:?}"))
+    }
+
     pub fn try_start(data: &Path, settings: &[(&str, &str)]) -> Result<Self, NotStarted> {
         Self::listening(spawn(data, settings), data)
     }

@@ -17,6 +17,21 @@ fn storage() -> Unavailable {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_engine_whose_supervisor_died_is_unready_and_has_ended() {
+    let engine = engine(&CrashingStore::new(), START).await;
+    assert!(engine.health().ready);
+    assert!(is_pending(engine.ended()).await);
+    engine.inner.root.kill();
+    engine.ended().await;
+    assert!(!engine.health().ready);
+}
+
+/// Whether it does not end while nothing happens.
+async fn is_pending(ended: impl Future<Output = ()>) -> bool {
+    tokio::time::timeout(Duration::from_secs(60), ended).await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_commit_is_told_to_everyone_and_undone() {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;

@@ -1,0 +1,153 @@
+//! The server of a soak: a process on one port that is killed and started again.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::machine::Machine;
+use crate::Result;
+use crate::measure::Stopwatch;
+
+/// Longest wait for a start or an end.
+const PATIENCE: Duration = Duration::from_secs(90);
+const LOOK: Duration = Duration::from_millis(20);
+/// Settings that a soak needs: limits that would only be in its way are off.
+const SETTINGS: [(&str, &str); 8] = [
+    ("LIMITS__KEY_REQUESTS_PER_HOUR", "0"),
+    ("LIMITS__OTP_PER_WORKSPACE_HOUR", "0"),
+    ("LIMITS__CONTACTS_PER_MINUTE", "0"),
+    ("LIMITS__UNAUTHENTICATED_PER_MINUTE", "0"),
+    ("CLOUD_API__TIMEOUT_SECONDS", "2"),
+    ("CLOUD_API__CONNECT_TIMEOUT_SECONDS", "1"),
+    ("WEBHOOKS__TIMEOUT_SECONDS", "2"),
+    ("WEBHOOKS__ALLOWED_SUBNETS", "127.0.0.0/8"),
+];
+
+/// What a process holds at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    /// Bytes that are resident.
+    pub(super) resident: f64,
+    /// Open descriptors.
+    pub(super) descriptors: usize,
+}
+
+/// The server.
+pub(super) struct Served {
+    data: PathBuf,
+    provider: String,
+    address: SocketAddr,
+    /// Nothing while it is stopped.
+    child: Option<Child>,
+}
+
+impl Served {
+    /// Starts one with its data below `directory`, whose provider is at this address.
+    pub(super) fn start(directory: &Path, machine: &Machine, provider: String) -> Result<Self> {
+        // A port that was free a moment ago: it must be the same in each life.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let mut served = Self { data: directory.join("data"), provider, address, child: None };
+        served.begin(machine)?;
+        Ok(served)
+    }
+
+    /// Starts it, and waits until it listens.
+    pub(super) fn begin(&mut self, machine: &Machine) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.log_path())?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        command.args(["serve", "--listen", &self.address.to_string(), "--data-dir"]);
+        command.arg(&self.data).env("POSTRIDER__CLOUD_API__BASE_URL", &self.provider);
+        for (name, value) in SETTINGS {
+            command.env(format!("POSTRIDER__{name}"), value);
+        }
+        machine.host(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.child = Some(command.spawn()?);
+        let watch = Stopwatch::start();
+        while std::net::TcpStream::connect(self.address).is_err() {
+            if !self.runs()? || watch.elapsed() > PATIENCE {
+                return Err(format!("it does not start: see {}", self.log_path().display()).into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Where it writes its log, of all its lives.
+    pub(super) fn log_path(&self) -> PathBuf {
+        self.data.with_extension("log")
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it keeps in a file: the admin token, say.
+    pub(super) fn secret(&self, file: &str) -> Result<String> {
+        Ok(std::fs::read_to_string(self.data.join(file))?.trim().to_owned())
+    }
+
+    /// Whether it has not ended by itself.
+    pub(super) fn runs(&mut self) -> Result<bool> {
+        Ok(match &mut self.child {
+            Some(child) => child.try_wait()?.is_none(),
+            None => false,
+        })
+    }
+
+    /// `kill -9`.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        let mut child = self.child.take().ok_or("it does not run")?;
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        self.signal("TERM")?;
+        let mut child = self.child.take().ok_or("it does not run")?;
+        let watch = Stopwatch::start();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return if status.success() { Ok(()) } else { Err(status.to_string().into()) };
+            }
+            if watch.elapsed() > PATIENCE {
+                child.kill()?;
+                child.wait()?;
+                return Err("it did not stop when it was asked to".into());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Sends it a signal, by name.
+    pub(super) fn signal(&self, name: &str) -> Result<()> {
+        let id = self.child.as_ref().ok_or("it does not run")?.id();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status()?;
+        if sent.success() { Ok(()) } else { Err("the signal was not sent".into()) }
+    }
+
+    /// What it holds now.
+    pub(super) fn usage(&self) -> Result<Usage> {
+        let id = self.child.as_ref().ok_or("it does not run")?.id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")).ok_or("no VmRSS")?;
+        let descriptors = std::fs::read_dir(format!("/proc/{id}/fd"))?.count();
+        Ok(Usage { resident: kibibytes.trim().parse::<f64>()? * 1024.0, descriptors })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended.
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
