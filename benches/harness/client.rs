@@ -22,8 +22,8 @@ pub(crate) trait Script: Send + 'static {
     /// The bytes of the next request; `None` when there is nothing left to ask.
     fn next(&mut self) -> Option<&[u8]>;
 
-    /// Says what is wrong with an answer.
-    fn check(&mut self, status: u16, body: &[u8]) -> Result<()>;
+    /// Says what is wrong with an answer, or else whether its time counts.
+    fn check(&mut self, status: u16, body: &[u8]) -> Result<bool>;
 }
 
 /// A request's bytes with places that are overwritten before each sending.
@@ -150,12 +150,14 @@ impl Connection {
             let Some(request) = script.next() else { break };
             self.send(request).await?;
             let answer = self.receive().await?;
-            script.check(answer.status, &self.read[answer.body])?;
+            let counts = script.check(answer.status, &self.read[answer.body])?;
             // No pipelining: nothing comes behind an answer.
             self.filled = 0;
             // The clock is read once for each request.
             let answered_at = start.elapsed();
-            latencies.add(answered_at - asked_at);
+            if counts {
+                latencies.add(answered_at - asked_at);
+            }
             asked_at = answered_at;
         }
         Ok((self, latencies))

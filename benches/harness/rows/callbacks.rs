@@ -186,9 +186,9 @@ impl Script for Report {
         self.0.requests.get(next).map(Vec::as_slice)
     }
 
-    fn check(&mut self, status: u16, body: &[u8]) -> Result<()> {
+    fn check(&mut self, status: u16, body: &[u8]) -> Result<bool> {
         match status {
-            200 => Ok(()),
+            200 => Ok(true),
             other => Err(format!("answered {other}: {}", String::from_utf8_lossy(body)).into()),
         }
     }

@@ -14,6 +14,7 @@ mod echo;
 mod forget_keys;
 mod in_process;
 mod otp_http;
+mod overload;
 mod pending;
 mod restart;
 mod served;
@@ -42,6 +43,8 @@ pub(crate) const GROUPS: &[Group] = &[
     callbacks::GROUP,
     beside::GROUP,
     forget_keys::GROUP,
+    overload::OVERLOAD,
+    overload::NEIGHBOUR,
     store_commit::EVENT,
     webhooks::DELIVERY,
     webhooks::BESIDE_HANGING,

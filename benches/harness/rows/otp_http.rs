@@ -93,14 +93,14 @@ impl Script for Sends {
         Some(self.request.bytes())
     }
 
-    fn check(&mut self, status: u16, body: &[u8]) -> Result<()> {
+    fn check(&mut self, status: u16, body: &[u8]) -> Result<bool> {
         check(status, body, self.expected)
     }
 }
 
-fn check(status: u16, body: &[u8], expected: &[u8]) -> Result<()> {
+fn check(status: u16, body: &[u8], expected: &[u8]) -> Result<bool> {
     match status == 200 && body.starts_with(expected) {
-        true => Ok(()),
+        true => Ok(true),
         false => Err(format!("answered {status}: {}", String::from_utf8_lossy(body)).into()),
     }
 }
@@ -146,7 +146,7 @@ impl Script for Verifies {
         Some(self.request.bytes())
     }
 
-    fn check(&mut self, status: u16, body: &[u8]) -> Result<()> {
+    fn check(&mut self, status: u16, body: &[u8]) -> Result<bool> {
         check(status, body, br#"{"verified":true"#)
     }
 }

@@ -66,7 +66,9 @@ impl Served {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.child = Some(command.spawn()?);
         let watch = Stopwatch::start();
-        while std::net::TcpStream::connect(self.address).is_err() {
+        // It listens before it has written its first secrets.
+        let token = self.data.join("admin.token");
+        while std::net::TcpStream::connect(self.address).is_err() || !token.exists() {
             if !self.runs()? || watch.elapsed() > PATIENCE {
                 return Err(format!("it does not start: see {}", self.log_path().display()).into());
             }
