@@ -3,8 +3,10 @@
 use crate::BroadcastOptions;
 use crate::outcomes::Mark;
 
-/// The outcomes since the status of a broadcast last changed. A failure counts however it was
-/// reported: in the answer to the message, or by a later report on a message that had been accepted.
+/// The outcomes since the status of a broadcast last changed.
+///
+/// A failure counts however it was reported: in the answer to the message, or by a later report on
+/// a message that had been accepted.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
     outcomes: u32,
