@@ -87,7 +87,10 @@ mod admin;
 mod engine;
 mod metrics;
 
-pub use access::{Access, Admission, Caller, CreatedKey, KeyInfo, NewKey};
+pub use access::{
+    Access, AdminTokenInfo, Admission, Caller, CreatedAdminToken, CreatedKey, KeyInfo,
+    NewAdminToken, NewKey,
+};
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };

@@ -1,7 +1,7 @@
 //! Creates the workspace `demo` of a sandbox. After a crash the next start completes it.
 
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
-use postrider_actors::domain::{LimitsOverride, Scopes, WorkspaceId};
+use postrider_actors::domain::{Scopes, WorkspaceId};
 use postrider_actors::{
     AdminError, CreateWorkspaceError, Engine, NewKey, NewTemplate, TemplateError,
 };
@@ -77,11 +77,6 @@ async fn create(engine: &Engine) -> Result<Secret, DemoError> {
             }
         }
     }
-    let new = NewKey {
-        name: "demo".to_owned(),
-        scopes: Scopes::all(),
-        limits: LimitsOverride::default(),
-    };
-    let created = admin.create_key(&id, new).await?;
+    let created = admin.create_key(&id, NewKey::new("demo", Scopes::all())).await?;
     Ok(Secret::new(created.key.reveal()))
 }

@@ -39,7 +39,17 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, CliError> {
-        let url = format!("{}/admin/v1/workspaces{path}", self.server);
+        self.call_server(method, &format!("/workspaces{path}"), body).await
+    }
+
+    /// Calls `path` below `/admin/v1`, for what concerns the whole server.
+    pub(crate) async fn call_server(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CliError> {
+        let url = format!("{}/admin/v1{path}", self.server);
         let mut request = self.http.request(method, url).bearer_auth(self.token.reveal());
         if let Some(body) = body {
             request = request.json(body);
@@ -47,12 +57,12 @@ impl Client {
         send(&self.server, request).await
     }
 
-    /// Fetches all pages of a list.
+    /// Fetches all pages of a list below `/admin/v1`.
     pub(crate) async fn list(&self, path: &str) -> Result<Value, CliError> {
         let mut rows = Vec::new();
         for page in 1.. {
             let path = format!("{path}?page={page}&limit={PAGE_ROWS}");
-            let mut answer = self.call(Method::GET, &path, None).await?;
+            let mut answer = self.call_server(Method::GET, &path, None).await?;
             let Value::Array(data) = answer["data"].take() else {
                 return Err(unexpected(&self.server, StatusCode::OK));
             };

@@ -1,7 +1,7 @@
 //! `postrider keys`: creates, lists and revokes API keys.
 
 use clap::Subcommand;
-use postrider_actors::domain::{KeyId, Scope, WorkspaceId};
+use postrider_actors::domain::{KeyId, Scope, Timestamp, WorkspaceId};
 use reqwest::Method;
 use serde_json::json;
 
@@ -11,16 +11,25 @@ use super::output::{listed, print};
 use super::remote::Group;
 use super::table::{self, Column};
 
-const KEY: [Column; 5] = [
+const KEY: [Column; 8] = [
     ("ID", "/id"),
     ("NAME", "/name"),
     ("PREFIX", "/prefix"),
     ("SCOPES", "/scopes"),
     ("CREATED", "/created_at"),
+    ("EXPIRES", "/expires_at"),
+    ("LAST USED", "/last_used_at"),
+    ("ALLOWED", "/allowed_subnets"),
 ];
 
-const NEW_KEY: [Column; 4] =
-    [("KEY", "/key"), ("ID", "/id"), ("NAME", "/name"), ("SCOPES", "/scopes")];
+const NEW_KEY: [Column; 6] = [
+    ("KEY", "/key"),
+    ("ID", "/id"),
+    ("NAME", "/name"),
+    ("SCOPES", "/scopes"),
+    ("EXPIRES", "/expires_at"),
+    ("ALLOWED", "/allowed_subnets"),
+];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
@@ -34,6 +43,12 @@ pub(crate) enum KeysCommand {
         /// What it allows, such as messaging:send; may be repeated
         #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
         scopes: Vec<Scope>,
+        /// From when on it does not work any more, such as 2027-01-31T00:00:00Z
+        #[arg(long, value_name = "TIME")]
+        expires: Option<Timestamp>,
+        /// An address or subnet that it may be used from, such as 10.1.0.0/16; may be repeated
+        #[arg(long = "allow", value_name = "SUBNET", value_delimiter = ',')]
+        allowed: Vec<String>,
     },
     /// List the API keys, without the keys themselves
     List {
@@ -53,9 +68,14 @@ pub(crate) enum KeysCommand {
 pub(crate) async fn run(group: Group<KeysCommand>) -> Result<(), CliError> {
     let client = Client::new(&group.remote)?;
     let (answer, shown) = match group.command {
-        KeysCommand::Create { workspace, name, scopes } => {
+        KeysCommand::Create { workspace, name, scopes, expires, allowed } => {
             let scopes: Vec<_> = scopes.into_iter().map(Scope::as_str).collect();
-            let body = json!({ "name": name, "scopes": scopes });
+            let body = json!({
+                "name": name,
+                "scopes": scopes,
+                "expires_at": expires.map(|at| at.to_string()),
+                "allowed_subnets": allowed,
+            });
             let path = format!("/{workspace}/keys");
             let made = client.call(Method::POST, &path, Some(&body)).await?;
             let mut shown = table::record(&made, &NEW_KEY);

@@ -20,6 +20,7 @@ mod server_args;
 mod table;
 mod templates;
 mod terminal;
+mod tokens;
 mod webhooks;
 mod workspaces;
 
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Workspaces(Group<workspaces::WorkspacesCommand>),
     /// Make, list and revoke API keys
     Keys(Group<keys::KeysCommand>),
+    /// Make, list and revoke admin tokens
+    Tokens(Group<tokens::TokensCommand>),
     /// See and set a workspace's limits
     Limits(Group<limits::LimitsCommand>),
     /// See and set where a workspace's one-time passwords may go
@@ -72,6 +75,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Demo(args)) => demo::run(&args).await,
         Some(Command::Workspaces(group)) => workspaces::run(group).await,
         Some(Command::Keys(group)) => keys::run(group).await,
+        Some(Command::Tokens(group)) => tokens::run(group).await,
         Some(Command::Limits(group)) => limits::run(group).await,
         Some(Command::Destinations(group)) => destinations::run(group).await,
         Some(Command::Credits(group)) => credits::run(group).await,
@@ -113,6 +117,10 @@ mod tests {
             "postrider workspaces create acme --name Acme",
             "postrider workspaces list --server http://h:1 --json",
             "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",
+            "postrider keys create -w a --name n --scope messaging:send \
+             --expires 2099-01-31T00:00:00Z --allow 10.1.0.0/16,::1",
+            "postrider tokens create --name alice --expires 2099-01-31T00:00:00Z",
+            "postrider tokens revoke tok_01jd3v0x5n8m7k2q4r6s8t0w2y",
             "postrider limits set --workspace a otp_per_phone_10m=0 otp_per_phone_hour=3",
             "postrider credits add -w a 5 --token t",
             "postrider destinations set -w a --allow 49,43 --deny 1876",
@@ -136,6 +144,9 @@ mod tests {
             "postrider keys create --workspace a --name n",
             "postrider keys create --workspace a --name n --scope x",
             "postrider keys revoke --workspace a x",
+            "postrider keys create -w a --name n --scope messaging:send --expires tomorrow",
+            "postrider tokens create",
+            "postrider tokens revoke key_01jd3v0x5n8m7k2q4r6s8t0w2y",
             "postrider limits set --workspace a no=1",
             "postrider limits set --workspace a otp_per_phone_10m=-1",
             "postrider limits set --workspace a",

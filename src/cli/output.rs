@@ -10,8 +10,18 @@ use super::error::CliError;
 use super::table::{self, Column};
 use super::terminal::escaped;
 
-/// Fetches every row of a list. Returns the answer as JSON and as a table.
+/// Fetches every row of a list below `/admin/v1/workspaces`. Returns the answer as JSON and as a
+/// table.
 pub(super) async fn listed(
+    client: &Client,
+    path: &str,
+    columns: &[Column],
+) -> Result<(Value, String), CliError> {
+    listed_of_server(client, &format!("/workspaces{path}"), columns).await
+}
+
+/// The same of a list below `/admin/v1`.
+pub(super) async fn listed_of_server(
     client: &Client,
     path: &str,
     columns: &[Column],

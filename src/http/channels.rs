@@ -47,7 +47,7 @@ impl Target {
 impl Guard for Target {
     type Caller = CallbackReceiver;
 
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<CallbackReceiver> {
+    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<CallbackReceiver> {
         let caller = self.find(edge, parts);
         let caller = caller.map_err(|error| count_failure(edge, parts, error).closing_with_body());
         Admitted { bucket: None, caller }

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, Semaphore};
 use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::drain::Drain;
 use crate::metrics::Metrics;
-use crate::settings::Settings;
+use crate::settings::{SandboxClock, Settings};
 
 /// Broadcast bodies that are parsed at a time. Each may need a multiple of its size in memory.
 const BROADCAST_PARSERS_MAX: usize = 4;
@@ -27,6 +27,8 @@ pub struct AppOptions {
     pub metrics: Metrics,
     /// Whether `/v1/sandbox/…` is mounted.
     pub sandbox: bool,
+    /// Who may move the sandbox's clock.
+    pub sandbox_clock: SandboxClock,
     /// Whether `/docs` and `/openapi.json` are mounted.
     pub docs: bool,
     /// Largest request body, in bytes.
@@ -59,6 +61,7 @@ impl AppOptions {
             admin_token,
             metrics,
             sandbox: settings.sandbox.enabled,
+            sandbox_clock: settings.sandbox.clock,
             docs: settings.server.docs,
             max_body_bytes: settings.server.max_body_bytes,
             max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,

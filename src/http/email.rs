@@ -54,7 +54,7 @@ impl Target {
 impl Guard for Target {
     type Caller = Workspace;
 
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Workspace> {
+    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Workspace> {
         let caller = Self::find(edge, parts)
             .map_err(|error| count_failure(edge, parts, error).closing_with_body());
         Admitted { bucket: None, caller }

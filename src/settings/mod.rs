@@ -25,7 +25,7 @@ pub use section::{
     Events, Guard, Log, Messages, OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown,
     Storage, WebhooksSettings,
 };
-pub use value::{LogFormat, MasterKey};
+pub use value::{LogFormat, MasterKey, SandboxClock};
 
 /// The defaults, with a comment for every key.
 pub const DEFAULTS: &str = include_str!("../../config/default.toml");

@@ -12,7 +12,7 @@ use tracing::level_filters::LevelFilter;
 use super::error::{Refusal, SettingsError};
 use super::layers::Layers;
 use super::limits;
-use super::value::{self, LogFormat, MasterKey, Raw};
+use super::value::{self, LogFormat, MasterKey, Raw, SandboxClock};
 
 /// What the layers need to check the keys of a section.
 pub(super) struct SectionSpec {
@@ -259,6 +259,8 @@ section! {
     enabled: bool = value::flag, "true or false";
     /// Messages that the sandbox keeps for each workspace.
     messages_kept: usize = value::whole(1..=10_000_000), "a whole number from 1 to 10000000";
+    /// Who may move its clock.
+    clock: SandboxClock = value::sandbox_clock, "\"any\" or \"admin\"";
 }
 
 section! {

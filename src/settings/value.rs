@@ -74,6 +74,15 @@ impl fmt::Debug for MasterKey {
     }
 }
 
+/// Who may move the clock of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxClock {
+    /// Whoever has an API key that may send, or an admin token.
+    Any,
+    /// Only holders of an admin token.
+    Admin,
+}
+
 /// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -248,6 +257,14 @@ pub(super) fn guard_mode(raw: &Raw) -> Option<GuardMode> {
     match raw.as_text()? {
         "report" => Some(GuardMode::Report),
         "refuse" => Some(GuardMode::Refuse),
+        _ => None,
+    }
+}
+
+pub(super) fn sandbox_clock(raw: &Raw) -> Option<SandboxClock> {
+    match raw.as_text()? {
+        "any" => Some(SandboxClock::Any),
+        "admin" => Some(SandboxClock::Admin),
         _ => None,
     }
 }

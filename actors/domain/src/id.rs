@@ -133,6 +133,8 @@ identifiers! {
     RequestId = "otp_";
     /// The public name of an API key. The key itself is never stored.
     KeyId = "key_";
+    /// The public name of an admin token. The token itself is never stored.
+    AdminTokenId = "tok_";
     /// A messaging number connected to a workspace.
     NumberId = "num_";
     /// An entry of a workspace's event log.

@@ -36,8 +36,8 @@ pub use day::{Day, DayError};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId, NumberId,
-    RequestId, SegmentId, WebhookId,
+    AdminTokenId, BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId,
+    NumberId, RequestId, SegmentId, WebhookId,
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};

@@ -5,11 +5,12 @@ use std::time::Duration;
 use expect_test::expect;
 
 use super::address_buckets::Addresses;
+use super::admin_tokens::{AdminTokens, TokenRecord};
 use super::keys::{KeyHash, KeyRecord};
 use super::saved_buckets::{SavedBuckets, key_name, put};
 use super::*;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use postrider_domain::{KeyId, Scope};
+use postrider_domain::{AdminTokenId, KeyId, Scope, Scopes};
 use postrider_store::{Group, MemoryStore, Store as _};
 use postrider_workspace::creation_limit::Creations;
 
@@ -29,6 +30,8 @@ fn a_key_is_stored_as_ever() {
         hash: KeyHash::of("pr_golden"),
         prefix: "pr_golde".into(),
         created_at: AT,
+        expires_at: None,
+        allowed_subnets: Vec::new(),
     };
     let mut sheet = Sheet::default();
     let put = record.put();
@@ -43,6 +46,67 @@ fn a_key_is_stored_as_ever() {
     let store = MemoryStore::new();
     store.commit(Group::new(None, &[put])).unwrap();
     assert_eq!(keys::load_all(&store).unwrap(), [record]);
+}
+
+#[test]
+fn the_end_subnets_and_last_use_of_a_key_are_stored_as_ever() {
+    let record = KeyRecord {
+        id: KeyId::from_parts(AT, UNIQUE),
+        workspace: "acme".parse().unwrap(),
+        name: "office".into(),
+        scopes: Scopes::all(),
+        limits: LimitsOverride::default(),
+        hash: KeyHash::of("pr_golden"),
+        prefix: "pr_golde".into(),
+        created_at: AT,
+        expires_at: Some(AT.plus(Duration::from_secs(60))),
+        allowed_subnets: vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
+    };
+    let mut sheet = Sheet::default();
+    let (put, used) = (record.put(), last_use::put(record.id, AT));
+    let text = String::from_utf8(put.value.clone().unwrap()).unwrap();
+    let (_, tail) = text.split_once("\"created_at\"").unwrap();
+    sheet.text("the record's end", tail.as_bytes());
+    sheet.text("last use, key", &used.key);
+    sheet.text("last use, value", used.value.as_deref().unwrap());
+    sheet.is(expect![[r#"
+        the record's end: :1700000000123,\"expires_at\":1700000060123,\"allowed_subnets\":[\"10.1.0.0/16\",\"2001:db8::/32\"]}
+        last use, key: u\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        last use, value: \x01\x00\x00\x01\x8b\xcf\xe5h{
+    "#]]);
+    let store = MemoryStore::new();
+    store.commit(Group::new(None, &[put, used])).unwrap();
+    assert_eq!(last_use::load_all(&store).unwrap().get(&record.id), Some(&AT));
+    assert_eq!(keys::load_all(&store).unwrap(), [record]);
+    let mut buckets = 0;
+    SavedBuckets::load(&store).unwrap().each(|_, _| buckets += 1);
+    assert_eq!(buckets, 0, "a last use is no bucket");
+}
+
+#[test]
+fn an_admin_token_is_stored_as_ever() {
+    let record = TokenRecord {
+        id: AdminTokenId::from_parts(AT, UNIQUE),
+        name: "Kassé".into(),
+        hash: KeyHash::of("pra_golden"),
+        prefix: "pra_golde".into(),
+        created_at: AT,
+        expires_at: Some(AT),
+    };
+    let mut sheet = Sheet::default();
+    let put = record.put();
+    sheet.text("key", &put.key);
+    sheet.text("value", put.value.as_deref().unwrap());
+    sheet.is(expect![[r#"
+        key: admin_token/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        value: {\"id\":\"tok_01hf7yat3v041061050r3gg28a\",\"name\":\"Kass\xc3\xa9\",\"hash\":[102,29,6,121,217,149,33,92,5,138,15,105,112,155,160,94,95,46,139,185,200,14,78,63,104,108,189,59,125,254,67,87],\"prefix\":\"pra_golde\",\"created_at\":1700000000123,\"expires_at\":1700000000123}
+    "#]]);
+    let store = MemoryStore::new();
+    store.commit(Group::new(None, &[put])).unwrap();
+    let tokens = AdminTokens::load(&store).unwrap();
+    let early = AT.minus(Duration::from_millis(1));
+    assert_eq!(tokens.authenticate("pra_golden", early).map(|it| it.id), Some(record.id));
+    assert_eq!(tokens.authenticate("pra_golden", AT), None, "it has expired");
 }
 
 #[test]

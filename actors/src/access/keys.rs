@@ -1,7 +1,10 @@
 //! API keys as they are stored.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ipnet::IpNet;
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -26,6 +29,24 @@ pub struct NewKey {
     pub scopes: Scopes,
     /// Its own limits, where it has any.
     pub limits: LimitsOverride,
+    /// The moment from which on it does not work any more.
+    pub expires_at: Option<Timestamp>,
+    /// The subnets that it may be used from. Empty: any.
+    pub allowed_subnets: Vec<IpNet>,
+}
+
+impl NewKey {
+    /// A key that never expires, may be used from anywhere, and has no limits of its own.
+    #[must_use]
+    pub fn new(name: impl Into<String>, scopes: Scopes) -> Self {
+        Self {
+            name: name.into(),
+            scopes,
+            limits: LimitsOverride::default(),
+            expires_at: None,
+            allowed_subnets: Vec::new(),
+        }
+    }
 }
 
 /// A key that was made. Its text is shown here and never again.
@@ -52,6 +73,12 @@ pub struct KeyInfo {
     pub prefix: String,
     /// When it was made.
     pub created_at: Timestamp,
+    /// The moment from which on it does not work any more.
+    pub expires_at: Option<Timestamp>,
+    /// When a request was made with it last, to the minute.
+    pub last_used_at: Option<Timestamp>,
+    /// The subnets that it may be used from. Empty: any.
+    pub allowed_subnets: Vec<IpNet>,
 }
 
 /// The SHA-256 of a key.
@@ -80,13 +107,38 @@ pub(super) struct KeyRecord {
     pub(super) hash: KeyHash,
     pub(super) prefix: String,
     pub(super) created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "subnet_texts")]
+    pub(super) allowed_subnets: Vec<IpNet>,
+}
+
+/// Subnets in a record, as texts such as `10.1.0.0/16`.
+mod subnet_texts {
+    use ipnet::IpNet;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        subnets: &[IpNet],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(subnets.iter().map(IpNet::to_string))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<IpNet>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    }
 }
 
 impl KeyRecord {
     /// A new key and its text.
     pub(super) fn create(workspace: &WorkspaceId, new: NewKey, now: Timestamp) -> (Self, Secret) {
         let token = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()));
-        let NewKey { name, scopes, limits } = new;
+        let NewKey { name, scopes, limits, expires_at, allowed_subnets } = new;
         let record = Self {
             id: random::key_id(now),
             workspace: workspace.clone(),
@@ -96,11 +148,13 @@ impl KeyRecord {
             hash: KeyHash::of(&token),
             prefix: token[..SHOWN_CHARS].to_owned(),
             created_at: now,
+            expires_at,
+            allowed_subnets,
         };
         (record, Secret::new(token))
     }
 
-    pub(super) fn info(&self) -> KeyInfo {
+    pub(super) fn info(&self, last_used_at: Option<Timestamp>) -> KeyInfo {
         KeyInfo {
             id: self.id,
             name: self.name.clone(),
@@ -108,7 +162,22 @@ impl KeyRecord {
             limits: self.limits,
             prefix: self.prefix.clone(),
             created_at: self.created_at,
+            expires_at: self.expires_at,
+            last_used_at,
+            allowed_subnets: self.allowed_subnets.clone(),
         }
+    }
+
+    /// Whether the key has expired.
+    pub(super) fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether the key may be used from this address.
+    pub(super) fn allows(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let subnets = &self.allowed_subnets;
+        subnets.is_empty() || subnets.iter().any(|subnet| subnet.contains(&address))
     }
 
     pub(super) fn put(&self) -> Change {

@@ -4,10 +4,12 @@
 //! guess tells nothing about the key next to it, a look-up by hash leaks nothing by its time.
 
 mod address_buckets;
+mod admin_tokens;
 #[cfg(test)]
 mod golden;
 mod key_buckets;
 mod keys;
+mod last_use;
 mod saved_buckets;
 #[cfg(test)]
 mod tests;
@@ -22,16 +24,19 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use crate::engine::{Services, StartError};
-use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, WorkspaceId};
+use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
 use postrider_workspace::Workspace;
 
 use address_buckets::Addresses;
+use admin_tokens::AdminTokens;
+pub use admin_tokens::{AdminTokenInfo, CreatedAdminToken, NewAdminToken};
 use key_buckets::{KeyBuckets, WINDOWS};
 pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
+use last_use::LastUse;
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
 use postrider_runtime::shared_bucket::nanos;
 use saved_buckets::SavedBuckets;
@@ -47,12 +52,15 @@ pub struct Access {
 struct Inner {
     shared: Arc<Services>,
     by_hash: DashMap<KeyHash, Arc<Caller>>,
+    admin_tokens: AdminTokens,
     addresses: Addresses,
     saved: SavedBuckets,
     /// The callers whose buckets may differ from what is saved, or have yet to fill.
     used: Mutex<Vec<Arc<Caller>>>,
     /// A checkpoint is under way.
     saving: AtomicBool,
+    /// Last uses, of keys that were revoked, that the next checkpoint deletes.
+    stray_uses: Mutex<Vec<KeyId>>,
 }
 
 /// Who a good key stands for.
@@ -67,6 +75,23 @@ pub struct Caller {
     buckets: ArcSwap<KeyBuckets>,
     /// Whether it is among those whose buckets are looked at with the next checkpoint.
     is_used: AtomicBool,
+    last_use: LastUse,
+}
+
+impl Caller {
+    /// Whether the key may be used from this address.
+    #[must_use]
+    pub fn allows(&self, address: IpAddr) -> bool {
+        self.record.allows(address)
+    }
+}
+
+/// What has been used since the last checkpoint.
+struct Used {
+    /// The name in the store, and the moment at which it is full, in nanoseconds, of each bucket.
+    buckets: Vec<(Vec<u8>, u64)>,
+    /// The last use of each key for which it is not saved.
+    uses: Vec<(Arc<Caller>, Timestamp)>,
 }
 
 impl std::fmt::Debug for Caller {
@@ -96,25 +121,31 @@ impl Access {
         let store = Arc::clone(&shared.store);
         let read = tokio::task::spawn_blocking(move || {
             let keys = keys::load_all(store.as_ref())?;
-            Ok::<_, StoreError>((keys, SavedBuckets::load(store.as_ref())?))
+            let (saved, uses) =
+                (SavedBuckets::load(store.as_ref())?, last_use::load_all(store.as_ref())?);
+            Ok::<_, StoreError>((keys, saved, uses, AdminTokens::load(store.as_ref())?))
         });
         let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
-        let (records, saved) = read?;
+        let (records, saved, mut uses, admin_tokens) = read?;
         let addresses = Addresses::new(shared.limits.unauthenticated_per_minute);
         addresses.restore(&saved, &shared.clock);
         saved.each(|name, full_at_ns| shared.creations.restore(name, full_at_ns, &shared.clock));
         let inner = Inner {
             shared,
             by_hash: DashMap::new(),
+            admin_tokens,
             addresses,
             saved,
             used: Mutex::default(),
             saving: AtomicBool::new(false),
+            stray_uses: Mutex::default(),
         };
         let access = Self { inner: Arc::new(inner) };
         for record in records {
-            access.add(record).await?;
+            let last_use = LastUse::saved_at(uses.remove(&record.id));
+            access.add(record, last_use).await?;
         }
+        access.inner.stray_uses.lock().extend(uses.into_keys());
         Ok(access)
     }
 
@@ -123,18 +154,21 @@ impl Access {
     }
 
     /// The caller that a bearer token stands for; `None` when no key is that token, or it was
-    /// revoked.
+    /// revoked or has expired.
     #[must_use]
     pub fn authenticate(&self, token: &str) -> Option<Arc<Caller>> {
         let hash = KeyHash::of(token);
         let caller = self.inner.by_hash.get(&hash)?;
-        caller.record.hash.matches(&hash).then(|| Arc::clone(&caller))
+        let works =
+            caller.record.hash.matches(&hash) && !caller.record.has_expired(self.clock().now());
+        works.then(|| Arc::clone(&caller))
     }
 
     /// Takes one request from the key's buckets, or from none of them if one is empty.
     #[must_use]
     pub fn admit(&self, caller: &Arc<Caller>) -> Admission {
         let admission = caller.buckets.load().admit(self.clock());
+        caller.last_use.note(self.clock().now());
         // Afterwards, so that a checkpoint that clears the mark sees what was taken.
         self.note_use(caller);
         admission
@@ -176,9 +210,9 @@ impl Access {
     ) -> Result<CreatedKey, CommitError> {
         let (record, secret) = KeyRecord::create(workspace, new, self.clock().now());
         self.inner.shared.writer.commit(vec![record.put()]).await?;
-        let info = record.info();
+        let info = record.info(None);
         // The workspace was there a moment ago, and none is ever removed.
-        self.add(record).await.map_err(|_| CommitError::Closed)?;
+        self.add(record, LastUse::default()).await.map_err(|_| CommitError::Closed)?;
         Ok(CreatedKey { info, key: secret })
     }
 
@@ -189,7 +223,7 @@ impl Access {
             .by_hash
             .iter()
             .filter(|caller| caller.record.workspace == *workspace)
-            .map(|caller| caller.record.info())
+            .map(|caller| caller.record.info(caller.last_use.at()))
             .collect();
         keys.sort_by_key(|key| key.id);
         keys
@@ -207,13 +241,13 @@ impl Access {
             (record.id == key && record.workspace == *workspace).then(|| record.clone())
         });
         let Some(record) = record else { return Ok(false) };
-        self.inner.shared.writer.commit(vec![record.delete()]).await?;
+        self.inner.shared.writer.commit(vec![record.delete(), last_use::delete(key)]).await?;
         self.inner.by_hash.remove(&record.hash);
         Ok(true)
     }
 
     /// Adds a durable key with its buckets as they were saved.
-    async fn add(&self, record: KeyRecord) -> Result<(), StartError> {
+    async fn add(&self, record: KeyRecord, last_use: LastUse) -> Result<(), StartError> {
         let shared = &self.inner.shared;
         let Some(slot) = shared.workspaces.slot(&record.workspace) else {
             tracing::error!(key = %record.id, "a key belongs to no workspace and does not work");
@@ -229,6 +263,7 @@ impl Access {
             scopes: record.scopes,
             buckets: ArcSwap::from_pointee(buckets),
             is_used: AtomicBool::new(false),
+            last_use,
             record,
         };
         let caller = Arc::new(caller);
@@ -260,16 +295,26 @@ impl Access {
         Ok(shared.limits.with(own))
     }
 
-    /// Writes the buckets that were used since the last time. A restart then refills none.
+    /// Writes the buckets that were used since the last time, which a restart then does not refill,
+    /// and when keys were last used.
     pub(crate) async fn checkpoint(&self) {
-        let changes = self.inner.saved.changes(self.used_buckets(), self.clock().now());
+        let Used { buckets, uses } = self.used();
+        let mut changes = self.inner.saved.changes(buckets, self.clock().now());
+        changes.extend(uses.iter().map(|(caller, at)| last_use::put(caller.key_id, *at)));
+        let strays = std::mem::take(&mut *self.inner.stray_uses.lock());
+        changes.extend(strays.iter().map(|key| last_use::delete(*key)));
         if changes.is_empty() {
             return;
         }
-        if let Err(error) = self.inner.shared.writer.commit(changes).await {
-            // They are written again next time: what was saved is only noted when it is durable.
-            tracing::warn!(%error, "request limits were not saved");
-            self.inner.saved.forget_noted();
+        match self.inner.shared.writer.commit(changes).await {
+            Ok(()) => uses.iter().for_each(|(caller, at)| caller.last_use.note_saved(*at)),
+            Err(error) => {
+                // They are written again next time: only what is durable is noted as saved.
+                tracing::warn!(%error, "request limits were not saved");
+                self.inner.saved.forget_noted();
+                uses.iter().for_each(|(caller, _)| self.note_use(caller));
+                self.inner.stray_uses.lock().extend(strays);
+            }
         }
     }
 
@@ -285,11 +330,11 @@ impl Access {
         }));
     }
 
-    /// The name in the store, and the moment at which it is full, in nanoseconds, of each bucket
-    /// that was used since the last time, or was not full then. What rests costs nothing.
-    fn used_buckets(&self) -> Vec<(Vec<u8>, u64)> {
+    /// What was used since the last time, and each bucket that was not full then. What rests costs
+    /// nothing.
+    fn used(&self) -> Used {
         let now = self.clock().now();
-        let mut used = Vec::new();
+        let (mut buckets, mut uses) = (Vec::new(), Vec::new());
         let callers = std::mem::take(&mut *self.inner.used.lock());
         for caller in callers {
             // First, so that whoever takes from them after this is noted again.
@@ -299,14 +344,20 @@ impl Access {
                 let name = saved_buckets::key_name(caller.key_id, bucket.window_s());
                 let full_at_ns = bucket.full_at_ns();
                 fills |= full_at_ns > nanos(now);
-                used.push((name, full_at_ns));
+                buckets.push((name, full_at_ns));
             }
             if fills {
                 self.note_use(&caller);
             }
+            // A revoked one has no row any more.
+            if let Some(at) = caller.last_use.unsaved()
+                && self.inner.by_hash.contains_key(&caller.record.hash)
+            {
+                uses.push((caller, at));
+            }
         }
-        self.inner.addresses.collect(&mut used, now);
-        self.inner.shared.creations.collect(&mut used, now);
-        used
+        self.inner.addresses.collect(&mut buckets, now);
+        self.inner.shared.creations.collect(&mut buckets, now);
+        Used { buckets, uses }
     }
 }

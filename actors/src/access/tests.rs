@@ -23,7 +23,7 @@ async fn a_checkpoint_looks_at_used_buckets_until_they_are_full() {
         key_requests_per_minute: Some(10),
         ..LimitsOverride::default()
     };
-    let new = NewKey { name: "Shop".into(), scopes: Scopes::all(), limits };
+    let new = NewKey { limits, ..NewKey::new("Shop", Scopes::all()) };
     let mut callers = Vec::new();
     for _ in 0..KEYS {
         let key = engine.admin().create_key(&id, new.clone()).await.unwrap();
@@ -49,10 +49,47 @@ async fn a_checkpoint_looks_at_used_buckets_until_they_are_full() {
     assert_eq!(looked_at(), 2);
     access.checkpoint().await;
     assert_eq!((looked_at(), saved()), (2, 4), "two windows of each");
-    assert_eq!(access.used_buckets().len(), 4);
+    assert_eq!(access.used().buckets.len(), 4);
     // One that is revoked leaves nothing either.
     engine.admin().revoke_key(&id, callers[7].key_id).await.unwrap();
     clock.advance(Duration::from_secs(2 * 3600));
     access.checkpoint().await;
     assert_eq!((looked_at(), saved()), (0, 0), "all are full again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_use_is_written_once_a_minute() {
+    let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+    let options = EngineOptions {
+        clock: clock.clone(),
+        ..EngineOptions::in_memory(MasterKeys::single([7; 32]))
+    };
+    let engine = crate::Engine::start(options).await.unwrap();
+    let id: WorkspaceId = "acme".parse().unwrap();
+    engine.admin().create_workspace(id.clone(), String::new()).await.unwrap();
+    let access = engine.access();
+    let none = LimitsOverride {
+        key_requests_per_hour: Some(0),
+        key_requests_per_minute: Some(0),
+        ..LimitsOverride::default()
+    };
+    let new = NewKey { limits: none, ..NewKey::new("Shop", Scopes::all()) };
+    let key = engine.admin().create_key(&id, new).await.unwrap();
+    let caller = access.authenticate(key.key.reveal()).unwrap();
+    let writes = || access.inner.shared.writer.stats().batches;
+    let before = writes();
+    for minute in 1..=2 {
+        for _ in 0..40 {
+            assert!(access.admit(&caller).refused.is_none());
+            access.checkpoint().await;
+        }
+        assert_eq!(writes(), before + minute, "one write for forty requests");
+        clock.advance(MINUTE);
+    }
+    // A use that was noted before its key was revoked writes nothing behind it.
+    assert!(access.admit(&caller).refused.is_none());
+    engine.admin().revoke_key(&id, key.info.id).await.unwrap();
+    let before = writes();
+    access.checkpoint().await;
+    assert_eq!(writes(), before);
 }

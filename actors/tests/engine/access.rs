@@ -3,7 +3,9 @@
 use postrider_store::View;
 use std::net::IpAddr;
 
-use postrider_actors::{AdminError, Admission, BucketState, CreatedKey, NewKey, Secret};
+use postrider_actors::{
+    AdminError, Admission, BucketState, CreatedKey, NewAdminToken, NewKey, Secret,
+};
 use postrider_domain::{LimitsOverride, Scope, Scopes};
 use postrider_store::{Keep, Table};
 
@@ -21,8 +23,7 @@ fn limits(per_hour: u32, per_minute: u32) -> LimitsOverride {
 }
 
 async fn key(engine: &Engine, over: LimitsOverride) -> CreatedKey {
-    let scopes = Scopes::default();
-    let new = NewKey { name: "ours".to_owned(), scopes, limits: over };
+    let new = NewKey { limits: over, ..NewKey::new("ours", Scopes::default()) };
     engine.admin().create_key(&id("acme"), new).await.unwrap()
 }
 
@@ -50,11 +51,7 @@ async fn rig() -> (CrashingStore, Engine) {
 #[tokio::test(start_paused = true)]
 async fn a_key_works_and_is_revoked_at_once_and_for_good() {
     let (store, engine) = rig().await;
-    let new = NewKey {
-        name: "ours".to_owned(),
-        scopes: [Scope::ContactsRead].into_iter().collect(),
-        limits: LimitsOverride::default(),
-    };
+    let new = NewKey::new("ours", [Scope::ContactsRead].into_iter().collect());
     let made = engine.admin().create_key(&id("acme"), new).await.unwrap();
     // Ids of one millisecond come in no order.
     engine.clock().advance(Duration::from_millis(1));
@@ -224,8 +221,9 @@ async fn full_buckets_are_not_kept() {
     assert_eq!(engine.access().admit_address(address(1)).refused, None);
     let saved = || {
         let mut count = 0;
-        let visit = &mut |_: &[u8], _: &[u8]| {
-            count += 1;
+        let visit = &mut |name: &[u8], _: &[u8]| {
+            // A last use is no bucket, and stays.
+            count += usize::from(!name.starts_with(b"u"));
             std::ops::ControlFlow::Continue(())
         };
         store.scan(Table::Buckets, &[], None, postrider_store::Direction::Forward, visit).unwrap();
@@ -234,4 +232,75 @@ async fn full_buckets_are_not_kept() {
     until("both are saved", async || saved() == 2).await;
     engine.clock().advance(Duration::from_secs(60));
     until("neither is kept", async || saved() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_ends_when_it_expires_and_after_a_restart_too() {
+    let (store, engine) = rig().await;
+    let expires_at = Some(START.plus(Duration::from_secs(60)));
+    let new = NewKey { expires_at, ..NewKey::new("short", Scopes::all()) };
+    let made = engine.admin().create_key(&id("acme"), new).await.unwrap();
+    assert_eq!(made.info.expires_at, expires_at);
+    engine.clock().advance(Duration::from_millis(59_999));
+    assert!(engine.access().authenticate(made.key.reveal()).is_some());
+    engine.clock().advance(Duration::from_millis(1));
+    assert!(engine.access().authenticate(made.key.reveal()).is_none());
+    assert_eq!(engine.admin().keys(&id("acme")).await.unwrap(), [made.info], "it is listed");
+    let store = store.crash(Keep::Nothing);
+    let engine = super::engine(&store, START.plus(Duration::from_secs(60))).await;
+    assert!(engine.access().authenticate(made.key.reveal()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_use_is_kept_to_the_minute_over_a_crash_and_goes_with_its_key() {
+    let (store, engine) = rig().await;
+    let made = key(&engine, limits(0, 0)).await;
+    let last_use =
+        async |engine: &Engine| engine.admin().keys(&id("acme")).await.unwrap()[0].last_used_at;
+    assert_eq!(last_use(&engine).await, None);
+    take(&engine, &made.key);
+    engine.clock().advance(Duration::from_secs(60));
+    let minute = Timestamp::from_millis(engine.clock().now().as_millis() / 60_000 * 60_000);
+    take(&engine, &made.key);
+    assert_eq!(last_use(&engine).await, Some(minute));
+    engine.shutdown(LONG).await.unwrap();
+    let store = store.crash(Keep::Nothing);
+    let engine = super::engine(&store, START.plus(Duration::from_secs(60))).await;
+    assert_eq!(last_use(&engine).await, Some(minute));
+    engine.admin().revoke_key(&id("acme"), made.info.id).await.unwrap();
+    engine.shutdown(LONG).await.unwrap();
+    let mut rows = 0;
+    let mut count = |_: &[u8], _: &[u8]| {
+        rows += 1;
+        std::ops::ControlFlow::Continue(())
+    };
+    let forward = postrider_store::Direction::Forward;
+    store.scan(Table::Buckets, b"u", None, forward, &mut count).unwrap();
+    assert_eq!(rows, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn admin_tokens_are_made_and_revoked_at_once_and_for_good() {
+    let (store, engine) = rig().await;
+    let token = |name: &str, expires_at| NewAdminToken { name: name.to_owned(), expires_at };
+    let kept = engine.access().create_admin_token(token("kept", None)).await.unwrap();
+    engine.clock().advance(Duration::from_millis(1));
+    let end = engine.clock().now().plus(Duration::from_secs(60));
+    let short = engine.access().create_admin_token(token("short", Some(end))).await.unwrap();
+    engine.clock().advance(Duration::from_millis(1));
+    let gone = engine.access().create_admin_token(token("revoked", None)).await.unwrap();
+    let is = |engine: &Engine, token: &Secret| engine.access().authenticate_admin(token.reveal());
+    assert_eq!(is(&engine, &kept.token), Some(kept.info.clone()));
+    assert!(engine.access().authenticate(kept.token.reveal()).is_none(), "it is no key");
+    assert!(engine.access().authenticate_admin(&kept.token.reveal()[1..]).is_none());
+    assert!(engine.access().revoke_admin_token(gone.info.id).await.unwrap());
+    assert_eq!(is(&engine, &gone.token), None);
+    assert!(!engine.access().revoke_admin_token(gone.info.id).await.unwrap());
+    assert_eq!(engine.access().admin_tokens(), [kept.info.clone(), short.info.clone()]);
+    let store = store.crash(Keep::Nothing);
+    let engine = super::engine(&store, START).await;
+    assert_eq!(is(&engine, &kept.token), Some(kept.info));
+    assert!(is(&engine, &short.token).is_some() && is(&engine, &gone.token).is_none());
+    engine.clock().advance(Duration::from_secs(61));
+    assert_eq!(is(&engine, &short.token), None);
 }

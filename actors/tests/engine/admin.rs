@@ -7,8 +7,7 @@ use super::*;
 use postrider_store::hooked::Gated;
 
 fn new_key() -> NewKey {
-    let limits = LimitsOverride::default();
-    NewKey { name: "key".into(), scopes: Scopes::all(), limits }
+    NewKey::new("key", Scopes::all())
 }
 
 /// Begins `call`, drops it while its commit waits, and lets the commit go on.

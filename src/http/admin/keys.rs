@@ -1,16 +1,21 @@
 //! Creates, lists and revokes API keys. Only the answer that creates a key contains its text.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use axum::http::StatusCode;
-use postrider_actors::domain::{KeyId, LimitsOverride, Scope, Scopes};
+use ipnet::IpNet;
+use postrider_actors::domain::{KeyId, LimitsOverride, Scope, Scopes, Timestamp};
 use postrider_actors::{CreatedKey, KeyInfo, NewKey};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::limits::{KEY_LIMITS, LimitsBody};
-use super::params::{check_name, workspace_id};
+use super::params::{check_name, expiry, workspace_id};
 use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
+
+/// Most subnets of a key.
+const SUBNETS_MAX: usize = 100;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -35,6 +40,15 @@ pub(crate) struct NewKeyBody<'a> {
     /// `key_requests_per_minute`.
     #[schema(value_type = Option<super::limits::KeyLimitsSchema>)]
     limits: Option<LimitsBody>,
+    /// From when on it does not work any more; left out: it works until it is revoked.
+    #[serde(borrow)]
+    #[schema(format = DateTime, example = "2099-01-31T00:00:00Z")]
+    expires_at: Option<Cow<'a, str>>,
+    /// Addresses and subnets that it may be used from; left out or empty: any. The address is that
+    /// of the connection, or behind a trusted proxy the one that it reports.
+    #[serde(borrow)]
+    #[schema(example = json!(["192.0.2.7", "10.1.0.0/16"]), max_items = 100)]
+    allowed_subnets: Option<Vec<Cow<'a, str>>>,
 }
 
 /// A key that was made; without `Debug`, as it has the key.
@@ -64,6 +78,15 @@ pub(crate) struct KeyRow {
     /// When it was made.
     #[schema(format = DateTime)]
     created_at: String,
+    /// From when on it does not work any more.
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+    /// When a request was made with it last, to the minute. After a crash the last minute may be
+    /// missing.
+    #[schema(format = DateTime)]
+    last_used_at: Option<String>,
+    /// The subnets that it may be used from; empty: any.
+    allowed_subnets: Vec<String>,
 }
 
 impl From<KeyInfo> for KeyRow {
@@ -75,6 +98,9 @@ impl From<KeyInfo> for KeyRow {
             limits: info.limits,
             prefix: info.prefix,
             created_at: info.created_at.to_string(),
+            expires_at: info.expires_at.map(|at| at.to_string()),
+            last_used_at: info.last_used_at.map(|at| at.to_string()),
+            allowed_subnets: info.allowed_subnets.iter().map(IpNet::to_string).collect(),
         }
     }
 }
@@ -97,19 +123,23 @@ pub(crate) struct KeysAnswer {
     operation_id = "createKey",
     tag = "Administration",
     summary = "Make an API key",
+    description = "A workspace may have many. To rotate one, make another beside it, have all clients \
+                   use that, and revoke the first once its `last_used_at` stands still. After \
+                   `expires_at` a key is answered 401, as a revoked one is; from an address outside \
+                   of `allowed_subnets` it is answered 403.",
     params(("workspace" = String, Path, description = "The workspace's id")),
     request_body = NewKeyBody,
     responses((status = 201, description = "Made; the key is shown here only", body = NewKeyAnswer))
 )]
 async fn create(mut call: Call<()>) -> Answer {
-    let new = new_key(call.json()?)?;
+    let new = new_key(call.json()?, call.edge.engine.clock().now())?;
     let id = workspace_id(&mut call).await?;
     let CreatedKey { info, key } = call.edge.engine.admin().create_key(&id, new).await?;
     let answer = NewKeyAnswer { key: key.reveal().to_owned(), row: info.into() };
     Ok(Reply::json(StatusCode::CREATED, &answer))
 }
 
-fn new_key(body: NewKeyBody<'_>) -> Result<NewKey, ApiError> {
+fn new_key(body: NewKeyBody<'_>, now: Timestamp) -> Result<NewKey, ApiError> {
     check_name(&body.name)?;
     let scope = |(index, name): (usize, &Cow<'_, str>)| {
         let field = || format!("scopes[{index}]");
@@ -124,7 +154,29 @@ fn new_key(body: NewKeyBody<'_>) -> Result<NewKey, ApiError> {
         let field = format!("limits.{name}");
         return Err(ApiError::field(&field, "must not be given: it is a limit of the workspace"));
     }
-    Ok(NewKey { name: body.name.into_owned(), scopes, limits: limits.check("limits.")? })
+    Ok(NewKey {
+        limits: limits.check("limits.")?,
+        expires_at: expiry(body.expires_at.as_deref(), now)?,
+        allowed_subnets: subnets(&body.allowed_subnets.unwrap_or_default())?,
+        ..NewKey::new(body.name, scopes)
+    })
+}
+
+/// Reads `allowed_subnets`: addresses, and subnets in the notation of CIDR.
+fn subnets(texts: &[Cow<'_, str>]) -> Result<Vec<IpNet>, ApiError> {
+    if texts.len() > SUBNETS_MAX {
+        let rule = format_args!("must have at most {SUBNETS_MAX} subnets");
+        return Err(ApiError::field("allowed_subnets", rule));
+    }
+    let subnet = |(index, text): (usize, &Cow<'_, str>)| {
+        let address = || text.parse::<IpAddr>().map(|address| address.to_canonical().into());
+        let subnet = text.parse::<IpNet>().or_else(|_| address());
+        subnet.map(|subnet| subnet.trunc()).map_err(|_| {
+            let rule = "must be an IP address or a subnet, such as 192.0.2.7 or 10.1.0.0/16";
+            ApiError::field(&format!("allowed_subnets[{index}]"), rule)
+        })
+    };
+    texts.iter().enumerate().map(subnet).collect()
 }
 
 #[utoipa::path(
@@ -175,7 +227,8 @@ mod tests {
 
     fn read(text: &'static str) -> Result<NewKey, String> {
         let body = body::parse::<NewKeyBody<'_>>(text.as_bytes());
-        body.and_then(new_key).map_err(|error| error.message().to_owned())
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        body.and_then(|body| new_key(body, now)).map_err(|error| error.message().to_owned())
     }
 
     #[test]
@@ -205,9 +258,37 @@ mod tests {
                 r#"{"name": "k", "scopes": ["messaging:send"], "limits": {"key_requests_per_hour": -1}}"#,
                 "`limits.key_requests_per_hour` must be a whole number",
             ),
+            (
+                r#"{"name": "k", "scopes": ["messaging:send"], "expires_at": "tomorrow"}"#,
+                "`expires_at` must be an RFC 3339 date and time",
+            ),
+            (
+                r#"{"name": "k", "scopes": ["messaging:send"], "expires_at": "2023-11-14T22:13:20Z"}"#,
+                "`expires_at` must be in the future",
+            ),
+            (
+                r#"{"name": "k", "scopes": ["messaging:send"], "allowed_subnets": ["::/0", "x/8"]}"#,
+                "`allowed_subnets[1]` must be an IP address or a subnet",
+            ),
         ] {
             let message = read(text).map(|_| ()).unwrap_err();
             assert!(message.starts_with(expected), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn subnets_are_addresses_and_networks() {
+        let key = r#"{"name": "k", "scopes": ["messaging:send"],
+            "allowed_subnets": ["192.0.2.7", "10.1.2.3/16", "::ffff:192.0.2.8", "2001:db8::1"]}"#;
+        let subnets: Vec<_> =
+            read(key).unwrap().allowed_subnets.iter().map(IpNet::to_string).collect();
+        let expected = ["192.0.2.7/32", "10.1.0.0/16", "192.0.2.8/32", "2001:db8::1/128"];
+        assert_eq!(subnets, expected);
+        let many = vec!["\"::1\""; SUBNETS_MAX + 1].join(",");
+        let key = format!(
+            r#"{{"name": "k", "scopes": ["messaging:send"], "allowed_subnets": [{many}]}}"#
+        );
+        let message = read(key.leak()).map(|_| ()).unwrap_err();
+        assert!(message.starts_with("`allowed_subnets` must have at most"), "{message}");
     }
 }

@@ -9,6 +9,7 @@ mod limits;
 mod numbers;
 mod params;
 mod templates;
+mod tokens;
 mod webhooks;
 mod workspaces;
 
@@ -18,6 +19,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .merge(workspaces::routes())
         .merge(keys::routes())
+        .merge(tokens::routes())
         .merge(clock::routes())
         .merge(credits::routes())
         .merge(limits::routes())

@@ -1,7 +1,7 @@
 //! Reads what several routes have in common: the path's workspace and a display name.
 
 use postrider_actors::Workspace;
-use postrider_actors::domain::WorkspaceId;
+use postrider_actors::domain::{Timestamp, WorkspaceId};
 
 use crate::http::pipeline::{ApiError, Call};
 
@@ -28,4 +28,12 @@ pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
         let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
         Err(ApiError::field("name", rule))
     }
+}
+
+/// Reads `expires_at`, which must be in the future.
+pub(super) fn expiry(text: Option<&str>, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+    let bad = |rule: &dyn std::fmt::Display| ApiError::field("expires_at", rule);
+    let Some(text) = text else { return Ok(None) };
+    let at: Timestamp = text.parse().map_err(|error| bad(&error))?;
+    if at > now { Ok(Some(at)) } else { Err(bad(&"must be in the future")) }
 }

@@ -30,8 +30,8 @@ use webhooks::Deliveries;
         title = "Postrider",
         description = "Sends one-time passwords and messages over a chat-app channel.\n\n\
             Every request below `/v1` carries `Authorization: Bearer <API key>`, every one below \
-            `/admin/v1` the admin token. Checks come in this order: 401 (no or bad key), 429 (the \
-            key's requests), 403 (scope), 404 or 405 (no such route or method), 415, 413, 408 and \
+            `/admin/v1` an admin token. Checks come in this order: 401 (no or bad key), 403 (an \
+            address that the key does not allow), 429 (the key's requests), 403 (scope), 404 or 405 (no such route or method), 415, 413, 408 and \
             400 (body), then the rules of the operation (404, 409, 422, 429), then 503. Requests \
             without a good key are counted for each client address. A request that is not one \
             HTTP request for this server is refused before all that: 400, 421 or 501.\n\n\
@@ -88,7 +88,7 @@ impl Modify for Shared {
         let components = document.components.get_or_insert_default();
         for (name, description) in [
             ("apiKey", "An API key of a workspace"),
-            ("adminToken", "The admin token of the server"),
+            ("adminToken", "An admin token of the server"),
         ] {
             let scheme = HttpBuilder::new()
                 .scheme(HttpAuthScheme::Bearer)
@@ -100,6 +100,10 @@ impl Modify for Shared {
             let area = Area::of(path);
             for operation in operations(item) {
                 area.complete(path, operation);
+                if operation.operation_id.as_deref() == Some("advanceSandboxClock") {
+                    let either = SecurityRequirement::new("adminToken", Vec::<String>::new());
+                    operation.security.get_or_insert_default().push(either);
+                }
             }
         }
     }
@@ -212,6 +216,7 @@ const LISTS: &[&str] = &[
     "/v1/sandbox/messages",
     "/workspaces",
     "/keys",
+    "/tokens",
     "/numbers",
     "/templates",
     "/sync",

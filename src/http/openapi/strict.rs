@@ -24,6 +24,7 @@ const PROVIDER_ID: &str = "^[a-zA-Z0-9_-]{1,64}$";
 const VISIBLE: &str = "^[!-~]{1,1024}$";
 const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
+const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
 const EVENT_PLACE: &str = "^(evt_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9]{1,19})$";
 
 /// Highest number of a page.
@@ -83,6 +84,8 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("NewWorkspace", "name", &[Pattern(NAME)]),
     ("NewKeyBody", "name", &[Pattern(NAME)]),
     ("NewKeyBody", "scopes", &[NotEmpty, Items(&[Words(scopes)])]),
+    ("NewKeyBody", "allowed_subnets", &[Items(&[Pattern(SUBNET)])]),
+    ("NewTokenBody", "name", &[Pattern(NAME)]),
     ("Destinations", "allow", &[Items(&[Pattern(PREFIX)])]),
     ("Destinations", "deny", &[Items(&[Pattern(PREFIX)])]),
     ("NewTemplateBody", "language", &[Pattern(LANGUAGE)]),

@@ -9,9 +9,10 @@ use postrider_actors::domain::Scope;
 use postrider_actors::{BucketState, Caller};
 
 use super::body_budget::Holder;
-use super::client::client_address;
+use super::client::{client_address, exact_address};
 use super::error::{ApiError, Code};
 use crate::http::edge::Edge;
+use crate::settings::SandboxClock;
 
 /// The result of a guard.
 pub(crate) struct Admitted<C> {
@@ -26,7 +27,8 @@ pub(crate) trait Guard: Clone + Send + Sync + 'static {
     /// What the handler gets to know of the caller.
     type Caller: Send;
 
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller>;
+    /// Admits a request or refuses it. A guard may note in the request's extensions who calls.
+    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Self::Caller>;
 
     /// Whom the bytes of the caller's bodies are counted for.
     fn holder(&self, edge: &Edge, _caller: &Self::Caller, parts: &Parts) -> Holder {
@@ -41,13 +43,13 @@ pub(crate) struct Open;
 impl Guard for Open {
     type Caller = ();
 
-    fn admit(&self, _: &Edge, _: &Parts) -> Admitted<()> {
+    fn admit(&self, _: &Edge, _: &mut Parts) -> Admitted<()> {
         Admitted { bucket: None, caller: Ok(()) }
     }
 }
 
-/// Admits holders of an API key with this scope, if one is required. Checks 401, then 429, then
-/// 403.
+/// Admits holders of an API key with this scope, if one is required. Checks 401, then the address
+/// (403), then 429, then the scope (403).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key(Option<Scope>);
 
@@ -64,12 +66,22 @@ impl Key {
 impl Guard for Key {
     type Caller = Arc<Caller>;
 
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Arc<Caller>> {
+    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Arc<Caller>> {
         let access = edge.engine.access();
         let Some(caller) = bearer(&parts.headers).and_then(|token| access.authenticate(token))
         else {
-            return reject(edge, parts, "the API key is missing, unknown or revoked");
+            return reject(edge, parts, "the API key is missing, unknown, expired or revoked");
         };
+        let address = exact_address(parts, &edge.options.trusted_proxies);
+        if !caller.allows(address) {
+            // Whoever has a stolen key must not use up the requests of its owner.
+            let admission = access.admit_address(address);
+            let error = match admission.refused {
+                None => ApiError::address_refused(address),
+                Some(wait) => ApiError::rate_limited(wait, "too many failures from this address"),
+            };
+            return Admitted { bucket: admission.bucket, caller: Err(error) };
+        }
         let admission = access.admit(&caller);
         let caller = match (admission.refused, self.0) {
             (Some(wait), _) => Err(ApiError::rate_limited(wait, "too many requests with this key")),
@@ -86,24 +98,71 @@ impl Guard for Key {
     }
 }
 
-/// Admits holders of the admin token.
+/// Who calls with an admin token, in the extensions of the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdminCaller {
+    /// The token's id; `root` for the one of the settings or of `admin.token`.
+    pub(crate) id: String,
+    /// Whose token it is.
+    pub(crate) name: String,
+}
+
+impl AdminCaller {
+    /// Whose admin token the request carries, if it carries a good one.
+    fn of(edge: &Edge, headers: &HeaderMap) -> Option<Self> {
+        let token = bearer(headers)?;
+        if edge.options.admin_token.matches(token) {
+            return Some(Self { id: "root".to_owned(), name: "root".to_owned() });
+        }
+        let info = edge.engine.access().authenticate_admin(token)?;
+        Some(Self { id: info.id.to_string(), name: info.name })
+    }
+}
+
+/// Admits holders of an admin token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Administrator;
 
 impl Guard for Administrator {
     type Caller = ();
 
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        match bearer(&parts.headers) {
-            Some(token) if edge.options.admin_token.matches(token) => {
-                Admitted { bucket: None, caller: Ok(()) }
-            }
-            _ => reject(edge, parts, "the admin token is missing or wrong"),
-        }
+    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<()> {
+        let Some(caller) = AdminCaller::of(edge, &parts.headers) else {
+            return reject(edge, parts, "the admin token is missing, wrong, expired or revoked");
+        };
+        parts.extensions.insert(caller);
+        Admitted { bucket: None, caller: Ok(()) }
     }
 
     fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
         Holder::Administrator
+    }
+}
+
+/// Admits whoever may move the sandbox's clock, as `sandbox.clock` says: holders of an admin token,
+/// and of an API key that may send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockMover;
+
+impl Guard for ClockMover {
+    /// The holder of a key; `None` for one of an admin token.
+    type Caller = Option<Arc<Caller>>;
+
+    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Self::Caller> {
+        if let Some(caller) = AdminCaller::of(edge, &parts.headers) {
+            parts.extensions.insert(caller);
+            return Admitted { bucket: None, caller: Ok(None) };
+        }
+        let Admitted { bucket, caller } = Key::SEND.admit(edge, parts);
+        let caller = match edge.options.sandbox_clock {
+            SandboxClock::Any => caller.map(Some),
+            SandboxClock::Admin => caller.and_then(|_| Err(ApiError::admin_only())),
+        };
+        Admitted { bucket, caller }
+    }
+
+    fn holder(&self, _: &Edge, caller: &Self::Caller, _: &Parts) -> Holder {
+        caller.as_ref().map_or(Holder::Administrator, |caller| Holder::Key(caller.key_id))
     }
 }
 

@@ -20,11 +20,16 @@ pub(crate) struct InReserve;
 /// The address that a client without a key is counted by: its connection's, or behind a trusted
 /// proxy the last one of `X-Forwarded-For` that is no trusted proxy's.
 pub(crate) fn client_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
+    counted(exact_address(parts, trusted))
+}
+
+/// The same address, with all bits of an IPv6 address.
+pub(crate) fn exact_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
     let peer = parts.extensions.get::<Peer>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
     let address =
         if is_within(peer, trusted) { forwarded(peer, &parts.headers, trusted) } else { peer };
-    counted(address)
+    address.to_canonical()
 }
 
 /// Whether an address is in one of the subnets.

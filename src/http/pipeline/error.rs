@@ -1,6 +1,7 @@
 //! Maps errors to HTTP answers: status, code and body.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
@@ -258,6 +259,18 @@ impl ApiError {
 
     pub(crate) fn scope_missing(scope: Scope) -> Self {
         Self::new(Code::Forbidden, format!("the API key lacks the scope {scope}"))
+    }
+
+    /// The API key is not to be used from this address.
+    pub(crate) fn address_refused(address: IpAddr) -> Self {
+        Self::new(Code::Forbidden, format!("the API key may not be used from {address}"))
+            .because("address_not_allowed")
+    }
+
+    /// Only an admin token moves the sandbox's clock.
+    pub(crate) fn admin_only() -> Self {
+        let message = "only an admin token moves the clock here (`sandbox.clock`)";
+        Self::new(Code::Forbidden, message).because("admin_only")
     }
 
     pub(crate) fn not_found(what: &'static str) -> Self {

@@ -18,7 +18,7 @@ mod route;
 mod stage;
 mod unicode;
 
-pub(super) use auth::{Administrator, Admitted, Guard, Key, Open, count_failure};
+pub(super) use auth::{Administrator, Admitted, ClockMover, Guard, Key, Open, count_failure};
 pub use client::Peer;
 pub use drain::Drain;
 pub(super) use error::{ApiError, Code, ErrorBody};

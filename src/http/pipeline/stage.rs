@@ -18,7 +18,7 @@ use postrider_actors::clock::Stopwatch;
 use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
 
-use super::auth::{Admitted, Guard, count_failure};
+use super::auth::{AdminCaller, Admitted, Guard, count_failure};
 use super::body::{self, ReadDeadline};
 use super::body_budget::BodyLease;
 use super::client::InReserve;
@@ -145,6 +145,11 @@ impl<C> Call<C> {
         count_failure(&self.edge, &self.parts, error)
     }
 
+    /// Whose admin token the request carries; `None` on a route that asks for none.
+    pub(crate) fn administrator(&self) -> Option<&AdminCaller> {
+        self.parts.extensions.get()
+    }
+
     /// Parses the path parameter `name`. A malformed value is answered 404, like an unknown one.
     pub(crate) async fn path<T: std::str::FromStr>(
         &mut self,
@@ -185,10 +190,10 @@ impl<G: Guard> Stage<G> {
     {
         let watch = Stopwatch::start();
         let Self { meter, guard, takes } = self;
-        let (parts, mut body) = request.into_parts();
+        let (mut parts, mut body) = request.into_parts();
         let id = RequestId::of(&parts.headers, edge.engine.clock());
         let admitted = check(&edge, &parts, meter.route())
-            .and_then(|()| catch_panic(|| guard.admit(&edge, &parts)));
+            .and_then(|()| catch_panic(|| guard.admit(&edge, &mut parts)));
         let Admitted { bucket, caller } =
             admitted.unwrap_or_else(|error| Admitted { bucket: None, caller: Err(error) });
         let caller = caller.map(|caller| {

@@ -70,8 +70,8 @@ fn lasting_word(word: &str) -> String {
     if let Some((before, _)) = word.split_once("whsec_") {
         return format!("{before}whsec_");
     }
-    if word.starts_with("pr_") {
-        return "pr_".to_owned();
+    if let Some(prefix) = ["pr_", "pra_"].into_iter().find(|prefix| word.starts_with(prefix)) {
+        return prefix.to_owned();
     }
     let chars: Vec<_> = word.chars().collect();
     let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);

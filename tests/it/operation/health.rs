@@ -146,6 +146,7 @@ fn filled(path: &str) -> String {
         "webhook_id" => format!("whk_{ID}"),
         "key_id" => format!("key_{ID}"),
         "number_id" => format!("num_{ID}"),
+        "token_id" => format!("tok_{ID}"),
         other => panic!("{path} has {other}"),
     };
     let segments = path.split('/').map(|segment| {

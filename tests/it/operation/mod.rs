@@ -8,6 +8,7 @@ mod edges;
 mod headers;
 mod health;
 pub mod idempotency;
+mod keys;
 mod limits;
 mod listeners;
 mod old_directory;

@@ -117,11 +117,14 @@ impl Old {
     }
 }
 
+/// Fields that the server of then did not have.
+const NEW_FIELDS: [&str; 4] = ["source", "expires_at", "last_used_at", "allowed_subnets"];
+
 /// Takes the fields out of an answer that the server of then did not have.
 fn drop_new_fields(now: &mut Value, then: &Value) {
     match (now, then) {
         (Value::Object(now), Value::Object(then)) => {
-            now.retain(|name, _| name != "source" || then.contains_key(name));
+            now.retain(|name, _| !NEW_FIELDS.contains(&name.as_str()) || then.contains_key(name));
             for (name, value) in now {
                 drop_new_fields(value, then.get(name).unwrap_or(&Value::Null));
             }

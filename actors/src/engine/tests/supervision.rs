@@ -5,7 +5,6 @@ use crate::{
     AdminError, ChangeError, NewKey, OtpStatus, ReadOtpError, ResendOtpError, SendOtpError,
     Unavailable, VerifyOtpError,
 };
-use postrider_domain::LimitsOverride;
 use postrider_store::Log;
 use postrider_store::{Change, CrashOutcome, Frame, Group, MemoryStore, Position, Section, Table};
 use postrider_workspace::mailbox::message::WorkspaceMessage;
@@ -192,11 +191,7 @@ async fn damaged_records_do_not_keep_the_engine_from_starting() {
     let first = engine(&store, START).await;
     let other = workspace(&first, "b", 10).await;
     workspace(&first, "acme", 10).await;
-    let key = |name: &str| NewKey {
-        name: name.to_owned(),
-        scopes: postrider_domain::Scopes::default(),
-        limits: LimitsOverride::default(),
-    };
+    let key = |name: &str| NewKey::new(name, postrider_domain::Scopes::default());
     let ours = first.admin().create_key(&id("acme"), key("ours")).await.unwrap();
     let theirs = first.admin().create_key(other.id(), key("theirs")).await.unwrap();
     let bad = first.admin().create_key(other.id(), key("bad")).await.unwrap();

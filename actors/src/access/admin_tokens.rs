@@ -1,0 +1,217 @@
+//! Admin tokens beside the one of the settings: named, revocable, and kept as SHA-256.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use dashmap::DashMap;
+use postrider_store::view::codec;
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{AdminTokenId, Timestamp};
+use postrider_runtime::random;
+use postrider_runtime::secret::Secret;
+use postrider_runtime::task::detached;
+use postrider_store::writer::CommitError;
+use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
+
+use super::Access;
+use super::keys::KeyHash;
+
+/// What every token starts with, so that one that leaks is recognised.
+const TOKEN_PREFIX: &str = "pra_";
+/// Characters of a token that lists show: its prefix and 30 bits of 256.
+const SHOWN_CHARS: usize = TOKEN_PREFIX.len() + 5;
+/// What a token's row begins with in [`Table::Meta`]. Its id follows.
+const ROW: &[u8] = b"admin_token/";
+
+/// An admin token to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAdminToken {
+    /// Whose it is, for people.
+    pub name: String,
+    /// The moment from which on it does not work any more.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// An admin token that was made. Its text is shown here and never again.
+#[derive(Debug, Clone)]
+pub struct CreatedAdminToken {
+    /// What is known of it.
+    pub info: AdminTokenInfo,
+    /// The bearer token.
+    pub token: Secret,
+}
+
+/// What is known of an admin token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminTokenInfo {
+    /// Names the token.
+    pub id: AdminTokenId,
+    /// Whose it is, for people.
+    pub name: String,
+    /// Its first characters.
+    pub prefix: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The moment from which on it does not work any more.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A token in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TokenRecord {
+    pub(super) id: AdminTokenId,
+    pub(super) name: String,
+    pub(super) hash: KeyHash,
+    pub(super) prefix: String,
+    pub(super) created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<Timestamp>,
+}
+
+impl TokenRecord {
+    fn create(new: NewAdminToken, now: Timestamp) -> (Self, Secret) {
+        let token = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()));
+        let record = Self {
+            id: random::admin_token_id(now),
+            name: new.name,
+            hash: KeyHash::of(&token),
+            prefix: token[..SHOWN_CHARS].to_owned(),
+            created_at: now,
+            expires_at: new.expires_at,
+        };
+        (record, Secret::new(token))
+    }
+
+    fn info(&self) -> AdminTokenInfo {
+        AdminTokenInfo {
+            id: self.id,
+            name: self.name.clone(),
+            prefix: self.prefix.clone(),
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+        }
+    }
+
+    pub(super) fn put(&self) -> Change {
+        Change::put(Table::Meta, row(self.id), codec::encode(self))
+    }
+}
+
+fn row(id: AdminTokenId) -> Vec<u8> {
+    [ROW, id.as_bytes()].concat()
+}
+
+impl Access {
+    /// The admin token, of those that were made, that a bearer token is; `None` when there is none,
+    /// or it was revoked or has expired.
+    #[must_use]
+    pub fn authenticate_admin(&self, token: &str) -> Option<AdminTokenInfo> {
+        self.inner.admin_tokens.authenticate(token, self.clock().now())
+    }
+
+    /// Makes an admin token, which works when this returns. Its text is in the answer and nowhere
+    /// else.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: not now.
+    pub async fn create_admin_token(
+        &self,
+        new: NewAdminToken,
+    ) -> Result<CreatedAdminToken, Unavailable> {
+        let access = self.clone();
+        // On its own, so that a caller that goes away does not leave it half done.
+        detached(async move {
+            let writer = &access.inner.shared.writer;
+            Ok(access.inner.admin_tokens.create(new, writer, access.clock().now()).await?)
+        })
+        .await
+    }
+
+    /// The admin tokens that were made, oldest first.
+    #[must_use]
+    pub fn admin_tokens(&self) -> Vec<AdminTokenInfo> {
+        self.inner.admin_tokens.list()
+    }
+
+    /// Revokes an admin token; it does not work any more when this returns. `false`: there is none
+    /// of this id.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: not now.
+    pub async fn revoke_admin_token(&self, id: AdminTokenId) -> Result<bool, Unavailable> {
+        let access = self.clone();
+        detached(async move {
+            Ok(access.inner.admin_tokens.revoke(id, &access.inner.shared.writer).await?)
+        })
+        .await
+    }
+}
+
+/// The admin tokens that were made, in memory by their hash.
+#[derive(Debug, Default)]
+pub(super) struct AdminTokens {
+    by_hash: DashMap<KeyHash, Arc<TokenRecord>>,
+}
+
+impl AdminTokens {
+    /// Reads them. One that cannot be read is logged and does not work; the others do.
+    pub(super) fn load(store: &dyn View) -> Result<Self, StoreError> {
+        let tokens = Self::default();
+        store.scan(Table::Meta, ROW, None, Direction::Forward, &mut |name, value| {
+            match codec::decode::<TokenRecord>(value) {
+                Ok(record) => drop(tokens.by_hash.insert(record.hash, Arc::new(record))),
+                Err(error) => {
+                    tracing::error!(%error, ?name, "an admin token cannot be read and does not work");
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(tokens)
+    }
+
+    /// The token that this text is; `None` when there is none, or it was revoked or has expired.
+    pub(super) fn authenticate(&self, token: &str, now: Timestamp) -> Option<AdminTokenInfo> {
+        let hash = KeyHash::of(token);
+        let record = self.by_hash.get(&hash)?;
+        let works = record.hash.matches(&hash) && record.expires_at.is_none_or(|at| now < at);
+        works.then(|| record.info())
+    }
+
+    /// Makes a token. It works when this returns.
+    pub(super) async fn create(
+        &self,
+        new: NewAdminToken,
+        writer: &Writer,
+        now: Timestamp,
+    ) -> Result<CreatedAdminToken, CommitError> {
+        let (record, token) = TokenRecord::create(new, now);
+        writer.commit(vec![record.put()]).await?;
+        let info = record.info();
+        self.by_hash.insert(record.hash, Arc::new(record));
+        Ok(CreatedAdminToken { info, token })
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn list(&self) -> Vec<AdminTokenInfo> {
+        let mut tokens: Vec<_> = self.by_hash.iter().map(|record| record.info()).collect();
+        tokens.sort_by_key(|token| token.id);
+        tokens
+    }
+
+    /// Revokes a token: it does not work any more when this returns. `false`: there is none.
+    pub(super) async fn revoke(
+        &self,
+        id: AdminTokenId,
+        writer: &Writer,
+    ) -> Result<bool, CommitError> {
+        let found = self.by_hash.iter().find(|record| record.id == id).map(|record| record.hash);
+        let Some(hash) = found else { return Ok(false) };
+        writer.commit(vec![Change::delete(Table::Meta, row(id))]).await?;
+        self.by_hash.remove(&hash);
+        Ok(true)
+    }
+}
