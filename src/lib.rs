@@ -5,6 +5,7 @@
 
 mod banner;
 mod boot;
+mod head_check;
 mod http;
 mod listeners;
 pub mod logging;

@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tower_service::Service as _;
 
+use crate::head_check::HeadCheck;
 use crate::http::{InReserve, Peer};
 use crate::places::{Displaced, Place, PlaceLimits, Places};
 use crate::tls::{Tls, Transport};
@@ -156,11 +157,18 @@ struct Complaints {
 
 impl Complaints {
     fn add(&mut self, error: &std::io::Error) {
-        self.since += 1;
-        if self.last.as_ref().is_none_or(|last| last.elapsed() >= ACCEPT_LOG_EVERY) {
-            tracing::error!(%error, times = self.since, "cannot accept connections");
-            *self = Self { last: Some(Stopwatch::start()), since: 0 };
+        let since_last = self.last.as_ref().map(Stopwatch::elapsed);
+        if let Some(times) = self.count(since_last) {
+            tracing::error!(%error, times, "cannot accept connections");
+            self.last = Some(Stopwatch::start());
         }
+    }
+
+    /// Counts one. Returns how many there were since the last line, if another line is due.
+    fn count(&mut self, since_last: Option<Duration>) -> Option<u64> {
+        self.since += 1;
+        let is_due = since_last.is_none_or(|since| since >= ACCEPT_LOG_EVERY);
+        is_due.then(|| std::mem::take(&mut self.since))
     }
 }
 
@@ -187,7 +195,8 @@ fn connection(
     router: Router,
     options: &ServeOptions,
     place: &Arc<Place>,
-) -> http1::Connection<WriteTimeout<TokioIo<Transport>>, impl ConnectionService + use<>> {
+) -> http1::Connection<WriteTimeout<TokioIo<HeadCheck<Transport>>>, impl ConnectionService + use<>>
+{
     let place = Arc::clone(place);
     let service = service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
@@ -199,7 +208,7 @@ fn connection(
         }
         respond(router.clone(), request, is_reserved)
     });
-    let io = WriteTimeout::new(TokioIo::new(stream), options.write_timeout);
+    let io = WriteTimeout::new(TokioIo::new(HeadCheck::new(stream)), options.write_timeout);
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(options.head_timeout)
@@ -236,4 +245,20 @@ async fn respond(
 fn is_client_fault(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_nothing_can_be_accepted_is_logged_at_most_once_in_ten_seconds() {
+        let mut complaints = Complaints::default();
+        assert_eq!(complaints.count(None), Some(1));
+        for seconds in [0, 1, 9] {
+            assert_eq!(complaints.count(Some(Duration::from_secs(seconds))), None);
+        }
+        assert_eq!(complaints.count(Some(Duration::from_secs(10))), Some(4));
+        assert_eq!(complaints.count(Some(Duration::ZERO)), None);
+    }
 }

@@ -6,6 +6,7 @@ mod connection;
 mod demo;
 mod edges;
 mod headers;
+mod heads;
 mod health;
 pub mod idempotency;
 mod keys;
