@@ -1,6 +1,6 @@
 //! Engine time that is moved, and kept.
 
-use postrider_actors::{EngineOptions, OtpStatus};
+use postrider_actors::{EngineOptions, EventOptions, OtpStatus};
 use postrider_store::CrashOutcome;
 
 use super::*;
@@ -151,4 +151,29 @@ async fn data_written_by_a_clock_that_was_ahead_goes_on_after_a_start_with_the_r
     assert_eq!(acme.otp(sent).await.unwrap().status, OtpStatus::Expired, "codes end");
     run(&right, 300).await;
     acme.send_otp(SendOtp::to(phone(1))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_glitch_beyond_the_days_of_events_deletes_none_of_them() {
+    let store = CrashingStore::new();
+    let events = EventOptions { kept_for: 2 * DAY, ..EventOptions::default() };
+    let engine = Engine::start(EngineOptions { events, ..options(store, START) }).await.unwrap();
+    let acme = workspace(&engine, "acme", 100).await;
+    for number in 1..=20 {
+        acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
+    }
+    // Longer than it takes from one look at the event logs to the next.
+    run(&engine, 90).await;
+    let before = log(&acme).await;
+    assert!(before.len() >= 20);
+    // For a moment, and for some minutes.
+    glitch(&engine, |right| right.plus(400 * DAY)).await;
+    run(&engine, 90).await;
+    let right = engine.clock().real();
+    engine.clock().set_wall(right.plus(400 * DAY));
+    run(&engine, 180).await;
+    engine.clock().set_wall(engine.clock().real());
+    run(&engine, 180).await;
+    let after = log(&acme).await;
+    assert_eq!(after[..before.len()], before[..], "every event is there");
 }

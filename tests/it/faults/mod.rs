@@ -13,6 +13,7 @@ mod load;
 mod process;
 
 mod broadcast;
+mod certificates;
 mod damage;
 mod failing;
 mod kill;

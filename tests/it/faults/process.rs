@@ -81,7 +81,8 @@ impl Process {
         // Reads to the end, so that the server can always write.
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                if let Some((_, address)) = line.split_once("http://") {
+                let shown = line.split_once(" listens on ");
+                if let Some((_, address)) = shown.and_then(|(_, url)| url.split_once("://")) {
                     tell.send(address.trim().to_owned()).ok();
                 }
             }

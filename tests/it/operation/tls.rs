@@ -1,11 +1,13 @@
 //! TLS of the server's own: what it offers, how a certificate is renewed, what stops the start.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -15,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 use crate::support::TestServer;
 
 /// Writes a certificate of its own and its key; gives the certificate.
-fn write_pair(dir: &Path) -> CertificateDer<'static> {
+pub fn write_pair(dir: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(dir.join("cert.pem"), made.cert.pem()).unwrap();
     let key = dir.join("key.pem");
@@ -43,21 +45,37 @@ async fn connect(
     server: &TestServer,
     root: &CertificateDer<'static>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_to(server.address(), root, None).await
+}
+
+/// Connects to an address, with the client certificate and key that are in a directory.
+pub async fn connect_to(
+    address: SocketAddr,
+    root: &CertificateDer<'static>,
+    own: Option<&Path>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(root.clone()).unwrap();
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match own {
+        None => config.with_no_client_auth(),
+        Some(dir) => {
+            let chain = CertificateDer::from_pem_file(dir.join("cert.pem")).unwrap();
+            let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
+            config.with_client_auth_cert(vec![chain], key).unwrap()
+        }
+    };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let stream = TcpStream::connect(server.address()).await.unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
 /// The status of the answer to a request for the server's health.
-async fn health(stream: &mut TlsStream<TcpStream>) -> String {
+pub async fn health(stream: &mut TlsStream<TcpStream>) -> String {
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"{\"status\":\"ok\"}") {
@@ -122,4 +140,53 @@ async fn a_key_that_others_may_read_stops_the_start() {
     set_mode(&dir.path().join("key.pem"), 0o600);
     let refused = server.refused_restart().await;
     assert!(refused.contains("cert.pem"), "{refused}");
+}
+
+#[tokio::test]
+async fn operators_must_have_a_certificate_where_the_settings_name_its_root() {
+    let [dir, known, unknown] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+    let root = write_pair(dir.path());
+    for own in [&known, &unknown] {
+        write_pair(own.path());
+    }
+    let path = |dir: &Path, name: &str| dir.join(name).to_str().unwrap().to_owned();
+    let server = TestServer::with(&[
+        ("SERVER__TLS_CERTIFICATE_FILE", &path(dir.path(), "cert.pem")),
+        ("SERVER__TLS_KEY_FILE", &path(dir.path(), "key.pem")),
+        ("SERVER__TLS_CLIENT_CA_FILE", &path(known.path(), "cert.pem")),
+        ("ADMIN__LISTEN", "127.0.0.1:0"),
+    ])
+    .await;
+    // How the answer begins; a refused handshake may only be seen by reading.
+    let asked = async |address, own: Option<&Path>| {
+        let mut stream = connect_to(address, &root, own).await.ok()?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.ok()?;
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).await.ok()?;
+        Some(String::from_utf8_lossy(&start[9..]).into_owned())
+    };
+    let (clients, operators) = (server.address(), server.admin_address());
+    assert_eq!(asked(operators, Some(known.path())).await.as_deref(), Some("200"));
+    assert_eq!(asked(operators, None).await, None, "there is no certificate");
+    assert_eq!(asked(operators, Some(unknown.path())).await, None, "nobody vouches for it");
+    assert_eq!(asked(clients, None).await.as_deref(), Some("404"), "clients need none");
+}
+
+#[tokio::test]
+async fn what_others_reach_without_tls_is_warned_of_wherever_operators_look() {
+    let server = TestServer::start_at("0.0.0.0", &[]).await;
+    let ready = server.stranger().get("/readyz").await.ok();
+    let warnings = ready["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{ready}");
+    let (banner, log) = (server.banner(), server.log());
+    for (warning, what) in warnings.iter().zip(["without TLS", "sandbox"]) {
+        let warning = warning.as_str().unwrap();
+        assert!(warning.contains(what), "{warning}");
+        let line = banner.lines().find(|line| line.contains(warning));
+        assert!(line.is_some_and(|line| line.contains("WARNING")), "{banner}");
+        assert!(log.lines().any(|line| line.contains("WARN") && line.contains(warning)), "{log}");
+    }
+    let inside = TestServer::start().await;
+    assert_eq!(inside.stranger().get("/readyz").await.ok()["warnings"].as_array(), None);
+    assert!(!inside.banner().contains("WARNING"));
 }
