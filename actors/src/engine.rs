@@ -14,7 +14,7 @@ use postrider_channel::email::MailOptions;
 use postrider_channel::sandbox::Sandbox;
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{Limits, OptOutWords, Prices, WorkspaceId};
+use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::providers::CustomChannel;
 use postrider_runtime::clock::Clock;
 pub(crate) use postrider_runtime::task::detached;
@@ -34,6 +34,7 @@ mod root;
 mod start;
 mod start_error;
 mod stop;
+mod stored_clock;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,7 @@ pub use callbacks::{CallbackError, CallbackReceiver};
 pub use health::Health;
 pub use start_error::StartError;
 pub use stop::ShutdownError;
+pub use stored_clock::{StoredClock, stored_clock};
 
 /// Where the engine keeps what is durable.
 #[derive(Debug, Clone)]
@@ -250,6 +252,12 @@ impl Engine {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.inner.shared.clock
+    }
+
+    /// The moment of the last durable commit; `None` where none is known.
+    #[must_use]
+    pub fn durable_moment(&self) -> Option<Timestamp> {
+        self.inner.shared.writer.last_moment()
     }
 
     /// Moves engine time forward; when this returns, what has expired has its event. The move

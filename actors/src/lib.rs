@@ -102,7 +102,8 @@ pub use channel::email::{MailOptions, MailTls};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use engine::{
     AdmissionOptions, CallbackError, CallbackReceiver, CustomStore, Durability, Engine,
-    EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
+    EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError, StoredClock,
+    stored_clock,
 };
 pub use postrider_broadcast::{
     Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,

@@ -1,6 +1,7 @@
 //! Prepares the data directory, the secrets and the demo workspace before anything is served.
 
 mod certificates;
+mod clock;
 mod demo;
 mod descriptors;
 mod directory;
@@ -10,6 +11,7 @@ mod modes;
 mod secrets;
 
 pub(crate) use certificates::certificates;
+pub use clock::stored_clock;
 pub(crate) use demo::prepare as prepare_demo;
 pub(crate) use descriptors::{connections_within, raise_limit};
 pub(crate) use directory::DataDir;

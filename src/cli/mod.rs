@@ -2,6 +2,7 @@
 
 mod api;
 mod client;
+mod clock;
 mod contacts;
 mod credits;
 mod demo;
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Keys(Group<keys::KeysCommand>),
     /// Make, list and revoke admin tokens
     Tokens(Group<tokens::TokensCommand>),
+    /// Show the engine's clock
+    Clock(Group<clock::ClockCommand>),
     /// See and set a workspace's limits
     Limits(Group<limits::LimitsCommand>),
     /// See and set where a workspace's one-time passwords may go
@@ -76,6 +79,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Workspaces(group)) => workspaces::run(group).await,
         Some(Command::Keys(group)) => keys::run(group).await,
         Some(Command::Tokens(group)) => tokens::run(group).await,
+        Some(Command::Clock(group)) => clock::run(group).await,
         Some(Command::Limits(group)) => limits::run(group).await,
         Some(Command::Destinations(group)) => destinations::run(group).await,
         Some(Command::Credits(group)) => credits::run(group).await,
@@ -119,6 +123,7 @@ mod tests {
             "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",
             "postrider keys create -w a --name n --scope messaging:send \
              --expires 2099-01-31T00:00:00Z --allow 10.1.0.0/16,::1",
+            "postrider clock show --data-dir d --json",
             "postrider tokens create --name alice --expires 2099-01-31T00:00:00Z",
             "postrider tokens revoke tok_01jd3v0x5n8m7k2q4r6s8t0w2y",
             "postrider limits set --workspace a otp_per_phone_10m=0 otp_per_phone_hour=3",

@@ -12,8 +12,8 @@ use crate::access::Access;
 use crate::admin::Admin;
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
-use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
+use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
@@ -39,6 +39,7 @@ use postrider_workspace::recovered::Recovered;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::root::Root;
+use super::stored_clock::latest_moment;
 use super::{Durability, Engine, EngineOptions, Inner, StartError};
 use super::{clock_offset, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
@@ -66,6 +67,8 @@ struct Opened {
     /// Secrets under the current master key that were under an earlier one.
     resealed: Vec<Change>,
     clock_offset: Duration,
+    /// The latest moment of what is durable.
+    durable: Option<Timestamp>,
     broadcasts: recover::Found,
 }
 
@@ -131,8 +134,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
 /// What the disk has, if the options go with it.
 async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
     let (durability, queued_bytes_max) = (options.durability.clone(), options.queued_bytes_max);
-    let keys = options.master_keys.clone();
-    let opened = tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys));
+    let (keys, clock) = (options.master_keys.clone(), options.clock.clone());
+    let opened =
+        tokio::task::spawn_blocking(move || open(&durability, queued_bytes_max, &keys, &clock));
     let opened = opened.await.map_err(|error| StartError::Directory(error.to_string()))??;
     if !options.allow_moved_clock && !opened.clock_offset.is_zero() {
         return Err(StartError::ClockMoved(opened.clock_offset));
@@ -144,7 +148,7 @@ async fn read(options: &EngineOptions) -> Result<Opened, StartError> {
 fn start_clock(clock: &Clock, opened: &Opened) {
     // A clock that an engine before this one ran on is there already.
     clock.advance(opened.clock_offset.saturating_sub(clock.offset()));
-    if let Some(durable) = opened.hot.values().map(HotState::latest).max() {
+    if let Some(durable) = opened.durable {
         clock.start_after(durable);
     }
 }
@@ -221,6 +225,7 @@ fn open(
     durability: &Durability,
     queued_bytes_max: usize,
     keys: &MasterKeys,
+    clock: &Clock,
 ) -> Result<Opened, StartError> {
     let (store, snapshots): (Arc<dyn Store>, _) = match durability {
         Durability::Memory => (Arc::new(MemoryStore::new()), None),
@@ -232,7 +237,10 @@ fn open(
         }
     };
     let fingerprints = key_check::check(store.as_ref(), keys)?;
-    let writer = Writer::start(Arc::clone(&store), WriterOptions { queued_bytes_max })?;
+    let clock = clock.clone();
+    let moments = Box::new(move || clock.now());
+    let options = WriterOptions { queued_bytes_max };
+    let writer = Writer::start_dated(Arc::clone(&store), options, moments)?;
     let mut replay = match &snapshots {
         Some(dir) => snapshots::load(dir).map_err(snapshot_error)?,
         None => Replay::default(),
@@ -241,6 +249,7 @@ fn open(
     catch_up(store.as_ref(), &mut replay)?;
     let (hot, damaged) = replay.into_states();
     let snapshots = snapshots.map(|dir| (Arc::new(dir), newest));
+    let durable = latest_moment(store.as_ref(), &hot)?;
     let clock_offset = clock_offset::read(store.as_ref())?;
     let workspaces = records::all_ids(store.as_ref())?;
     let numbers = records::all_numbers(store.as_ref())?;
@@ -259,6 +268,7 @@ fn open(
         deleting,
         numbers,
         clock_offset,
+        durable,
         broadcasts,
         fingerprints,
         resealed,
@@ -274,12 +284,12 @@ async fn commit(writer: &Writer, changes: &[Change]) -> Result<(), StartError> {
     Ok(())
 }
 
-fn snapshot_error(error: SnapshotError) -> StartError {
+pub(super) fn snapshot_error(error: SnapshotError) -> StartError {
     StartError::Directory(error.to_string())
 }
 
 /// Replays the journal after a snapshot.
-fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
+pub(super) fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
     let mut frames = 0_u64;
     let from = replay.position;
     postrider_store::log::replay(store, from, &mut |frame| {

@@ -4,6 +4,7 @@
 //! waiting caller. While one group is being committed the next one fills, so a busy store makes
 //! large groups and an idle one answers after one fsync.
 
+mod moment;
 mod staging;
 mod thread;
 
@@ -17,9 +18,10 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use postrider_domain::{Unavailable, UnavailableReason, WorkspaceId};
+use postrider_domain::{Timestamp, Unavailable, UnavailableReason, WorkspaceId};
 
 use crate::{Change, Position, Store, StoreError};
+pub use moment::{Moments, last_moment};
 use staging::{Need, Owner, Queue};
 
 /// Bounds of the writer's queue.
@@ -141,6 +143,8 @@ struct Shared {
     wake: Condvar,
     healthy: AtomicBool,
     last_position: AtomicU64,
+    /// Milliseconds of the last commit's moment; 0 where none is known.
+    last_moment: AtomicU64,
     groups: AtomicU64,
     batches: AtomicU64,
     bytes: AtomicU64,
@@ -176,7 +180,27 @@ impl Writer {
     /// # Errors
     /// Those of the store, and [`StoreError::Failed`] if the thread cannot be started.
     pub fn start(store: Arc<dyn Store>, options: WriterOptions) -> Result<Self, StoreError> {
-        let (worker, shared) = thread::Worker::open(store, options)?;
+        Self::start_by(store, options, None)
+    }
+
+    /// The same, and stores with each commit its moment, which [`last_moment`] reads.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_dated(
+        store: Arc<dyn Store>,
+        options: WriterOptions,
+        moments: Moments,
+    ) -> Result<Self, StoreError> {
+        Self::start_by(store, options, Some(moments))
+    }
+
+    fn start_by(
+        store: Arc<dyn Store>,
+        options: WriterOptions,
+        moments: Option<Moments>,
+    ) -> Result<Self, StoreError> {
+        let (worker, shared) = thread::Worker::open(store, options, moments)?;
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || worker.run())
@@ -251,6 +275,13 @@ impl Writer {
     #[must_use]
     pub fn last_position(&self) -> Position {
         Position(self.0.shared.last_position.load(Ordering::Acquire))
+    }
+
+    /// The moment of the last durable commit; `None` where none is known.
+    #[must_use]
+    pub fn last_moment(&self) -> Option<Timestamp> {
+        let millis = self.0.shared.last_moment.load(Ordering::Acquire);
+        (millis > 0).then(|| Timestamp::from_millis(millis))
     }
 
     /// Counters since the start, read without a lock.

@@ -1,6 +1,7 @@
 //! Engine time that is moved, and kept.
 
-use postrider_actors::{EngineOptions, EventOptions, OtpStatus};
+use postrider_actors::{EngineOptions, EventOptions, NewContact, OtpStatus};
+use postrider_domain::contact::{ContactName, CustomFields, Tags};
 use postrider_store::CrashOutcome;
 
 use super::*;
@@ -176,4 +177,27 @@ async fn a_glitch_beyond_the_days_of_events_deletes_none_of_them() {
     run(&engine, 180).await;
     let after = log(&acme).await;
     assert_eq!(after[..before.len()], before[..], "every event is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_durable_moves_the_last_durable_moment() {
+    let store = CrashingStore::new();
+    let ahead = engine(&store, START).await;
+    let acme = workspace(&ahead, "acme", 0).await;
+    ahead.clock().pass(HOUR);
+    // A contact leaves nothing in the journal.
+    let contact = NewContact {
+        name: ContactName::new("Ada").unwrap(),
+        phone: Some(phone(1)),
+        email: None,
+        tags: Tags::new([""; 0].iter()).unwrap(),
+        custom_fields: CustomFields::new(&serde_json::json!({})).unwrap(),
+    };
+    acme.create_contact(contact, None).await.unwrap();
+    assert_eq!(ahead.durable_moment(), Some(START.plus(HOUR)));
+    let store = store.crash(postrider_store::Keep::Nothing);
+    drop((ahead, acme));
+    let right = engine(&store, START).await;
+    assert!(right.clock().now() > START.plus(HOUR), "nothing durable is of the future");
+    assert_eq!(right.clock().health().lead, HOUR + Duration::from_millis(1));
 }

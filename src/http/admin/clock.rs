@@ -14,12 +14,19 @@ pub(crate) fn routes() -> Routes {
 /// The clock.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EngineClock {
+    /// The machine's clock.
+    #[schema(format = DateTime)]
+    wall: String,
     /// Engine time: windows, expiries and event times read it.
     #[schema(format = DateTime)]
     engine: String,
     /// Real time: what signatures of webhooks carry. It follows the machine's clock slowly.
     #[schema(format = DateTime)]
     real: String,
+    /// The moment of the last durable commit. A start goes on behind it, whatever the machine's
+    /// clock shows.
+    #[schema(format = DateTime)]
+    durable: Option<String>,
     /// The machine's clock less real time, in seconds.
     #[schema(example = 0.0)]
     difference_seconds: f64,
@@ -63,6 +70,8 @@ fn answer(call: &Call<()>) -> Reply {
     let clock = call.edge.engine.clock();
     let health = clock.health();
     Reply::ok(&EngineClock {
+        wall: clock.wall().to_string(),
+        durable: call.edge.engine.durable_moment().map(|at| at.to_string()),
         engine: clock.now().to_string(),
         real: clock.real().to_string(),
         difference_seconds: health.difference_ms as f64 / 1000.0,

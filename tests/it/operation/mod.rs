@@ -2,6 +2,7 @@
 
 mod bodies;
 mod checks;
+mod clock;
 mod connection;
 mod demo;
 mod edges;

@@ -155,6 +155,12 @@ impl Clock {
         Duration::from_millis(self.inner.offset_ms.load(Ordering::Acquire))
     }
 
+    /// What the machine's clock shows. It may step, so nothing is measured by it.
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(self.inner.source.wall_ms())
+    }
+
     /// Now, in the time of other systems.
     #[must_use]
     pub fn real(&self) -> Timestamp {

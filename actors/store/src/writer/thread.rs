@@ -8,8 +8,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
-use crate::{Frame, Group, Position, Store, StoreError};
+use crate::{Frame, Group, Position, Store, StoreError, Table};
 
+use super::moment::{self, Moments, last_moment};
 use super::staging::{Mode, Queue, Sleep, Staged};
 use super::{CommitError, Shared, WriterOptions};
 
@@ -33,19 +34,24 @@ pub(super) struct Worker {
     current: Option<Staged>,
     frame: Frame,
     key: Vec<u8>,
+    /// Gives the moment that is stored with a commit.
+    moments: Option<Moments>,
 }
 
 impl Worker {
     pub(super) fn open(
         store: Arc<dyn Store>,
         options: WriterOptions,
+        moments: Option<Moments>,
     ) -> Result<(Self, Arc<Shared>), StoreError> {
+        let last_moment = last_moment(store.as_ref())?.unwrap_or_default();
         let (epoch, last) = store.begin_epoch()?;
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue::new(options.queued_bytes_max)),
             wake: Condvar::new(),
             healthy: AtomicBool::new(true),
             last_position: AtomicU64::new(last.0),
+            last_moment: AtomicU64::new(last_moment.as_millis()),
             groups: AtomicU64::new(0),
             batches: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -59,6 +65,7 @@ impl Worker {
             current: None,
             frame,
             key: Vec::new(),
+            moments,
         };
         Ok((worker, shared))
     }
@@ -140,10 +147,17 @@ impl Worker {
         let number = self.last.next();
         (self.frame.epoch, self.frame.number) = (self.epoch, number);
         let has_events = group.seal(&mut self.frame, &mut self.key);
-        let changes = group.changes.live();
-        if has_events || !changes.is_empty() {
+        if has_events || !group.changes.live().is_empty() {
+            let now = self.moments.as_ref().map(|moments| moments());
+            if let Some(now) = now {
+                group.changes.upsert(Table::Meta, moment::KEY, Some(&moment::encode(now)));
+            }
+            let changes = group.changes.live();
             self.store.commit(Group::new(has_events.then_some(&self.frame), changes))?;
             self.shared.groups.fetch_add(1, Ordering::Relaxed);
+            if let Some(now) = now {
+                self.shared.last_moment.store(now.as_millis(), Ordering::Release);
+            }
         }
         if has_events {
             self.last = number;

@@ -1,0 +1,53 @@
+//! The moment of the last commit, as it is stored with each commit.
+//!
+//! The store reads no clock: whoever starts the writer gives it one. Everything in a group was made
+//! before its commit, so no moment in the data is later than the stored one.
+
+use postrider_domain::Timestamp;
+
+use crate::{StoreError, Table, View};
+
+/// Gives the present moment.
+pub type Moments = Box<dyn Fn() -> Timestamp + Send>;
+
+/// Where the moment is, in [`Table::Meta`].
+pub(super) const KEY: &[u8] = b"durable_moment";
+/// The first byte of the value. The moment in milliseconds follows, as u64, big endian.
+const VERSION: u8 = 1;
+
+pub(super) fn encode(at: Timestamp) -> [u8; 9] {
+    let [a, b, c, d, e, f, g, h] = at.as_millis().to_be_bytes();
+    [VERSION, a, b, c, d, e, f, g, h]
+}
+
+/// The moment of the last commit; `None` where no version that stores it has written yet.
+///
+/// # Errors
+/// Those of [`View::get`]; [`StoreError::Damaged`] when it is not a moment of this version.
+pub fn last_moment(store: &dyn View) -> Result<Option<Timestamp>, StoreError> {
+    let Some(bytes) = store.get(Table::Meta, KEY)? else { return Ok(None) };
+    let millis = match bytes.split_first() {
+        Some((&VERSION, millis)) => millis.try_into().ok().map(u64::from_be_bytes),
+        _ => None,
+    };
+    let damaged = || StoreError::Damaged("the moment of the last commit".into());
+    Ok(Some(Timestamp::from_millis(millis.ok_or_else(damaged)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Change, Group, MemoryStore, Store as _};
+
+    #[test]
+    fn it_is_stored_as_ever() {
+        let at = Timestamp::from_millis(1_700_000_000_123);
+        assert_eq!(encode(at), [1, 0, 0, 1, 0x8b, 0xcf, 0xe5, 0x68, 0x7b]);
+        let store = MemoryStore::new();
+        assert_eq!(last_moment(&store), Ok(None));
+        store.commit(Group::new(None, &[Change::put(Table::Meta, KEY, encode(at))])).unwrap();
+        assert_eq!(last_moment(&store), Ok(Some(at)));
+        store.commit(Group::new(None, &[Change::put(Table::Meta, KEY, [2; 9])])).unwrap();
+        assert!(last_moment(&store).is_err());
+    }
+}
