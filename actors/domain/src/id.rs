@@ -151,6 +151,8 @@ identifiers! {
     WebhookId = "whk_";
     /// One template sent to many recipients.
     BroadcastId = "brd_";
+    /// A record of the audit log.
+    AuditId = "aud_";
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! stability. Nothing here awaits, reads a clock, draws a random number or touches a disk: time and
 //! randomness arrive as arguments.
 
+pub mod audit;
 pub mod code;
 pub mod contact;
 pub mod content;
@@ -29,6 +30,7 @@ pub mod unavailable;
 mod words;
 pub mod workspace;
 
+pub use audit::{ActorKind, AuditActor, AuditContext, AuditEntry, AuditRecord};
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use content::{MessageContent, MessageKind, RenderedContent, TemplateContent, TemplateMessage};
@@ -36,8 +38,8 @@ pub use day::{Day, DayError};
 pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
-    AdminTokenId, BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId, MessageId,
-    NumberId, RequestId, SegmentId, WebhookId,
+    AdminTokenId, AuditId, BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId,
+    MessageId, NumberId, RequestId, SegmentId, WebhookId,
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};

@@ -81,6 +81,7 @@ fn tables_keep_their_names() {
         suppressions
         analytics
         mails
-        mail_queue"#]]
+        mail_queue
+        audit"#]]
     .assert_eq(&names.join("\n"));
 }

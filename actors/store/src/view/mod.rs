@@ -1,5 +1,6 @@
 //! Pure: the port to committed records, which are keyed values in tables.
 
+pub mod audit;
 pub mod codec;
 #[cfg(test)]
 pub(crate) mod conformance;

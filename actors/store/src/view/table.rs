@@ -53,6 +53,8 @@ pub enum Table {
     Mails,
     /// Mails that were not sent yet.
     MailQueue,
+    /// The audit log. The writer numbers its records and chains them by their hashes.
+    Audit,
 }
 
 impl Table {
@@ -83,6 +85,7 @@ impl Table {
         Self::Analytics,
         Self::Mails,
         Self::MailQueue,
+        Self::Audit,
     ];
 
     /// The table's name on disk. It must never change.
@@ -114,6 +117,7 @@ impl Table {
             Self::Analytics => "analytics",
             Self::Mails => "mails",
             Self::MailQueue => "mail_queue",
+            Self::Audit => "audit",
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
+use crate::view::audit::{self, AuditMark};
 use crate::{Frame, Group, Position, Store, StoreError, Table};
 
 use super::moment::{self, Moments, last_moment};
@@ -29,6 +30,8 @@ pub(super) struct Worker {
     store: Arc<dyn Store>,
     epoch: u64,
     last: Position,
+    /// The end of the audit log. Only this thread adds to it, so that it is one chain.
+    audit_end: AuditMark,
     /// The group that is being committed. It is not on the stack, so that it can be failed after a
     /// panic.
     current: Option<Staged>,
@@ -46,6 +49,7 @@ impl Worker {
     ) -> Result<(Self, Arc<Shared>), StoreError> {
         let last_moment = last_moment(store.as_ref())?.unwrap_or_default();
         let (epoch, last) = store.begin_epoch()?;
+        let audit_end = audit::head(store.as_ref())?;
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue::new(options.queued_bytes_max)),
             wake: Condvar::new(),
@@ -62,6 +66,7 @@ impl Worker {
             store,
             epoch,
             last,
+            audit_end,
             current: None,
             frame,
             key: Vec::new(),
@@ -147,6 +152,7 @@ impl Worker {
         let number = self.last.next();
         (self.frame.epoch, self.frame.number) = (self.epoch, number);
         let has_events = group.seal(&mut self.frame, &mut self.key);
+        let audit_end = group.changes.link_audit(&self.audit_end);
         if has_events || !group.changes.live().is_empty() {
             let now = self.moments.as_ref().map(|moments| moments());
             if let Some(now) = now {
@@ -158,6 +164,9 @@ impl Worker {
             if let Some(now) = now {
                 self.shared.last_moment.store(now.as_millis(), Ordering::Release);
             }
+        }
+        if let Some(end) = audit_end {
+            self.audit_end = end;
         }
         if has_events {
             self.last = number;
@@ -207,11 +216,8 @@ impl Worker {
                     return false;
                 }
             }
-            match self.store.reopen().and_then(|()| self.store.begin_epoch()) {
-                Ok((epoch, last)) => {
-                    (self.epoch, self.last) = (epoch, last);
-                    break;
-                }
+            match self.reopen() {
+                Ok(()) => break,
                 // This logs once, when the delay reaches its maximum, and not at each attempt.
                 Err(error) if delay < REOPEN_DELAY.1 && delay * 2 >= REOPEN_DELAY.1 => {
                     warn!(%error, "the store cannot be opened again yet; trying on");
@@ -225,6 +231,15 @@ impl Worker {
         self.shared.healthy.store(true, Ordering::Release);
         info!(epoch = self.epoch, "the store is open again");
         true
+    }
+
+    /// Opens the store again and reads where it ends.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        self.store.reopen()?;
+        let (epoch, last) = self.store.begin_epoch()?;
+        self.audit_end = audit::head(self.store.as_ref())?;
+        (self.epoch, self.last) = (epoch, last);
+        Ok(())
     }
 }
 

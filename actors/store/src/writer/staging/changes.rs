@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use crate::view::audit::{self, AuditMark};
 use crate::{Change, Table};
 
 use super::{KEPT_BUFFER_BYTES_MAX, KEPT_BUFFERS_MAX};
@@ -14,6 +15,8 @@ use super::{KEPT_BUFFER_BYTES_MAX, KEPT_BUFFERS_MAX};
 pub(in super::super) struct Changes {
     entries: Vec<Change>,
     live: usize,
+    /// How many of the live ones are of the audit log.
+    audits: usize,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -22,6 +25,17 @@ impl Changes {
     /// At most one change of each record, in the order in which the records were first named.
     pub(in super::super) fn live(&self) -> &[Change] {
         &self.entries[..self.live]
+    }
+
+    /// Links the staged records of the audit log to its end, and moves that. Returns the new end if
+    /// there were any. No change may be added afterwards: the records have other keys then.
+    pub(in super::super) fn link_audit(&mut self, end: &AuditMark) -> Option<AuditMark> {
+        if self.audits == 0 {
+            return None;
+        }
+        let newest = audit::link_staged(&mut self.entries[..self.live], end)?;
+        self.upsert(Table::Meta, audit::HEAD_KEY, Some(&newest.encode()));
+        Some(newest)
     }
 
     /// Puts or deletes a record, and replaces an earlier change of it.
@@ -43,7 +57,7 @@ impl Changes {
     }
 
     fn slot(&mut self, table: Table, key: &[u8]) -> &mut Option<Vec<u8>> {
-        let Self { entries, live, index, hasher } = self;
+        let Self { entries, live, audits, index, hasher } = self;
         let hash = hasher.hash_one((table, key));
         let same = |&at: &u32| {
             let entry = &entries[at as usize];
@@ -67,6 +81,7 @@ impl Changes {
             hasher.hash_one((entry.table, entry.key.as_slice()))
         });
         *live += 1;
+        *audits += usize::from(table == Table::Audit);
         &mut entries[at].value
     }
 
@@ -83,7 +98,7 @@ impl Changes {
             self.index = HashTable::new();
         }
         self.index.clear();
-        self.live = 0;
+        (self.live, self.audits) = (0, 0);
     }
 }
 

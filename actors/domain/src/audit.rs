@@ -1,0 +1,207 @@
+//! Pure: what the audit log records: who changed what, from where, by which request.
+//!
+//! Whoever carries out a change holds an [`AuditContext`] of its caller and an [`AuditEntry`] of
+//! the change. Together they make the [`AuditRecord`] that is committed with the change. No field
+//! may hold a secret, a code or the text of a message.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{AuditId, WorkspaceId};
+
+/// What kind of caller an actor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    /// A holder of an admin token.
+    AdminToken,
+    /// A holder of an API key.
+    Key,
+    /// The server itself, or the program that the engine is embedded in.
+    System,
+    /// A caller that was not authenticated.
+    Anonymous,
+}
+
+impl ActorKind {
+    /// The name in records and filters.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AdminToken => "admin_token",
+            Self::Key => "key",
+            Self::System => "system",
+            Self::Anonymous => "anonymous",
+        }
+    }
+}
+
+/// Who made a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditActor {
+    /// What kind of caller it is.
+    pub kind: ActorKind,
+    /// Its identifier, such as that of an API key.
+    pub id: Option<Box<str>>,
+    /// Its name, for people.
+    pub name: Option<Box<str>>,
+}
+
+impl AuditActor {
+    /// An actor of which only the kind is known.
+    #[must_use]
+    pub const fn of_kind(kind: ActorKind) -> Self {
+        Self { kind, id: None, name: None }
+    }
+}
+
+/// The caller of a change, where it called from, and its request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditContext {
+    /// Who called.
+    pub actor: AuditActor,
+    /// The network address of the caller.
+    pub address: Option<Box<str>>,
+    /// The identifier of the request, as the server's log has it.
+    pub request_id: Option<Box<str>>,
+}
+
+impl AuditContext {
+    /// A change that the server makes by itself.
+    #[must_use]
+    pub const fn system() -> Self {
+        let actor = AuditActor::of_kind(ActorKind::System);
+        Self { actor, address: None, request_id: None }
+    }
+}
+
+/// One change, before it is known who made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    action: &'static str,
+    target: Option<Box<str>>,
+    workspace: Option<WorkspaceId>,
+    changes: Map<String, Value>,
+}
+
+impl AuditEntry {
+    /// A change such as `key.create`.
+    #[must_use]
+    pub fn new(action: &'static str) -> Self {
+        Self { action, target: None, workspace: None, changes: Map::new() }
+    }
+
+    /// Names what was changed.
+    #[must_use]
+    pub fn target(mut self, target: impl ToString) -> Self {
+        self.target = Some(target.to_string().into());
+        self
+    }
+
+    /// Names the workspace of what was changed.
+    #[must_use]
+    pub fn workspace(mut self, workspace: &WorkspaceId) -> Self {
+        self.workspace = Some(workspace.clone());
+        self
+    }
+
+    /// Adds a new value, which must not be a secret. A value without a JSON form becomes null.
+    #[must_use]
+    pub fn change(mut self, name: &str, value: impl Serialize) -> Self {
+        self.changes.insert(name.to_owned(), serde_json::to_value(value).unwrap_or_default());
+        self
+    }
+
+    /// Adds a new value if there is one.
+    #[must_use]
+    pub fn change_if_some(self, name: &str, value: Option<impl Serialize>) -> Self {
+        match value {
+            Some(value) => self.change(name, value),
+            None => self,
+        }
+    }
+
+    /// Adds that a secret, or a text that must not be repeated, was set.
+    #[must_use]
+    pub fn change_concealed(self, name: &str, is_set: bool) -> Self {
+        if is_set { self.change(name, "changed") } else { self }
+    }
+
+    /// The record of this change by that caller.
+    #[must_use]
+    pub fn record(self, id: AuditId, context: &AuditContext) -> AuditRecord {
+        let AuditContext { actor, address, request_id } = context.clone();
+        let Self { action, target, workspace, changes } = self;
+        let action = action.into();
+        AuditRecord { id, actor, action, target, workspace, address, request_id, changes }
+    }
+}
+
+/// A record of the audit log, without its moment and its place in the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// Identifies the record.
+    pub id: AuditId,
+    /// Who made the change.
+    pub actor: AuditActor,
+    /// What was done, such as `key.create`.
+    pub action: Box<str>,
+    /// What it was done to.
+    pub target: Option<Box<str>>,
+    /// The workspace that it belongs to.
+    pub workspace: Option<WorkspaceId>,
+    /// The network address of the caller.
+    pub address: Option<Box<str>>,
+    /// The identifier of the request.
+    pub request_id: Option<Box<str>>,
+    /// The new values by name.
+    pub changes: Map<String, Value>,
+}
+
+/// The scheme, host and port of a URL. What follows may hold a secret, such as a token in a path.
+#[must_use]
+pub fn origin(url: &str) -> String {
+    url::Url::parse(url).map_or_else(|_| String::new(), |url| url.origin().ascii_serialization())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    #[test]
+    fn an_entry_and_its_context_make_a_record_without_secrets() {
+        let workspace: WorkspaceId = "acme".parse().unwrap();
+        let entry = AuditEntry::new("number.update")
+            .target("num_1")
+            .workspace(&workspace)
+            .change("messages_per_second", 80)
+            .change_if_some("phone", None::<&str>)
+            .change_concealed("token", true)
+            .change_concealed("app_secret", false);
+        let context = AuditContext { address: Some("192.0.2.7".into()), ..AuditContext::system() };
+        let id = AuditId::from_parts(Timestamp::from_millis(1), 2);
+        let json = serde_json::to_value(entry.record(id, &context)).unwrap();
+        let expected = serde_json::json!({
+            "id": id.to_string(),
+            "actor": {"kind": "system", "id": null, "name": null},
+            "action": "number.update",
+            "target": "num_1",
+            "workspace": "acme",
+            "address": "192.0.2.7",
+            "request_id": null,
+            "changes": {"messages_per_second": 80, "token": "changed"},
+        });
+        assert_eq!(json, expected);
+        assert_eq!(serde_json::to_value(ActorKind::AdminToken).unwrap(), "admin_token");
+    }
+
+    #[test]
+    fn an_origin_has_no_path_query_or_user() {
+        assert_eq!(
+            origin("https://user:pass@example.com:8443/T0/secret?token=x"),
+            "https://example.com:8443"
+        );
+        assert_eq!(origin("no address"), "");
+    }
+}

@@ -1,0 +1,173 @@
+//! Pure: the audit log: numbered records, each with the SHA-256 of the one before.
+//!
+//! Whoever commits a change stages the record of it with [`record_change`] among the changes of
+//! the same batch. Only the writer's thread numbers staged records and links them, in the order in
+//! which they were staged. So there is one chain, whatever actors they come from, and a record is
+//! durable exactly when its change is. Two marks in [`Table::Meta`] say where the chain ends and
+//! up to where retention has removed it.
+
+mod read;
+mod trim;
+mod verify;
+
+use sha2::{Digest, Sha256};
+
+pub use read::{AuditFilter, AuditPage, page};
+pub use trim::expired;
+pub use verify::{AuditCheck, AuditFault, FaultKind, verify};
+
+use super::codec;
+use crate::{Change, StoreError, Table, View};
+use postrider_domain::{AuditRecord, Timestamp};
+
+/// The mark of the newest record.
+pub(crate) const HEAD_KEY: &[u8] = b"audit_head";
+/// The mark of the newest record that retention has removed.
+const TRIMMED_KEY: &[u8] = b"audit_trimmed";
+/// The format of records and marks.
+const VERSION: u8 = 1;
+/// Bytes of a hash.
+const HASH_BYTES: usize = 32;
+/// Bytes of the key of a staged record: its identifier.
+const STAGED_KEY_BYTES: usize = 16;
+/// Bytes of the key of a committed record: its sequence, big endian.
+const KEY_BYTES: usize = 8;
+/// Bytes of a record before its JSON: the version, the hash of the record before, the moment.
+const HEADER_BYTES: usize = 1 + HASH_BYTES + 8;
+
+/// The SHA-256 of a record.
+pub type AuditHash = [u8; HASH_BYTES];
+
+/// A record's place in the chain. The default is the place before the first record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AuditMark {
+    /// The record's sequence: 1 for the first, without gaps.
+    pub sequence: u64,
+    /// The SHA-256 of its sequence and its bytes.
+    pub hash: AuditHash,
+    /// When it was made. It never goes back along the chain.
+    pub at: Timestamp,
+}
+
+/// A committed record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    /// Its place in the chain.
+    pub mark: AuditMark,
+    /// The SHA-256 of the record before.
+    pub previous: AuditHash,
+    /// What it records.
+    pub record: AuditRecord,
+}
+
+/// The change that appends a record. It must be committed through the writer.
+#[must_use]
+pub fn record_change(at: Timestamp, record: &AuditRecord) -> Change {
+    let value = [&at.as_millis().to_be_bytes()[..], &codec::encode(record)].concat();
+    Change::put(Table::Audit, *record.id.as_bytes(), value)
+}
+
+/// The place of the newest record.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read, or the mark is damaged.
+pub fn head(store: &dyn View) -> Result<AuditMark, StoreError> {
+    AuditMark::read(store, HEAD_KEY)
+}
+
+/// The place of the newest record that retention has removed.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read, or the mark is damaged.
+pub fn trimmed(store: &dyn View) -> Result<AuditMark, StoreError> {
+    AuditMark::read(store, TRIMMED_KEY)
+}
+
+impl AuditMark {
+    const BYTES: usize = 1 + 8 + HASH_BYTES + 8;
+
+    fn read(store: &dyn View, key: &[u8]) -> Result<Self, StoreError> {
+        let Some(bytes) = store.get(Table::Meta, key)? else { return Ok(Self::default()) };
+        let damaged = || StoreError::Damaged("a mark of the audit log".into());
+        Self::decode(&bytes).ok_or_else(damaged)
+    }
+
+    /// The mark's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::BYTES);
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&self.sequence.to_be_bytes());
+        bytes.extend_from_slice(&self.hash);
+        bytes.extend_from_slice(&self.at.as_millis().to_be_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (&version, rest) = bytes.split_first()?;
+        let (sequence, rest) = rest.split_first_chunk()?;
+        let (hash, rest) = rest.split_first_chunk()?;
+        let at = Timestamp::from_millis(u64::from_be_bytes(rest.try_into().ok()?));
+        let sequence = u64::from_be_bytes(*sequence);
+        (version == VERSION).then_some(Self { sequence, hash: *hash, at })
+    }
+
+    /// The place of a record with these bytes.
+    fn of(sequence: u64, at: Timestamp, value: &[u8]) -> Self {
+        let hash = Sha256::new().chain_update(sequence.to_be_bytes()).chain_update(value);
+        Self { sequence, hash: hash.finalize().into(), at }
+    }
+
+    /// Turns a staged record into the one after this. Returns its place.
+    fn link(&self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Option<Self> {
+        let (at, json) = value.split_first_chunk()?;
+        // Two callers may stage records in another order than they read the time.
+        let at = Timestamp::from_millis(u64::from_be_bytes(*at)).max(self.at);
+        let mut linked = Vec::with_capacity(HEADER_BYTES + json.len());
+        linked.push(VERSION);
+        linked.extend_from_slice(&self.hash);
+        linked.extend_from_slice(&at.as_millis().to_be_bytes());
+        linked.extend_from_slice(json);
+        let next = Self::of(self.sequence + 1, at, &linked);
+        *key = next.sequence.to_be_bytes().to_vec();
+        *value = linked;
+        Some(next)
+    }
+}
+
+/// Links the staged records among `changes` to the chain that ends with `head`. Returns its new
+/// end if there were any.
+pub(crate) fn link_staged(changes: &mut [Change], head: &AuditMark) -> Option<AuditMark> {
+    let mut newest = None;
+    for change in changes.iter_mut().filter(|change| change.table == Table::Audit) {
+        let Change { key, value: Some(value), .. } = change else { continue };
+        if key.len() == STAGED_KEY_BYTES {
+            newest = newest.as_ref().unwrap_or(head).link(key, value).or(newest);
+        }
+    }
+    newest
+}
+
+/// The sequence that a key stands for.
+fn sequence_of(key: &[u8]) -> Option<u64> {
+    (key.len() == KEY_BYTES).then(|| key.try_into().map(u64::from_be_bytes).ok())?
+}
+
+/// A record as its bytes are read.
+fn decode(sequence: u64, value: &[u8]) -> Result<AuditRow, StoreError> {
+    let damaged = || StoreError::Damaged(format!("record {sequence} of the audit log"));
+    let (header, json) = value.split_at_checked(HEADER_BYTES).ok_or_else(damaged)?;
+    let (previous, at) = header[1..].split_first_chunk().ok_or_else(damaged)?;
+    let at = at.try_into().map(u64::from_be_bytes).map_err(|_| damaged())?;
+    if header[0] != VERSION {
+        return Err(damaged());
+    }
+    let mark = AuditMark::of(sequence, Timestamp::from_millis(at), value);
+    let record = codec::decode(json).map_err(|_| damaged())?;
+    Ok(AuditRow { mark, previous: *previous, record })
+}
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Pure: verifies that no record of the audit log was altered, removed or slipped in.
+
+use std::ops::ControlFlow;
+
+use super::{AuditMark, decode, head, sequence_of, trimmed};
+use crate::{Direction, StoreError, Table, View};
+use postrider_domain::AuditId;
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Its bytes are not those that the record after it, or the end of the log, was linked to.
+    Altered,
+    /// It is not there, and retention has not removed it.
+    Missing,
+    /// It is beyond the end of the log.
+    Unexpected,
+}
+
+impl FaultKind {
+    /// The name of the fault.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Altered => "altered",
+            Self::Missing => "missing",
+            Self::Unexpected => "unexpected",
+        }
+    }
+}
+
+/// The first record that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditFault {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its identifier, if it can be read.
+    pub id: Option<AuditId>,
+    /// What is wrong with it.
+    pub kind: FaultKind,
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditCheck {
+    /// How many records were looked at.
+    pub checked: u64,
+    /// The sequence to go on after, if records are left.
+    pub next: Option<u64>,
+    /// The first record that does not fit.
+    pub fault: Option<AuditFault>,
+}
+
+/// Verifies at most `max` records after the sequence `after`, or from the oldest one. The record
+/// at `after` must have been verified, up to what is after it.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read, or a mark is damaged.
+pub fn verify(store: &dyn View, after: Option<u64>, max: u64) -> Result<AuditCheck, StoreError> {
+    loop {
+        let start = trimmed(store)?;
+        let check = verify_from(store, start, after, max)?;
+        let is_missing = check.fault.as_ref().is_some_and(|it| it.kind == FaultKind::Missing);
+        // Retention may have removed records while they were read.
+        if !is_missing || trimmed(store)? == start {
+            return Ok(check);
+        }
+    }
+}
+
+fn verify_from(
+    store: &dyn View,
+    start: AuditMark,
+    after: Option<u64>,
+    max: u64,
+) -> Result<AuditCheck, StoreError> {
+    let mut walk = Walk { start, last: start, last_id: None, end: head(store)?, checked: 0 };
+    if let Some(after) = after.filter(|after| *after > start.sequence) {
+        let found = store.get(Table::Audit, &after.to_be_bytes())?;
+        let Some(value) = found else { return Ok(walk.fails(after, FaultKind::Missing)) };
+        let Ok(row) = decode(after, &value) else {
+            return Ok(walk.fails(after, FaultKind::Altered));
+        };
+        (walk.last, walk.last_id) = (row.mark, Some(row.record.id));
+    }
+    let from = walk.last.sequence.saturating_add(1).to_be_bytes();
+    let (mut fault, mut beyond, mut is_full) = (None, None, false);
+    store.scan(Table::Audit, &[], Some(&from), Direction::Forward, &mut |key, value| {
+        let Some(sequence) = sequence_of(key) else { return ControlFlow::Continue(()) };
+        if sequence > walk.end.sequence {
+            beyond = Some(sequence);
+            return ControlFlow::Break(());
+        }
+        is_full = walk.checked == max;
+        if !is_full {
+            fault = walk.step(sequence, value);
+        }
+        if is_full || fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some((sequence, kind)) = fault {
+        return Ok(walk.fails(sequence, kind));
+    }
+    if is_full {
+        let next = Some(walk.last.sequence);
+        return Ok(AuditCheck { checked: walk.checked, next, fault: None });
+    }
+    if let Some((sequence, kind)) = walk.ends() {
+        return Ok(walk.fails(sequence, kind));
+    }
+    // One that was written meanwhile has moved the end in the same commit.
+    match beyond {
+        Some(sequence) if sequence > head(store)?.sequence => {
+            Ok(walk.fails(sequence, FaultKind::Unexpected))
+        }
+        _ => Ok(AuditCheck { checked: walk.checked, next: None, fault: None }),
+    }
+}
+
+/// How far the chain is verified.
+struct Walk {
+    /// The newest record that retention has removed.
+    start: AuditMark,
+    /// The last record that was read.
+    last: AuditMark,
+    last_id: Option<AuditId>,
+    /// The end of the log when this began.
+    end: AuditMark,
+    checked: u64,
+}
+
+impl Walk {
+    /// Looks at the next record. Returns the one that does not fit, if any.
+    fn step(&mut self, sequence: u64, value: &[u8]) -> Option<(u64, FaultKind)> {
+        let expected = self.last.sequence + 1;
+        if sequence != expected {
+            return Some((expected, FaultKind::Missing));
+        }
+        let Ok(row) = decode(sequence, value) else {
+            self.last_id = None;
+            return Some((sequence, FaultKind::Altered));
+        };
+        if row.previous != self.last.hash {
+            // The one before is not what this was linked to. What retention has removed cannot be
+            // looked at, so then it is this one.
+            if self.last.sequence > self.start.sequence {
+                return Some((self.last.sequence, FaultKind::Altered));
+            }
+            self.last_id = Some(row.record.id);
+            return Some((sequence, FaultKind::Altered));
+        }
+        (self.last, self.last_id) = (row.mark, Some(row.record.id));
+        self.checked += 1;
+        None
+    }
+
+    /// Compares the last record with the end of the log.
+    fn ends(&self) -> Option<(u64, FaultKind)> {
+        let Self { last, end, .. } = self;
+        if last.sequence < end.sequence {
+            return Some((last.sequence + 1, FaultKind::Missing));
+        }
+        let is_other = last.sequence == end.sequence && last.hash != end.hash;
+        is_other.then_some((last.sequence, FaultKind::Altered))
+    }
+
+    fn fails(&self, sequence: u64, kind: FaultKind) -> AuditCheck {
+        let id = self.last_id.filter(|_| kind == FaultKind::Altered);
+        let fault = Some(AuditFault { sequence, id, kind });
+        AuditCheck { checked: self.checked, next: None, fault }
+    }
+}
