@@ -9,9 +9,9 @@ use postrider_actors::MailOptions;
 use postrider_actors::clock::{Clock, ClockOptions, Stopwatch};
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
-    AddressRules, AdmissionOptions, BroadcastOptions, CloudApiOptions, DeliveriesKept, Engine,
-    EngineOptions, EventOptions, GuardOptions, MessageOptions, Prices, SandboxOptions,
-    ShutdownError, StartError, WebhookOptions,
+    AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions, CloudApiOptions,
+    DeliveriesKept, Engine, EngineOptions, EventOptions, GuardOptions, MessageOptions, Prices,
+    SandboxOptions, ShutdownError, StartError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -296,6 +296,7 @@ fn engine_options(
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
         events: event_options(settings),
+        audit: AuditOptions { kept_for: settings.audit.kept_days },
         webhooks: webhook_options(settings),
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),

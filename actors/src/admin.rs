@@ -1,20 +1,25 @@
 //! Administration: workspaces, keys, limits, credits, numbers.
 
+mod clock_moves;
+mod entries;
 mod info;
 mod numbers;
 mod provider;
+mod tokens;
 
 use postrider_store::view::codec;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 
 use crate::access::{Access, CreatedKey, KeyInfo, NewKey};
-use crate::engine::clock_offset;
+use crate::audit::record_of;
+use clock_moves::ClockMoves;
 use postrider_domain::template::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Destinations, KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
+use postrider_domain::{AuditContext, AuditEntry, Destinations};
+use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table};
@@ -24,7 +29,6 @@ use postrider_workspace::core::records::Profile;
 use postrider_workspace::core::settings::CreditsChange;
 use postrider_workspace::core::settings::WorkspaceSettings;
 use postrider_workspace::mailbox::message::Configure;
-use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::services::Services;
 
@@ -40,10 +44,11 @@ pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
 pub struct Admin {
     shared: Arc<Services>,
     access: Access,
+    /// Who makes the changes.
+    caller: Arc<AuditContext>,
     /// Held while a workspace is made: of two of one name, one is told that the name is taken.
     creation: Arc<Mutex<()>>,
-    /// Held while engine time is moved: each move builds on the one before.
-    clock_moves: Arc<Mutex<()>>,
+    clock_moves: ClockMoves,
     /// Held while limits change and while a key is made: the buckets in memory follow the order of
     /// what is stored.
     bucket_changes: Arc<Mutex<()>>,
@@ -63,11 +68,18 @@ impl Admin {
         Self {
             shared,
             access,
+            caller: Arc::new(AuditContext::system()),
             creation: Arc::default(),
-            clock_moves: Arc::default(),
+            clock_moves: ClockMoves::default(),
             bucket_changes: Arc::default(),
             number_changes: Arc::default(),
         }
+    }
+
+    /// The same, for changes that the audit log records as this caller's.
+    #[must_use]
+    pub fn by(&self, caller: Arc<AuditContext>) -> Self {
+        Self { caller, ..self.clone() }
     }
 
     /// Makes a workspace without keys, numbers or credits.
@@ -96,7 +108,9 @@ impl Admin {
         let profile = Profile::new(name, created_at);
         let key = records::profile_key(&id);
         let change = Change::put(Table::Workspaces, key, codec::encode(&profile));
-        self.shared.writer.commit(vec![change]).await.map_err(Unavailable::from)?;
+        let entry = entries::workspace_created(&id, &profile.name);
+        let changes = vec![change, record_of(created_at, &self.caller, entry)];
+        self.shared.writer.commit(changes).await.map_err(Unavailable::from)?;
         let new = || WorkspaceEntry::new(id.clone());
         self.shared.workspaces.slot_or_insert_with(id.clone(), new);
         Ok(WorkspaceInfo {
@@ -157,7 +171,7 @@ impl Admin {
         };
         let otps = match slot.placement() {
             // None that can be counted, if it dies just now.
-            Placement::Live(_) => self.configure(id, Configure::Read).await.map_or(0, |it| it.otps),
+            Placement::Live(_) => self.settings(id).await.map_or(0, |it| it.otps),
             _ => 0,
         };
         let state = match slot.placement() {
@@ -213,7 +227,8 @@ impl Admin {
         over: LimitsOverride,
     ) -> Result<Limits, AdminError> {
         let _in_order = self.bucket_changes.lock().await;
-        let settings = self.configure(id, Configure::Limits(over)).await?;
+        let settings =
+            self.configure(id, Configure::Limits(over), entries::limits_set(over)).await?;
         self.access.limits_changed(id, settings.limits);
         Ok(settings.limits)
     }
@@ -224,7 +239,8 @@ impl Admin {
     /// [`AdminError`]: there is no such workspace, or not now.
     pub async fn set_credits(&self, id: &WorkspaceId, credits: u64) -> Result<u64, AdminError> {
         let change = Configure::Credits(CreditsChange::Set(credits));
-        Ok(self.configure(id, change).await?.credits)
+        let entry = AuditEntry::new("credits.set").change("credits", credits);
+        Ok(self.configure(id, change, entry).await?.credits)
     }
 
     /// Adds to a workspace's balance.
@@ -233,7 +249,8 @@ impl Admin {
     /// [`AdminError`]: there is no such workspace, the balance would not fit, or not now.
     pub async fn add_credits(&self, id: &WorkspaceId, add: u64) -> Result<u64, AdminError> {
         let change = Configure::Credits(CreditsChange::Add(add));
-        Ok(self.configure(id, change).await?.credits)
+        let entry = AuditEntry::new("credits.add").change("add", add);
+        Ok(self.configure(id, change, entry).await?.credits)
     }
 
     /// Sets where one-time passwords of a workspace may go.
@@ -245,8 +262,9 @@ impl Admin {
         id: &WorkspaceId,
         destinations: Destinations,
     ) -> Result<Destinations, AdminError> {
+        let entry = entries::destinations_set(&destinations);
         let change = Configure::Destinations(destinations);
-        Ok(self.configure(id, change).await?.destinations)
+        Ok(self.configure(id, change, entry).await?.destinations)
     }
 
     /// Where one-time passwords of a workspace may go.
@@ -254,7 +272,7 @@ impl Admin {
     /// # Errors
     /// [`AdminError`]: there is no such workspace, or not now.
     pub async fn destinations(&self, id: &WorkspaceId) -> Result<Destinations, AdminError> {
-        Ok(self.configure(id, Configure::Read).await?.destinations)
+        Ok(self.settings(id).await?.destinations)
     }
 
     /// Sets the template that carries a workspace's one-time passwords. It need not be known yet.
@@ -266,7 +284,8 @@ impl Admin {
         id: &WorkspaceId,
         template: TemplateName,
     ) -> Result<(), AdminError> {
-        self.configure(id, Configure::OtpTemplate(template)).await?;
+        let entry = entries::otp_template_set(&template);
+        self.configure(id, Configure::OtpTemplate(template), entry).await?;
         Ok(())
     }
 
@@ -290,7 +309,7 @@ impl Admin {
     ) -> Result<CreatedKey, AdminError> {
         let _in_order = self.bucket_changes.lock().await;
         self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        Ok(self.access.create_key(id, new).await.map_err(Unavailable::from)?)
+        Ok(self.access.create_key(id, new, &self.caller).await.map_err(Unavailable::from)?)
     }
 
     /// A workspace's keys, oldest first.
@@ -313,54 +332,50 @@ impl Admin {
 
     async fn revoke_key_attached(&self, id: &WorkspaceId, key: KeyId) -> Result<(), AdminError> {
         self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        match self.access.revoke_key(id, key).await.map_err(Unavailable::from)? {
+        match self.access.revoke_key(id, key, &self.caller).await.map_err(Unavailable::from)? {
             true => Ok(()),
             false => Err(AdminError::NoSuchKey),
         }
     }
 
-    /// Moves engine time forward, durably, and has its consequences seen to.
-    pub(crate) async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
-        let shared = &self.shared;
-        let _one_at_a_time = self.clock_moves.lock().await;
-        let step = step.min(TIME_MAX.since(shared.clock.now()));
-        let offset = shared.clock.offset().saturating_add(step);
-        shared.writer.commit(vec![clock_offset::change(offset)]).await?;
-        shared.clock.advance(step);
-        self.time_has_moved().await;
-        Ok(())
+    /// Moves engine time forward; see [`Engine::advance_clock`](crate::Engine::advance_clock).
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
+    pub async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
+        let admin = self.clone();
+        // On its own, so that a caller that goes away does not leave the move half done.
+        let moving =
+            async move { admin.clock_moves.advance(&admin.shared, &admin.caller, step).await };
+        detached(moving).await
     }
 
     /// Takes the wall clock's time at once, where it is ahead. See [`Clock::follow`].
     ///
+    /// # Errors
+    /// [`Unavailable`] when the move could not be recorded; time then does not move.
+    ///
     /// [`Clock::follow`]: postrider_runtime::Clock::follow
-    pub async fn follow_clock(&self) -> Option<Duration> {
-        let _one_at_a_time = self.clock_moves.lock().await;
-        let moved = self.shared.clock.follow()?;
-        self.time_has_moved().await;
-        Some(moved)
+    pub async fn follow_clock(&self) -> Result<Option<Duration>, Unavailable> {
+        let admin = self.clone();
+        detached(async move { admin.clock_moves.follow(&admin.shared, &admin.caller).await }).await
     }
 
-    /// Has every live workspace see to what has become due.
-    async fn time_has_moved(&self) {
-        let shared = &self.shared;
-        shared.broadcasts.beat();
-        for actor in shared.workspaces.slots().iter().filter_map(|slot| slot.live()) {
-            let (done, seen) = oneshot::channel();
-            if actor.cast(WorkspaceMessage::Barrier(done)).is_ok() {
-                // Dropped unanswered: the workspace restarts, and sees to it then.
-                drop(seen.await);
-            }
-        }
+    async fn settings(&self, id: &WorkspaceId) -> Result<WorkspaceSettings, AdminError> {
+        Ok(self.workspace_of(id)?.settings().await?)
     }
 
     async fn configure(
         &self,
         id: &WorkspaceId,
         configure: Configure,
+        entry: AuditEntry,
     ) -> Result<WorkspaceSettings, AdminError> {
+        Ok(self.workspace_of(id)?.configure(configure, entry).await?)
+    }
+
+    fn workspace_of(&self, id: &WorkspaceId) -> Result<Workspace, AdminError> {
         let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        let workspace = Workspace::new(Arc::clone(&self.shared), slot);
-        Ok(workspace.configure(configure).await?)
+        Ok(Workspace::new(Arc::clone(&self.shared), slot).by(Arc::clone(&self.caller)))
     }
 }

@@ -8,6 +8,7 @@ use ractor::ActorRef;
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::audit::{AuditLog, AuditOptions};
 use postrider_broadcast::BroadcastOptions;
 use postrider_channel::cloud_api::CloudApiOptions;
 use postrider_channel::email::MailOptions;
@@ -17,7 +18,6 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::providers::CustomChannel;
 use postrider_runtime::clock::Clock;
-pub(crate) use postrider_runtime::task::detached;
 use postrider_store::Store;
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::Workspace;
@@ -111,6 +111,8 @@ pub struct EngineOptions {
     pub sandbox: SandboxOptions,
     /// How much of the event logs is kept.
     pub events: EventOptions,
+    /// How the audit log is kept.
+    pub audit: AuditOptions,
     /// How webhooks are delivered.
     pub webhooks: WebhookOptions,
     /// Where the chat-app channel is.
@@ -163,6 +165,7 @@ impl EngineOptions {
             queued_bytes_max: 64 * 1024 * 1024,
             sandbox: SandboxOptions { messages_kept: 200_000 },
             events: EventOptions::default(),
+            audit: AuditOptions::default(),
             webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             mail: None,
@@ -198,6 +201,7 @@ struct Inner {
     shared: Arc<Services>,
     access: Access,
     admin: Admin,
+    audit: AuditLog,
     sandbox: Arc<Sandbox>,
     root: ActorRef<root::RootMessage>,
 }
@@ -242,6 +246,12 @@ impl Engine {
         &self.inner.admin
     }
 
+    /// The audit log: who changed what.
+    #[must_use]
+    pub fn audit(&self) -> &AuditLog {
+        &self.inner.audit
+    }
+
     /// What the sandbox delivered, and what it does next.
     #[must_use]
     pub fn sandbox(&self) -> &Sandbox {
@@ -266,9 +276,7 @@ impl Engine {
     /// # Errors
     /// [`Unavailable`] when the move could not be made durable; time then stands where it stood.
     pub async fn advance_clock(&self, step: Duration) -> Result<(), Unavailable> {
-        let engine = self.clone();
-        // On its own, so that a caller that goes away does not leave the move half done.
-        detached(async move { engine.inner.admin.advance_clock(step).await }).await
+        self.inner.admin.advance_clock(step).await
     }
 
     /// Refuses new commands, answers those under way, makes everything durable, stops; in `grace`.

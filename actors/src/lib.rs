@@ -59,6 +59,7 @@
 //! | hand in what a provider of your own calls back | [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
+//! | see who changed what | [`AuditLog`], [`Admin::by`], [`Workspace::by`] |
 //! | hand in what the Cloud API posts, signed, as it is | [`Engine::callbacks`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
 //! | move time, in tests too | [`Clock`], [`Engine::advance_clock`] |
@@ -84,6 +85,7 @@ extern crate self as postrider_actors;
 
 mod access;
 mod admin;
+mod audit;
 mod engine;
 mod metrics;
 
@@ -94,6 +96,7 @@ pub use access::{
 pub use admin::{
     Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
 };
+pub use audit::{AuditLog, AuditOptions, verify_audit_directory};
 pub use channel::cloud_api::{
     CloudApiAccount, CloudApiOptions, CloudApiSecrets, ListError, ListedTemplate, ProviderId,
     ProviderIdError,
@@ -111,6 +114,9 @@ pub use postrider_broadcast::{
 pub use postrider_number::providers::CustomChannel;
 pub use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
+};
+pub use postrider_store::view::audit::{
+    AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, FaultKind,
 };
 pub use postrider_webhook::delivery::DisabledReason;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};

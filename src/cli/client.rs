@@ -39,11 +39,12 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, CliError> {
-        self.call_server(method, &format!("/workspaces{path}"), body).await
+        self.administer(method, &format!("/workspaces{path}"), body).await
     }
 
-    /// Calls `path` below `/admin/v1`, for what concerns the whole server.
-    pub(crate) async fn call_server(
+    /// Calls `path` below `/admin/v1`, for what concerns the whole server. The answer of a 204 is
+    /// null.
+    pub(crate) async fn administer(
         &self,
         method: Method,
         path: &str,
@@ -62,10 +63,8 @@ impl Client {
         let mut rows = Vec::new();
         for page in 1.. {
             let path = format!("{path}?page={page}&limit={PAGE_ROWS}");
-            let mut answer = self.call_server(Method::GET, &path, None).await?;
-            let Value::Array(data) = answer["data"].take() else {
-                return Err(unexpected(&self.server, StatusCode::OK));
-            };
+            let mut answer = self.administer(Method::GET, &path, None).await?;
+            let data = self.rows(&mut answer)?;
             let last = data.len() < PAGE_ROWS;
             rows.extend(data);
             if last {
@@ -73,6 +72,20 @@ impl Client {
             }
         }
         Ok(json!({ "total": rows.len(), "data": rows }))
+    }
+
+    /// Takes the rows out of a part of a list.
+    pub(crate) fn rows(&self, answer: &mut Value) -> Result<Vec<Value>, CliError> {
+        match answer["data"].take() {
+            Value::Array(rows) => Ok(rows),
+            _ => Err(unexpected(&self.server, StatusCode::OK)),
+        }
+    }
+
+    /// A text that an answer must have.
+    pub(crate) fn text(&self, answer: &Value, name: &str) -> Result<String, CliError> {
+        let text = answer[name].as_str().map(str::to_owned);
+        text.ok_or_else(|| unexpected(&self.server, StatusCode::OK))
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn run(group: Group<ClockCommand>) -> Result<(), CliError> {
         Some(clock) => clock,
         None => {
             let client = Client::new(&group.remote)?;
-            client.call_server(Method::GET, "/clock", None).await?
+            client.administer(Method::GET, "/clock", None).await?
         }
     };
     print(group.remote.json, &answer, &table::record(&answer, &CLOCK))

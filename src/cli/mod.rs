@@ -1,6 +1,7 @@
 //! The command line: runs a server, or administers a running one over HTTP.
 
 mod api;
+mod audit;
 mod client;
 mod clock;
 mod contacts;
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Credits(Group<credits::CreditsCommand>),
     /// Connect, list, update and disconnect messaging numbers
     Numbers(Group<numbers::NumbersCommand>),
+    /// Show, follow and verify the audit log: who changed what
+    Audit(audit::AuditArgs),
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
     /// Add and list templates, change their status
@@ -84,6 +87,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Destinations(group)) => destinations::run(group).await,
         Some(Command::Credits(group)) => credits::run(group).await,
         Some(Command::Numbers(group)) => numbers::run(group).await,
+        Some(Command::Audit(args)) => audit::run(args).await,
         Some(Command::Contacts(args)) => contacts::run(args).await,
         Some(Command::Templates(group)) => templates::run(group).await,
         Some(Command::Webhooks(group)) => webhooks::run(group).await,
@@ -136,6 +140,10 @@ mod tests {
             "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --channel-token t",
             "postrider templates add -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
+            "postrider audit --workspace a --actor key --action webhook --limit 5 --json",
+            "postrider audit --since 2026-01-31T09:30:00Z --follow --server http://h:1",
+            "postrider audit verify",
+            "postrider audit verify --stopped data --json",
             "postrider contacts import a.csv --key k --refused b.csv",
             "postrider contacts export --server http://h:1",
             "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
@@ -161,6 +169,8 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider templates add -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
+            "postrider audit --limit 0",
+            "postrider audit --since yesterday",
             "postrider webhooks enable -w a evt_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(bad).is_err(), "{bad}");

@@ -9,7 +9,7 @@ pub(crate) type Column = (&'static str, &'static str);
 /// Formats rows as lines below their titles.
 pub(crate) fn rows(rows: &[Value], columns: &[Column]) -> String {
     let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
-    let cells = rows.iter().map(|row| columns.iter().map(|(_, at)| cell(row, at)).collect());
+    let cells = rows.iter().map(|row| cells(row, columns));
     aligned(&std::iter::once(titles).chain(cells).collect::<Vec<_>>())
 }
 
@@ -17,6 +17,11 @@ pub(crate) fn rows(rows: &[Value], columns: &[Column]) -> String {
 pub(crate) fn record(row: &Value, columns: &[Column]) -> String {
     let line = |(title, at): &Column| vec![(*title).to_owned(), cell(row, at)];
     aligned(&columns.iter().map(line).collect::<Vec<_>>())
+}
+
+/// The values of one row.
+pub(crate) fn cells(row: &Value, columns: &[Column]) -> Vec<String> {
+    columns.iter().map(|(_, at)| cell(row, at)).collect()
 }
 
 fn cell(row: &Value, pointer: &str) -> String {

@@ -48,14 +48,14 @@ pub(crate) async fn run(group: Group<TokensCommand>) -> Result<(), CliError> {
     let (answer, shown) = match group.command {
         TokensCommand::Create { name, expires } => {
             let body = json!({ "name": name, "expires_at": expires.map(|at| at.to_string()) });
-            let made = client.call_server(Method::POST, "/tokens", Some(&body)).await?;
+            let made = client.administer(Method::POST, "/tokens", Some(&body)).await?;
             let mut shown = table::record(&made, &NEW_TOKEN);
             shown.push_str("Keep the token now: it is not shown again.\n");
             (made, shown)
         }
         TokensCommand::List => listed_of_server(&client, "/tokens", &TOKEN).await?,
         TokensCommand::Revoke { token_id } => {
-            client.call_server(Method::DELETE, &format!("/tokens/{token_id}"), None).await?;
+            client.administer(Method::DELETE, &format!("/tokens/{token_id}"), None).await?;
             (json!({ "revoked": token_id.to_string() }), format!("revoked {token_id}\n"))
         }
     };

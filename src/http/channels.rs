@@ -7,7 +7,8 @@ use postrider_actors::{CallbackError, CallbackReceiver};
 
 use super::edge::Edge;
 use super::pipeline::{
-    Admitted, Answer, ApiError, Call, Code, Guard, Reply, Routes, Takes, count_failure, route,
+    Admitted, Answer, ApiError, Call, Code, Guard, Identity, Reply, Routes, Takes, count_failure,
+    route,
 };
 
 /// Largest callback, in bytes. The channel batches up to 1,000 items into one.
@@ -47,10 +48,10 @@ impl Target {
 impl Guard for Target {
     type Caller = CallbackReceiver;
 
-    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<CallbackReceiver> {
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<CallbackReceiver> {
         let caller = self.find(edge, parts);
         let caller = caller.map_err(|error| count_failure(edge, parts, error).closing_with_body());
-        Admitted { bucket: None, caller }
+        Admitted { identity: Identity::Anonymous, bucket: None, caller }
     }
 }
 

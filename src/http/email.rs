@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 
 use super::edge::Edge;
 use super::pipeline::{
-    Admitted, Answer, ApiError, Call, Guard, Reply, Routes, Takes, body, count_failure, route,
+    Admitted, Answer, ApiError, Call, Guard, Identity, Reply, Routes, Takes, body, count_failure,
+    route,
 };
 
 /// Largest mail, in bytes. Mails are posted without their attachments.
@@ -54,10 +55,10 @@ impl Target {
 impl Guard for Target {
     type Caller = Workspace;
 
-    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Workspace> {
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Workspace> {
         let caller = Self::find(edge, parts)
             .map_err(|error| count_failure(edge, parts, error).closing_with_body());
-        Admitted { bucket: None, caller }
+        Admitted { identity: Identity::Anonymous, bucket: None, caller }
     }
 }
 

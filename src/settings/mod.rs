@@ -21,9 +21,9 @@ pub use error::{Origin, SettingsError};
 use layers::Layers;
 pub use layers::VARIABLE_PREFIX;
 pub use section::{
-    Admin, AdmissionSettings, Broadcasts, ClockSettings, CloudApi, Conversations, EmailSettings,
-    Events, Guard, Log, Messages, OptOut, Prices, SandboxSettings, Secrets, Server, Shutdown,
-    Storage, WebhooksSettings,
+    Admin, AdmissionSettings, AuditSettings, Broadcasts, ClockSettings, CloudApi, Conversations,
+    EmailSettings, Events, Guard, Log, Messages, OptOut, Prices, SandboxSettings, Secrets, Server,
+    Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, SandboxClock};
 
@@ -71,6 +71,8 @@ pub struct Settings {
     pub sandbox: SandboxSettings,
     /// `[events]`
     pub events: Events,
+    /// `[audit]`
+    pub audit: AuditSettings,
     /// `[webhooks]`
     pub webhooks: WebhooksSettings,
     /// `[cloud_api]`
@@ -157,6 +159,7 @@ impl Settings {
             clock: ClockSettings::build(layers)?,
             sandbox: SandboxSettings::build(layers)?,
             events: Events::build(layers)?,
+            audit: AuditSettings::build(layers)?,
             webhooks: WebhooksSettings::build(layers)?,
             cloud_api: CloudApi::build(layers)?,
             email: EmailSettings::build(layers)?,

@@ -275,6 +275,13 @@ section! {
 }
 
 section! {
+    /// Retention of the audit log.
+    AuditSettings = "audit"
+    /// How long a record is kept. `None`: for ever.
+    kept_days: Option<Duration> = value::days_or_ever, "a whole number from 0 (for ever) to 3650";
+}
+
+section! {
     /// Delivery of events to webhooks.
     WebhooksSettings = "webhooks"
     /// Whether endpoints may use `http` as well as `https`.
@@ -349,7 +356,7 @@ section! {
 }
 
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 20] = [
+pub(super) static SECTIONS: [SectionSpec; 21] = [
     Server::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
@@ -365,6 +372,7 @@ pub(super) static SECTIONS: [SectionSpec; 20] = [
     ClockSettings::SPEC,
     SandboxSettings::SPEC,
     Events::SPEC,
+    AuditSettings::SPEC,
     WebhooksSettings::SPEC,
     CloudApi::SPEC,
     EmailSettings::SPEC,

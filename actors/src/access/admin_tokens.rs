@@ -9,16 +9,15 @@ use dashmap::DashMap;
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 
-use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{AdminTokenId, Timestamp};
+use postrider_domain::{AdminTokenId, AuditContext, AuditEntry, Timestamp};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
-use postrider_runtime::task::detached;
 use postrider_store::writer::CommitError;
-use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
+use postrider_store::{Change, Direction, StoreError, Table, View};
 
 use super::Access;
 use super::keys::KeyHash;
+use crate::audit::record_of;
 
 /// What every token starts with, so that one that leaks is recognised.
 const TOKEN_PREFIX: &str = "pra_";
@@ -96,6 +95,17 @@ impl TokenRecord {
         }
     }
 
+    /// What the audit log records when it is made.
+    fn created_entry(&self) -> AuditEntry {
+        let entry = AuditEntry::new("token.create").target(self.id);
+        entry.change("name", &self.name).change("expires_at", self.expires_at)
+    }
+
+    /// What the audit log records when it is revoked.
+    fn revoked_entry(&self) -> AuditEntry {
+        AuditEntry::new("token.revoke").target(self.id).change("name", &self.name)
+    }
+
     pub(super) fn put(&self) -> Change {
         Change::put(Table::Meta, row(self.id), codec::encode(self))
     }
@@ -115,20 +125,18 @@ impl Access {
 
     /// Makes an admin token, which works when this returns. Its text is in the answer and nowhere
     /// else.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: not now.
-    pub async fn create_admin_token(
+    pub(crate) async fn create_admin_token(
         &self,
         new: NewAdminToken,
-    ) -> Result<CreatedAdminToken, Unavailable> {
-        let access = self.clone();
-        // On its own, so that a caller that goes away does not leave it half done.
-        detached(async move {
-            let writer = &access.inner.shared.writer;
-            Ok(access.inner.admin_tokens.create(new, writer, access.clock().now()).await?)
-        })
-        .await
+        by: &AuditContext,
+    ) -> Result<CreatedAdminToken, CommitError> {
+        let now = self.clock().now();
+        let (record, token) = TokenRecord::create(new, now);
+        let created = record_of(now, by, record.created_entry());
+        self.inner.shared.writer.commit(vec![record.put(), created]).await?;
+        let info = record.info();
+        self.inner.admin_tokens.add(record);
+        Ok(CreatedAdminToken { info, token })
     }
 
     /// The admin tokens that were made, oldest first.
@@ -139,15 +147,17 @@ impl Access {
 
     /// Revokes an admin token; it does not work any more when this returns. `false`: there is none
     /// of this id.
-    ///
-    /// # Errors
-    /// [`Unavailable`]: not now.
-    pub async fn revoke_admin_token(&self, id: AdminTokenId) -> Result<bool, Unavailable> {
-        let access = self.clone();
-        detached(async move {
-            Ok(access.inner.admin_tokens.revoke(id, &access.inner.shared.writer).await?)
-        })
-        .await
+    pub(crate) async fn revoke_admin_token(
+        &self,
+        id: AdminTokenId,
+        by: &AuditContext,
+    ) -> Result<bool, CommitError> {
+        let Some(record) = self.inner.admin_tokens.find(id) else { return Ok(false) };
+        let revoked = record_of(self.clock().now(), by, record.revoked_entry());
+        let changes = vec![Change::delete(Table::Meta, row(id)), revoked];
+        self.inner.shared.writer.commit(changes).await?;
+        self.inner.admin_tokens.by_hash.remove(&record.hash);
+        Ok(true)
     }
 }
 
@@ -181,18 +191,12 @@ impl AdminTokens {
         works.then(|| record.info())
     }
 
-    /// Makes a token. It works when this returns.
-    pub(super) async fn create(
-        &self,
-        new: NewAdminToken,
-        writer: &Writer,
-        now: Timestamp,
-    ) -> Result<CreatedAdminToken, CommitError> {
-        let (record, token) = TokenRecord::create(new, now);
-        writer.commit(vec![record.put()]).await?;
-        let info = record.info();
+    fn add(&self, record: TokenRecord) {
         self.by_hash.insert(record.hash, Arc::new(record));
-        Ok(CreatedAdminToken { info, token })
+    }
+
+    fn find(&self, id: AdminTokenId) -> Option<Arc<TokenRecord>> {
+        self.by_hash.iter().find(|record| record.id == id).map(|record| Arc::clone(&record))
     }
 
     /// All of them, oldest first.
@@ -200,18 +204,5 @@ impl AdminTokens {
         let mut tokens: Vec<_> = self.by_hash.iter().map(|record| record.info()).collect();
         tokens.sort_by_key(|token| token.id);
         tokens
-    }
-
-    /// Revokes a token: it does not work any more when this returns. `false`: there is none.
-    pub(super) async fn revoke(
-        &self,
-        id: AdminTokenId,
-        writer: &Writer,
-    ) -> Result<bool, CommitError> {
-        let found = self.by_hash.iter().find(|record| record.id == id).map(|record| record.hash);
-        let Some(hash) = found else { return Ok(false) };
-        writer.commit(vec![Change::delete(Table::Meta, row(id))]).await?;
-        self.by_hash.remove(&hash);
-        Ok(true)
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use postrider_domain::{KeyId, LimitsOverride, Scopes, Timestamp, WorkspaceId};
+use postrider_domain::{AuditEntry, KeyId, LimitsOverride, Scope, Scopes, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 pub(super) use postrider_runtime::secret::Secret;
 use postrider_store::{Change, Direction, StoreError, Table, View};
@@ -178,6 +178,19 @@ impl KeyRecord {
         let address = address.to_canonical();
         let subnets = &self.allowed_subnets;
         subnets.is_empty() || subnets.iter().any(|subnet| subnet.contains(&address))
+    }
+
+    /// What the audit log records when it is made.
+    pub(super) fn created_entry(&self) -> AuditEntry {
+        let scopes: Vec<_> = self.scopes.iter().map(Scope::as_str).collect();
+        let entry = AuditEntry::new("key.create").target(self.id).workspace(&self.workspace);
+        entry.change("name", &self.name).change("scopes", scopes).change("limits", self.limits)
+    }
+
+    /// What the audit log records when it is revoked.
+    pub(super) fn revoked_entry(&self) -> AuditEntry {
+        let entry = AuditEntry::new("key.revoke").target(self.id).workspace(&self.workspace);
+        entry.change("name", &self.name)
     }
 
     pub(super) fn put(&self) -> Change {

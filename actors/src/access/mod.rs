@@ -23,8 +23,11 @@ use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
+use crate::audit::record_of;
 use crate::engine::{Services, StartError};
-use postrider_domain::{KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId};
+use postrider_domain::{
+    AuditContext, KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId,
+};
 use postrider_runtime::clock::Clock;
 use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
@@ -83,6 +86,12 @@ impl Caller {
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         self.record.allows(address)
+    }
+
+    /// What people call the key.
+    #[must_use]
+    pub fn key_name(&self) -> &str {
+        &self.record.name
     }
 }
 
@@ -207,9 +216,12 @@ impl Access {
         &self,
         workspace: &WorkspaceId,
         new: NewKey,
+        by: &AuditContext,
     ) -> Result<CreatedKey, CommitError> {
-        let (record, secret) = KeyRecord::create(workspace, new, self.clock().now());
-        self.inner.shared.writer.commit(vec![record.put()]).await?;
+        let now = self.clock().now();
+        let (record, secret) = KeyRecord::create(workspace, new, now);
+        let changes = vec![record.put(), record_of(now, by, record.created_entry())];
+        self.inner.shared.writer.commit(changes).await?;
         let info = record.info(None);
         // The workspace was there a moment ago, and none is ever removed.
         self.add(record, LastUse::default()).await.map_err(|_| CommitError::Closed)?;
@@ -235,13 +247,16 @@ impl Access {
         &self,
         workspace: &WorkspaceId,
         key: KeyId,
+        by: &AuditContext,
     ) -> Result<bool, CommitError> {
         let record = self.inner.by_hash.iter().find_map(|caller| {
             let record = &caller.record;
             (record.id == key && record.workspace == *workspace).then(|| record.clone())
         });
         let Some(record) = record else { return Ok(false) };
-        self.inner.shared.writer.commit(vec![record.delete(), last_use::delete(key)]).await?;
+        let revoked = record_of(self.clock().now(), by, record.revoked_entry());
+        let changes = vec![record.delete(), last_use::delete(key), revoked];
+        self.inner.shared.writer.commit(changes).await?;
         self.inner.by_hash.remove(&record.hash);
         Ok(true)
     }

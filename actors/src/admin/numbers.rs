@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use postrider_channel::cloud_api::ProviderId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{NumberId, WorkspaceId};
+use postrider_domain::{AuditEntry, NumberId, WorkspaceId};
 use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind, NumberRecord,
 };
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::Table;
-use postrider_workspace::Workspace;
 use postrider_workspace::core::records;
 use postrider_workspace::core::settings::ChangeError;
 use postrider_workspace::mailbox::message::Configure;
 
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, entries};
 
 impl Admin {
     /// Connects a number to a workspace. The templates of one that has a provider are brought up to
@@ -59,7 +58,8 @@ impl Admin {
         // unknown, a number that nobody has does no harm until the next start.
         self.shared.numbers.connect(&stored);
         let info = stored.1.info.clone();
-        self.configure(id, Configure::Connect(Box::new(stored.1))).await?;
+        let entry = entries::number_connected(&info);
+        self.configure(id, Configure::Connect(Box::new(stored.1)), entry).await?;
         self.sync_templates(id, &info)?;
         Ok(info)
     }
@@ -88,8 +88,9 @@ impl Admin {
         let _in_order = self.number_changes.lock().await;
         self.workspace_of(id)?;
         let record = self.stored_number(id, number).await?.ok_or(ChangeError::NoSuchNumber)?;
+        let entry = entries::number_updated(number, &change);
         let record = record.changed(change, &self.shared.master_keys)?;
-        self.configure(id, Configure::Replace(Box::new(record.clone()))).await?;
+        self.configure(id, Configure::Replace(Box::new(record.clone())), entry).await?;
         let info = record.info.clone();
         self.shared.numbers.reconnect(&(id.clone(), record));
         self.sync_templates(id, &info)?;
@@ -116,7 +117,7 @@ impl Admin {
     /// # Errors
     /// [`AdminError`]: there is no such workspace, or not now.
     pub async fn numbers(&self, id: &WorkspaceId) -> Result<Vec<NumberInfo>, AdminError> {
-        Ok(self.configure(id, Configure::Read).await?.numbers)
+        Ok(self.settings(id).await?.numbers)
     }
 
     /// Why a number cannot send at the time, as its provider explains it, without phones and
@@ -138,7 +139,8 @@ impl Admin {
         let (admin, id) = (self.clone(), id.clone());
         detached(async move {
             let _in_order = admin.number_changes.lock().await;
-            admin.configure(&id, Configure::Disconnect(number)).await.map(drop)
+            let entry = AuditEntry::new("number.disconnect").target(number);
+            admin.configure(&id, Configure::Disconnect(number), entry).await.map(drop)
         })
         .await
     }
@@ -181,10 +183,5 @@ impl Admin {
             self.workspace_of(id)?.sync_templates_soon();
         }
         Ok(())
-    }
-
-    fn workspace_of(&self, id: &WorkspaceId) -> Result<Workspace, AdminError> {
-        let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
-        Ok(Workspace::new(Arc::clone(&self.shared), slot))
     }
 }

@@ -16,6 +16,7 @@ use postrider_workspace::mailbox::message::WorkspaceMessage;
 use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::retention::Retention;
 
+use crate::audit::{AuditLog, AuditUpkeep};
 use postrider_workspace::actor::child_spec::WorkspaceSpec;
 use postrider_workspace::actor::snapshots::{SnapshotMessage, Snapshots};
 use postrider_workspace::delivery_sink::DeliverySink;
@@ -37,6 +38,7 @@ pub(super) struct Root {
     /// Takes snapshots, where there are any.
     pub(super) snapshots: Option<Snapshots>,
     pub(super) access: crate::access::Access,
+    pub(super) audit: AuditLog,
 }
 
 /// The root's children, which go when it goes.
@@ -44,6 +46,8 @@ pub(super) struct Children {
     snapshots: Option<ActorRef<SnapshotMessage>>,
     /// Forgets old events.
     retention: Retention,
+    /// Forgets old audit records.
+    audit: AuditUpkeep,
 }
 
 impl Actor for Root {
@@ -80,7 +84,8 @@ impl Actor for Root {
                 Some(spawned.0)
             }
         };
-        Ok(Children { snapshots, retention: Retention::default() })
+        let audit = AuditUpkeep::new(self.audit.clone());
+        Ok(Children { snapshots, retention: Retention::default(), audit })
     }
 
     async fn post_start(
@@ -101,6 +106,7 @@ impl Actor for Root {
         self.shared.workspaces.cast_all_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat();
         children.retention.beat(&self.shared);
+        children.audit.beat();
         Mailer::beat(&self.shared);
         self.access.checkpoint_in_background();
         if let Some(snapshots) = &children.snapshots {

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use hashbrown::HashMap;
-use ractor::Actor;
+use ractor::{Actor, ActorRef};
 
 use crate::access::Access;
 use crate::admin::Admin;
+use crate::audit::AuditLog;
 use postrider_broadcast::{Broadcasts, recover};
 use postrider_channel::sandbox::Sandbox;
 use postrider_domain::keys::MasterKeys;
-use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
@@ -38,7 +39,7 @@ use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::recovered::Recovered;
 use postrider_workspace::templates::sync as template_sync;
 
-use super::root::Root;
+use super::root::{Root, RootMessage};
 use super::stored_clock::latest_moment;
 use super::{Durability, Engine, EngineOptions, Inner, StartError};
 use super::{clock_offset, key_check, reencrypt};
@@ -114,12 +115,12 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     });
     let access = Access::load(Arc::clone(&shared)).await?;
     let admin = Admin::new(Arc::clone(&shared), access.clone());
-    let root = Root { shared: Arc::clone(&shared), snapshots, access: access.clone() };
-    let (root, _) =
-        Actor::spawn(None, root, ()).await.map_err(|error| StartError::Actor(error.to_string()))?;
-    if let Some(recorder) = options.recorder {
-        crate::metrics::start(&shared, &recorder);
-    }
+    let audit = AuditLog::new(Arc::clone(&shared), options.audit);
+    record_start(&audit).await?;
+    let (access_of, audit_of) = (access.clone(), audit.clone());
+    let root = Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of };
+    let root = spawn(root).await?;
+    options.recorder.iter().for_each(|recorder| crate::metrics::start(&shared, recorder));
     // They hold what must go on by itself: unsent messages, expiries, deletions. A damaged one is
     // parked, so that it can be seen before somebody needs it.
     for id in shared.recovered.ids().into_iter().chain(opened.damaged).chain(opened.deleting) {
@@ -128,7 +129,20 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     follow_webhooks(&shared).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
     template_sync::resume(&shared);
-    Ok(Engine { inner: Arc::new(Inner { shared, access, admin, sandbox, root }) })
+    Ok(Engine { inner: Arc::new(Inner { shared, access, admin, audit, sandbox, root }) })
+}
+
+/// Starts the supervisors.
+async fn spawn(root: Root) -> Result<ActorRef<RootMessage>, StartError> {
+    let spawned = Actor::spawn(None, root, ()).await;
+    Ok(spawned.map_err(|error| StartError::Actor(error.to_string()))?.0)
+}
+
+/// Records the start, before anything else is changed by it.
+async fn record_start(audit: &AuditLog) -> Result<(), StartError> {
+    let entry = AuditEntry::new("server.start").change("version", env!("CARGO_PKG_VERSION"));
+    let failed = |error| StartError::Directory(format!("the start was not recorded: {error}"));
+    audit.record(entry).await.map_err(failed)
 }
 
 /// What the disk has, if the options go with it.

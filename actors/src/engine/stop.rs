@@ -34,6 +34,9 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
     let writer = inner.shared.writer.clone();
     let stopped = async {
         inner.access.checkpoint().await;
+        if let Err(error) = inner.audit.record_stop().await {
+            tracing::warn!(%error, "the stop was not recorded in the audit log");
+        }
         // It blocks until the last group is durable.
         tokio::task::spawn_blocking(move || writer.stop()).await
     };

@@ -96,6 +96,17 @@ struct Open {
 }
 
 impl FjallStore {
+    /// Opens the store in `dir`, which must be there.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open); [`StoreError::Failed`] when there is no store.
+    pub fn open_existing(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        if !dir.join(open::VERSION_FILE).try_exists().map_err(open::io_failed)? {
+            return Err(StoreError::Failed(format!("there is no store in {}", dir.display())));
+        }
+        Self::open(dir, options)
+    }
+
     /// Opens the store in `dir`, and creates the directory if it is missing.
     ///
     /// # Errors

@@ -283,19 +283,19 @@ async fn a_last_use_is_kept_to_the_minute_over_a_crash_and_goes_with_its_key() {
 async fn admin_tokens_are_made_and_revoked_at_once_and_for_good() {
     let (store, engine) = rig().await;
     let token = |name: &str, expires_at| NewAdminToken { name: name.to_owned(), expires_at };
-    let kept = engine.access().create_admin_token(token("kept", None)).await.unwrap();
+    let kept = engine.admin().create_admin_token(token("kept", None)).await.unwrap();
     engine.clock().advance(Duration::from_millis(1));
     let end = engine.clock().now().plus(Duration::from_secs(60));
-    let short = engine.access().create_admin_token(token("short", Some(end))).await.unwrap();
+    let short = engine.admin().create_admin_token(token("short", Some(end))).await.unwrap();
     engine.clock().advance(Duration::from_millis(1));
-    let gone = engine.access().create_admin_token(token("revoked", None)).await.unwrap();
+    let gone = engine.admin().create_admin_token(token("revoked", None)).await.unwrap();
     let is = |engine: &Engine, token: &Secret| engine.access().authenticate_admin(token.reveal());
     assert_eq!(is(&engine, &kept.token), Some(kept.info.clone()));
     assert!(engine.access().authenticate(kept.token.reveal()).is_none(), "it is no key");
     assert!(engine.access().authenticate_admin(&kept.token.reveal()[1..]).is_none());
-    assert!(engine.access().revoke_admin_token(gone.info.id).await.unwrap());
+    assert!(engine.admin().revoke_admin_token(gone.info.id).await.unwrap());
     assert_eq!(is(&engine, &gone.token), None);
-    assert!(!engine.access().revoke_admin_token(gone.info.id).await.unwrap());
+    assert!(!engine.admin().revoke_admin_token(gone.info.id).await.unwrap());
     assert_eq!(engine.access().admin_tokens(), [kept.info.clone(), short.info.clone()]);
     let store = store.crash(Keep::Nothing);
     let engine = super::engine(&store, START).await;

@@ -6,6 +6,7 @@
 
 mod access;
 mod admin;
+mod audit;
 mod broadcast_records;
 mod clock;
 mod idempotency;

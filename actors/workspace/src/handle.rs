@@ -6,9 +6,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::services::Services;
-use postrider_domain::{EventId, WorkspaceId};
+use postrider_domain::{AuditContext, AuditEntry, EventId, WorkspaceId};
+use postrider_runtime::random;
 use postrider_store::{StoreError, View};
 
+use crate::core::audit::AuditDraft;
 use crate::core::command::Command;
 use crate::core::otp::types::{ResendOtpError, SendOtpError};
 use crate::core::settings::ChangeError;
@@ -31,6 +33,8 @@ const STARTS_MAX: usize = 3;
 pub struct Workspace {
     pub(crate) shared: Arc<Services>,
     pub(crate) slot: Arc<Slot>,
+    /// Who makes changes by this handle; `None` is the server itself.
+    caller: Option<Arc<AuditContext>>,
 }
 
 /// Entries of a workspace's event log.
@@ -51,7 +55,13 @@ impl std::fmt::Debug for Workspace {
 impl Workspace {
     /// The handle of the workspace that has this entry.
     pub const fn new(shared: Arc<Services>, slot: Arc<Slot>) -> Self {
-        Self { shared, slot }
+        Self { shared, slot, caller: None }
+    }
+
+    /// The same workspace, for changes that the audit log records as this caller's.
+    #[must_use]
+    pub fn by(&self, caller: Arc<AuditContext>) -> Self {
+        Self { caller: Some(caller), ..self.clone() }
     }
 
     /// The workspace's id.
@@ -120,14 +130,47 @@ impl Workspace {
         }
     }
 
-    /// Asks for or changes what the workspace is set to.
-    pub async fn configure(&self, configure: Configure) -> Result<WorkspaceSettings, ChangeError> {
-        self.call(|reply| WorkspaceMessage::Configure(configure, reply)).await
+    /// What the workspace is set to.
+    pub async fn settings(&self) -> Result<WorkspaceSettings, ChangeError> {
+        self.call(|reply| WorkspaceMessage::Configure(Configure::Read, None, reply)).await
+    }
+
+    /// Changes what the workspace is set to, and records that in the audit log.
+    pub async fn configure(
+        &self,
+        configure: Configure,
+        entry: AuditEntry,
+    ) -> Result<WorkspaceSettings, ChangeError> {
+        let audit = Some(self.draft(entry));
+        self.call(|reply| WorkspaceMessage::Configure(configure, audit, reply)).await
     }
 
     /// Has a command beside the hot path carried out.
     pub async fn perform<C: Command>(&self, command: C) -> Result<C::Answer, C::Error> {
-        self.call(|reply| WorkspaceMessage::Perform(Box::new(Asked { command, reply }))).await
+        self.perform_with(command, None).await
+    }
+
+    /// The same, and records it in the audit log if it succeeds.
+    pub(crate) async fn perform_audited<C: Command>(
+        &self,
+        command: C,
+        entry: AuditEntry,
+    ) -> Result<C::Answer, C::Error> {
+        self.perform_with(command, Some(self.draft(entry))).await
+    }
+
+    async fn perform_with<C: Command>(
+        &self,
+        command: C,
+        audit: Option<Box<AuditDraft>>,
+    ) -> Result<C::Answer, C::Error> {
+        self.call(|reply| WorkspaceMessage::Perform(Box::new(Asked { command, audit, reply })))
+            .await
+    }
+
+    fn draft(&self, entry: AuditEntry) -> Box<AuditDraft> {
+        let caller = self.caller.clone().unwrap_or_else(|| Arc::new(AuditContext::system()));
+        Box::new(AuditDraft::new(caller, entry.workspace(self.id()), random::unique()))
     }
 
     /// Takes a permit, sends a command, waits for its answer.

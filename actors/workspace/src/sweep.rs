@@ -167,7 +167,7 @@ impl Default for SweepTurns {
 
 impl SweepTurns {
     /// Waits for a turn. It lasts until the slice is durable, when what is returned is dropped.
-    pub(crate) async fn take(&self) -> Option<OwnedSemaphorePermit> {
+    pub async fn take(&self) -> Option<OwnedSemaphorePermit> {
         // Nobody closes the semaphore, so there always is one in the end.
         Arc::clone(&self.0).acquire_owned().await.ok()
     }

@@ -62,7 +62,7 @@ async fn read(call: Call<()>) -> Answer {
     responses((status = 200, description = "The clock after the move", body = EngineClock))
 )]
 async fn follow(call: Call<()>) -> Answer {
-    call.edge.engine.admin().follow_clock().await;
+    call.admin().follow_clock().await?;
     Ok(answer(&call))
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct CreditsAnswer {
 async fn set(mut call: Call<()>) -> Answer {
     let credits = call.json::<SetCredits>()?.credits.within("credits", 0, CREDITS_MAX)?;
     let id = workspace_id(&mut call).await?;
-    let credits = call.edge.engine.admin().set_credits(&id, credits).await?;
+    let credits = call.admin().set_credits(&id, credits).await?;
     Ok(Reply::ok(&CreditsAnswer { credits }))
 }
 
@@ -69,6 +69,6 @@ async fn set(mut call: Call<()>) -> Answer {
 async fn add(mut call: Call<()>) -> Answer {
     let add = call.json::<AddCredits>()?.add.within("add", 0, CREDITS_MAX)?;
     let id = workspace_id(&mut call).await?;
-    let credits = call.edge.engine.admin().add_credits(&id, add).await?;
+    let credits = call.admin().add_credits(&id, add).await?;
     Ok(Reply::ok(&CreditsAnswer { credits }))
 }

@@ -68,7 +68,7 @@ async fn set(mut call: Call<()>) -> Answer {
         Destinations { allow: prefixes("allow", &body.allow)?, deny: prefixes("deny", &body.deny)? }
     };
     let id = workspace_id(&mut call).await?;
-    Ok(reply(&call.edge.engine.admin().set_destinations(&id, destinations).await?))
+    Ok(reply(&call.admin().set_destinations(&id, destinations).await?))
 }
 
 #[utoipa::path(

@@ -134,7 +134,7 @@ pub(crate) struct KeysAnswer {
 async fn create(mut call: Call<()>) -> Answer {
     let new = new_key(call.json()?, call.edge.engine.clock().now())?;
     let id = workspace_id(&mut call).await?;
-    let CreatedKey { info, key } = call.edge.engine.admin().create_key(&id, new).await?;
+    let CreatedKey { info, key } = call.admin().create_key(&id, new).await?;
     let answer = NewKeyAnswer { key: key.reveal().to_owned(), row: info.into() };
     Ok(Reply::json(StatusCode::CREATED, &answer))
 }
@@ -216,7 +216,7 @@ async fn list(mut call: Call<()>) -> Answer {
 async fn revoke(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     let key: KeyId = call.path("key_id", "no such key").await?;
-    call.edge.engine.admin().revoke_key(&id, key).await?;
+    call.admin().revoke_key(&id, key).await?;
     Ok(Reply::no_content())
 }
 

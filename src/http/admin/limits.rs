@@ -134,7 +134,7 @@ impl ToSchema for LimitsSchema {
 async fn set(mut call: Call<()>) -> Answer {
     let over = call.json::<LimitsBody>()?.check("")?;
     let id = workspace_id(&mut call).await?;
-    Ok(Reply::ok(&call.edge.engine.admin().set_limits(&id, over).await?))
+    Ok(Reply::ok(&call.admin().set_limits(&id, over).await?))
 }
 
 #[cfg(test)]

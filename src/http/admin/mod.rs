@@ -1,5 +1,6 @@
 //! Administers workspaces below `/admin/v1`, with the admin token.
 
+mod audit;
 mod clock;
 mod credits;
 mod destinations;
@@ -20,6 +21,7 @@ pub(crate) fn routes() -> Routes {
         .merge(workspaces::routes())
         .merge(keys::routes())
         .merge(tokens::routes())
+        .merge(audit::routes())
         .merge(clock::routes())
         .merge(credits::routes())
         .merge(limits::routes())

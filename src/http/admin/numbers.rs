@@ -235,7 +235,7 @@ async fn connect(mut call: Call<()>) -> Answer {
         return Err(ApiError::new(Code::Unprocessable, message).because("not_a_sandbox"));
     }
     let id = workspace_id(&mut call).await?;
-    let number = call.edge.engine.admin().connect_number(&id, new).await?;
+    let number = call.admin().connect_number(&id, new).await?;
     Ok(Reply::json(StatusCode::CREATED, &NumberRow::from(number)))
 }
 
@@ -286,7 +286,7 @@ async fn update(mut call: Call<()>) -> Answer {
     let change = call.json::<NumberUpdate<'_>>()?.check()?;
     let id = workspace_id(&mut call).await?;
     let number: NumberId = call.path("number_id", "no such number").await?;
-    let changed = call.edge.engine.admin().update_number(&id, number, change).await?;
+    let changed = call.admin().update_number(&id, number, change).await?;
     Ok(Reply::ok(&NumberRow::from(changed)))
 }
 
@@ -305,6 +305,6 @@ async fn update(mut call: Call<()>) -> Answer {
 async fn disconnect(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     let number: NumberId = call.path("number_id", "no such number").await?;
-    call.edge.engine.admin().disconnect_number(&id, number).await?;
+    call.admin().disconnect_number(&id, number).await?;
     Ok(Reply::no_content())
 }

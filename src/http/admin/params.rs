@@ -13,10 +13,13 @@ pub(super) async fn workspace_id(call: &mut Call<()>) -> Result<WorkspaceId, Api
     call.path("workspace", "no such workspace").await
 }
 
-/// The workspace that the path names; 404 when it does not exist.
+/// The workspace that the path names; 404 when it does not exist. What is changed by it is recorded
+/// as the caller's.
 pub(super) async fn workspace(call: &mut Call<()>) -> Result<Workspace, ApiError> {
     let id = workspace_id(call).await?;
-    call.edge.engine.workspace(&id).ok_or_else(|| ApiError::not_found("no such workspace"))
+    let workspace = call.edge.engine.workspace(&id);
+    let workspace = workspace.ok_or_else(|| ApiError::not_found("no such workspace"))?;
+    Ok(call.audited(&workspace))
 }
 
 /// Checks a display name.

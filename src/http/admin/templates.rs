@@ -183,6 +183,6 @@ async fn set_otp_template(mut call: Call<()>) -> Answer {
     let reply = Reply::ok(&body);
     let name = TemplateName { name: body.name.into(), language: body.language.into() };
     let id = workspace_id(&mut call).await?;
-    call.edge.engine.admin().set_otp_template(&id, name).await?;
+    call.admin().set_otp_template(&id, name).await?;
     Ok(reply)
 }

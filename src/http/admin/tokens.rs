@@ -97,11 +97,7 @@ pub(crate) struct TokensAnswer {
 )]
 async fn create(call: Call<()>) -> Answer {
     let new = new_token(call.json()?, call.edge.engine.clock().now())?;
-    let CreatedAdminToken { info, token } =
-        call.edge.engine.access().create_admin_token(new).await?;
-    if let Some(by) = call.administrator() {
-        tracing::info!(token = %info.id, by = by.id, "an admin token was made");
-    }
+    let CreatedAdminToken { info, token } = call.admin().create_admin_token(new).await?;
     let answer = NewTokenAnswer { token: token.reveal().to_owned(), row: info.into() };
     Ok(Reply::json(StatusCode::CREATED, &answer))
 }
@@ -145,11 +141,8 @@ async fn list(call: Call<()>) -> Answer {
 async fn revoke(mut call: Call<()>) -> Answer {
     let missing = "no such admin token";
     let id: AdminTokenId = call.path("token_id", missing).await?;
-    if !call.edge.engine.access().revoke_admin_token(id).await? {
+    if !call.admin().revoke_admin_token(id).await? {
         return Err(ApiError::not_found(missing));
-    }
-    if let Some(by) = call.administrator() {
-        tracing::info!(token = %id, by = by.id, "an admin token was revoked");
     }
     Ok(Reply::no_content())
 }

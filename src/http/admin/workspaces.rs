@@ -118,7 +118,7 @@ async fn create(call: Call<()>) -> Answer {
     let body: NewWorkspace<'_> = call.json()?;
     let id: WorkspaceId = body.id.parse().map_err(|error| ApiError::field("id", error))?;
     check_name(&body.name)?;
-    let info = call.edge.engine.admin().create_workspace(id, body.name.into_owned()).await?;
+    let info = call.admin().create_workspace(id, body.name.into_owned()).await?;
     Ok(Reply::json(StatusCode::CREATED, &WorkspaceAnswer::from(info)))
 }
 

@@ -125,7 +125,7 @@ pub(super) fn ahead_of_the_log(field: &str) -> ApiError {
     ApiError::field(field, "is ahead of this workspace's event log")
 }
 
-fn encode_cursor(after: u64) -> String {
+pub(super) fn encode_cursor(after: u64) -> String {
     let mut bytes = [CURSOR_VERSION; 9];
     bytes[1..].copy_from_slice(&after.to_be_bytes());
     URL_SAFE_NO_PAD.encode(bytes)

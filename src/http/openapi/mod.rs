@@ -205,6 +205,8 @@ impl Area {
 /// Ends of the paths that take a query.
 const LISTS: &[&str] = &[
     "/v1/events",
+    "/admin/v1/audit",
+    "/admin/v1/audit/check",
     "/v1/analytics/campaigns",
     "/v1/analytics/ads",
     "/contacts",

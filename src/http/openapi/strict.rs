@@ -23,6 +23,7 @@ const LANGUAGE: &str = "^[a-zA-Z0-9_]{2,15}$";
 const PROVIDER_ID: &str = "^[a-zA-Z0-9_-]{1,64}$";
 const VISIBLE: &str = "^[!-~]{1,1024}$";
 const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
 const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
 const EVENT_PLACE: &str = "^(evt_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9]{1,19})$";
@@ -117,6 +118,14 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("exportContacts", "after", &[Pattern(CONTACT_ID)]),
     ("listEvents", "cursor", &[Pattern(CURSOR)]),
     ("listEvents", "type", &[Words(kinds)]),
+    ("listAudit", "cursor", &[Pattern(CURSOR)]),
+    ("listAudit", "workspace", &[Pattern(WORKSPACE)]),
+    ("listAudit", "actor", &[Chars(1, 200)]),
+    ("listAudit", "action", &[Chars(1, 200)]),
+    ("listAudit", "order", &[Words(|| vec!["oldest", "newest"])]),
+    ("listAudit", "since", &[Format("date-time")]),
+    ("listAudit", "until", &[Format("date-time")]),
+    ("checkAudit", "cursor", &[Pattern(CURSOR)]),
     ("streamEvents", "cursor", &[Pattern(CURSOR)]),
     ("streamEvents", "Last-Event-ID", &[Pattern(EVENT_PLACE)]),
     ("listSandboxMessages", "to", &[Pattern(PHONE)]),

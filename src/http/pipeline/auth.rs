@@ -11,11 +11,14 @@ use postrider_actors::{BucketState, Caller};
 use super::body_budget::Holder;
 use super::client::{client_address, exact_address};
 use super::error::{ApiError, Code};
+use super::origin::Identity;
 use crate::http::edge::Edge;
 use crate::settings::SandboxClock;
 
 /// The result of a guard.
 pub(crate) struct Admitted<C> {
+    /// Who makes the request, as far as it is known.
+    pub(crate) identity: Identity,
     /// The rate limit bucket that the request was counted in, for the headers.
     pub(crate) bucket: Option<BucketState>,
     /// The caller, or why the request is refused.
@@ -28,7 +31,7 @@ pub(crate) trait Guard: Clone + Send + Sync + 'static {
     type Caller: Send;
 
     /// Admits a request or refuses it. A guard may note in the request's extensions who calls.
-    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Self::Caller>;
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller>;
 
     /// Whom the bytes of the caller's bodies are counted for.
     fn holder(&self, edge: &Edge, _caller: &Self::Caller, parts: &Parts) -> Holder {
@@ -43,8 +46,8 @@ pub(crate) struct Open;
 impl Guard for Open {
     type Caller = ();
 
-    fn admit(&self, _: &Edge, _: &mut Parts) -> Admitted<()> {
-        Admitted { bucket: None, caller: Ok(()) }
+    fn admit(&self, _: &Edge, _: &Parts) -> Admitted<()> {
+        Admitted { identity: Identity::Anonymous, bucket: None, caller: Ok(()) }
     }
 }
 
@@ -66,7 +69,7 @@ impl Key {
 impl Guard for Key {
     type Caller = Arc<Caller>;
 
-    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Arc<Caller>> {
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Arc<Caller>> {
         let access = edge.engine.access();
         let Some(caller) = bearer(&parts.headers).and_then(|token| access.authenticate(token))
         else {
@@ -80,9 +83,11 @@ impl Guard for Key {
                 None => ApiError::address_refused(address),
                 Some(wait) => ApiError::rate_limited(wait, "too many failures from this address"),
             };
-            return Admitted { bucket: admission.bucket, caller: Err(error) };
+            let identity = Identity::Key(caller);
+            return Admitted { identity, bucket: admission.bucket, caller: Err(error) };
         }
         let admission = access.admit(&caller);
+        let identity = Identity::Key(Arc::clone(&caller));
         let caller = match (admission.refused, self.0) {
             (Some(wait), _) => Err(ApiError::rate_limited(wait, "too many requests with this key")),
             (None, Some(scope)) if !caller.scopes.contains(scope) => {
@@ -90,7 +95,7 @@ impl Guard for Key {
             }
             (None, _) => Ok(caller),
         };
-        Admitted { bucket: admission.bucket, caller }
+        Admitted { identity, bucket: admission.bucket, caller }
     }
 
     fn holder(&self, _: &Edge, caller: &Arc<Caller>, _: &Parts) -> Holder {
@@ -98,25 +103,16 @@ impl Guard for Key {
     }
 }
 
-/// Who calls with an admin token, in the extensions of the request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AdminCaller {
-    /// The token's id; `root` for the one of the settings or of `admin.token`.
-    pub(crate) id: String,
-    /// Whose token it is.
-    pub(crate) name: String,
-}
-
-impl AdminCaller {
-    /// Whose admin token the request carries, if it carries a good one.
-    fn of(edge: &Edge, headers: &HeaderMap) -> Option<Self> {
-        let token = bearer(headers)?;
-        if edge.options.admin_token.matches(token) {
-            return Some(Self { id: "root".to_owned(), name: "root".to_owned() });
-        }
-        let info = edge.engine.access().authenticate_admin(token)?;
-        Some(Self { id: info.id.to_string(), name: info.name })
+/// Whose admin token the request carries, if it carries a good one. The token of the settings or
+/// of `admin.token` has neither id nor name.
+fn administrator(edge: &Edge, parts: &Parts) -> Option<Identity> {
+    let token = bearer(&parts.headers)?;
+    if edge.options.admin_token.matches(token) {
+        return Some(Identity::Administrator { id: None, name: None });
     }
+    let info = edge.engine.access().authenticate_admin(token)?;
+    let (id, name) = (info.id.to_string(), info.name);
+    Some(Identity::Administrator { id: Some(id.into()), name: Some(name.into()) })
 }
 
 /// Admits holders of an admin token.
@@ -126,12 +122,11 @@ pub(crate) struct Administrator;
 impl Guard for Administrator {
     type Caller = ();
 
-    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<()> {
-        let Some(caller) = AdminCaller::of(edge, &parts.headers) else {
-            return reject(edge, parts, "the admin token is missing, wrong, expired or revoked");
-        };
-        parts.extensions.insert(caller);
-        Admitted { bucket: None, caller: Ok(()) }
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
+        match administrator(edge, parts) {
+            Some(identity) => Admitted { identity, bucket: None, caller: Ok(()) },
+            None => reject(edge, parts, "the admin token is missing, wrong, expired or revoked"),
+        }
     }
 
     fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
@@ -148,17 +143,16 @@ impl Guard for ClockMover {
     /// The holder of a key; `None` for one of an admin token.
     type Caller = Option<Arc<Caller>>;
 
-    fn admit(&self, edge: &Edge, parts: &mut Parts) -> Admitted<Self::Caller> {
-        if let Some(caller) = AdminCaller::of(edge, &parts.headers) {
-            parts.extensions.insert(caller);
-            return Admitted { bucket: None, caller: Ok(None) };
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller> {
+        if let Some(identity) = administrator(edge, parts) {
+            return Admitted { identity, bucket: None, caller: Ok(None) };
         }
-        let Admitted { bucket, caller } = Key::SEND.admit(edge, parts);
+        let Admitted { identity, bucket, caller } = Key::SEND.admit(edge, parts);
         let caller = match edge.options.sandbox_clock {
             SandboxClock::Any => caller.map(Some),
             SandboxClock::Admin => caller.and_then(|_| Err(ApiError::admin_only())),
         };
-        Admitted { bucket, caller }
+        Admitted { identity, bucket, caller }
     }
 
     fn holder(&self, _: &Edge, caller: &Self::Caller, _: &Parts) -> Holder {
@@ -174,7 +168,8 @@ fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
         None => ApiError::unauthorized(message),
         Some(wait) => ApiError::rate_limited(wait, "too many requests without a good key"),
     };
-    Admitted { bucket: admission.bucket, caller: Err(error) }
+    let caller = Err(error.of_unauthenticated());
+    Admitted { identity: Identity::Anonymous, bucket: admission.bucket, caller }
 }
 
 /// Counts a failure on a route that needs no key, so that targets, tokens and signatures cannot be
@@ -184,10 +179,12 @@ pub(crate) fn count_failure(edge: &Edge, parts: &Parts, error: ApiError) -> ApiE
         return error;
     }
     let address = client_address(parts, &edge.options.trusted_proxies);
-    match edge.engine.access().admit_address(address).refused {
+    let is_unauthenticated = error.code() != Code::NotFound;
+    let error = match edge.engine.access().admit_address(address).refused {
         None => error,
         Some(wait) => ApiError::rate_limited(wait, "too many failures from this address"),
-    }
+    };
+    if is_unauthenticated { error.of_unauthenticated() } else { error }
 }
 
 /// The token of `Authorization: Bearer …` (RFC 6750, section 2.1). The scheme is case-insensitive.

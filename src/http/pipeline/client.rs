@@ -23,7 +23,7 @@ pub(crate) fn client_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
     counted(exact_address(parts, trusted))
 }
 
-/// The same address, with all bits of an IPv6 address.
+/// The whole of that address, for the logs.
 pub(crate) fn exact_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
     let peer = parts.extensions.get::<Peer>();
     let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip());
@@ -89,6 +89,9 @@ mod tests {
         assert_eq!(counted("::ffff:192.0.2.7"), "192.0.2.7");
         assert_eq!(counted("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
         assert_eq!(counted("::1"), "::1");
+        let mut parts = axum::http::Request::new(()).into_parts().0;
+        parts.extensions.insert(Peer("[2001:db8:1:2:3:4:5:6]:1".parse().unwrap()));
+        assert_eq!(exact_address(&parts, &[]).to_string(), "2001:db8:1:2:3:4:5:6");
     }
 
     #[test]

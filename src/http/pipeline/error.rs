@@ -151,6 +151,8 @@ pub(crate) struct ApiError {
     retry_after: Option<u64>,
     /// Whether the answer has `WWW-Authenticate`.
     has_challenge: bool,
+    /// Whether the caller showed no good key, token or signature.
+    is_unauthenticated: bool,
     ending: Ending,
 }
 
@@ -201,7 +203,18 @@ impl ApiError {
             Code::RequestTimeout => Ending::Closed,
             _ => Ending::Kept,
         };
-        Self { code, message: message.into(), reason: None, retry_after, has_challenge, ending }
+        let (message, reason, is_unauthenticated) = (message.into(), None, false);
+        Self { code, message, reason, retry_after, has_challenge, is_unauthenticated, ending }
+    }
+
+    /// Marks the refusal of a caller that showed no good key, token or signature.
+    pub(super) fn of_unauthenticated(self) -> Self {
+        Self { is_unauthenticated: true, ..self }
+    }
+
+    /// Whether it refuses such a caller.
+    pub(super) const fn is_unauthenticated(&self) -> bool {
+        self.is_unauthenticated
     }
 
     /// Sets the reason, which distinguishes the causes of a code.

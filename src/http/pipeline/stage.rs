@@ -11,19 +11,20 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use hyper::body::Body as _;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::{IdempotencyKey, Route};
 use serde::Deserialize;
 
-use super::auth::{AdminCaller, Admitted, Guard, count_failure};
+use super::auth::{Admitted, Guard, count_failure};
 use super::body::{self, ReadDeadline};
 use super::body_budget::BodyLease;
-use super::client::InReserve;
+use super::client::{InReserve, counted, exact_address};
 use super::error::{ApiError, Code, Ending};
 use super::framing;
+use super::origin::{Identity, Origin, named_workspace};
 use super::query::Query;
 use super::rate_limit_headers;
 use super::reply::Reply;
@@ -81,6 +82,8 @@ pub(crate) struct Call<C> {
     pub(crate) edge: Arc<Edge>,
     /// The caller that the guard admitted.
     pub(crate) caller: C,
+    /// Where the request comes from.
+    pub(super) origin: Origin,
     parts: Parts,
     body: Bytes,
     /// Counts the body's bytes while this lives.
@@ -145,11 +148,6 @@ impl<C> Call<C> {
         count_failure(&self.edge, &self.parts, error)
     }
 
-    /// Whose admin token the request carries; `None` on a route that asks for none.
-    pub(crate) fn administrator(&self) -> Option<&AdminCaller> {
-        self.parts.extensions.get()
-    }
-
     /// Parses the path parameter `name`. A malformed value is answered 404, like an unknown one.
     pub(crate) async fn path<T: std::str::FromStr>(
         &mut self,
@@ -190,15 +188,21 @@ impl<G: Guard> Stage<G> {
     {
         let watch = Stopwatch::start();
         let Self { meter, guard, takes } = self;
-        let (mut parts, mut body) = request.into_parts();
+        let (parts, mut body) = request.into_parts();
         let id = RequestId::of(&parts.headers, edge.engine.clock());
+        let address = exact_address(&parts, &edge.options.trusted_proxies);
+        let named = named_workspace(&parts);
         let admitted = check(&edge, &parts, meter.route())
-            .and_then(|()| catch_panic(|| guard.admit(&edge, &mut parts)));
-        let Admitted { bucket, caller } =
-            admitted.unwrap_or_else(|error| Admitted { bucket: None, caller: Err(error) });
+            .and_then(|()| catch_panic(|| guard.admit(&edge, &parts)));
+        let Admitted { identity, bucket, caller } = admitted.unwrap_or_else(|error| Admitted {
+            identity: Identity::Anonymous,
+            bucket: None,
+            caller: Err(error),
+        });
+        let origin = Origin { identity, address, request_id: id };
         let caller = caller.map(|caller| {
             let holder = guard.holder(&edge, &caller, &parts);
-            (caller, edge.body_budget.lease(holder))
+            (caller, origin.clone(), edge.body_budget.lease(holder))
         });
         let answer = match receive(&edge, caller, parts, &mut body, takes).await {
             Ok(call) => {
@@ -209,20 +213,15 @@ impl<G: Guard> Stage<G> {
             }
             Err(error) => Err(error),
         };
-        let mut reply = answer.unwrap_or_else(|error| error.into_reply(id.as_str()));
-        let status = reply.status();
+        if answer.as_ref().is_err_and(ApiError::is_unauthenticated) {
+            edge.engine.audit().authentication_failed(counted(address), origin.request_id.as_str());
+        }
+        let mut reply = answer.unwrap_or_else(|error| error.into_reply(origin.request_id.as_str()));
         let took = watch.elapsed();
-        meter.record(&edge.options.metrics, status, took);
-        tracing::debug!(
-            request_id = id.as_str(),
-            method = meter.method(),
-            route = meter.route(),
-            status = status.as_u16(),
-            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-            "request"
-        );
+        meter.record(&edge.options.metrics, reply.status(), took);
+        log(&meter, &origin, named.as_deref(), reply.status(), took);
         let now = edge.engine.clock().now();
-        reply.header(request_id::HEADER, id.into_header());
+        reply.header(request_id::HEADER, origin.request_id.into_header());
         let mut response = reply.into_response();
         add_common_headers(response.headers_mut(), meter.route());
         if let Some(bucket) = bucket {
@@ -230,6 +229,28 @@ impl<G: Guard> Stage<G> {
         }
         response
     }
+}
+
+/// Logs a request that was answered. `named` is the workspace that its path names.
+fn log(
+    meter: &RouteMeter,
+    origin: &Origin,
+    named: Option<&str>,
+    status: StatusCode,
+    took: Duration,
+) {
+    let key = origin.identity.key();
+    tracing::debug!(
+        request_id = origin.request_id.as_str(),
+        address = %origin.address,
+        key_id = key.map(|key| tracing::field::display(key.key_id)),
+        workspace = key.map_or(named, |key| Some(key.workspace.id().as_str())),
+        method = meter.method(),
+        route = meter.route(),
+        status = status.as_u16(),
+        took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        "request"
+    );
 }
 
 /// Adds what browsers and caches must know of an answer of `route`.
@@ -254,14 +275,14 @@ fn check(edge: &Edge, parts: &Parts, route: &str) -> Result<(), ApiError> {
 /// Reads the body. Refuses the request with what is left of it.
 async fn receive<C>(
     edge: &Arc<Edge>,
-    caller: Result<(C, BodyLease), ApiError>,
+    caller: Result<(C, Origin, BodyLease), ApiError>,
     parts: Parts,
     body: &mut Body,
     takes: Takes,
 ) -> Result<Call<C>, ApiError> {
     let deadline = ReadDeadline { timeout: edge.options.body_timeout, drain: &edge.options.drain };
     let received = match caller {
-        Ok((caller, mut lease)) => {
+        Ok((caller, origin, mut lease)) => {
             let bytes = match takes {
                 Takes::NoBody => {
                     // An unexpected body must be read, or it would be taken for the next request.
@@ -276,13 +297,13 @@ async fn receive<C>(
                     body::read_raw(body, max_bytes, &mut lease, deadline).await
                 }
             };
-            bytes.map(|bytes| (caller, lease, bytes))
+            bytes.map(|bytes| (caller, origin, lease, bytes))
         }
         Err(error) => Err(error),
     };
     match received {
-        Ok((caller, lease, body)) => {
-            Ok(Call { edge: Arc::clone(edge), caller, parts, body, _lease: lease })
+        Ok((caller, origin, lease, body)) => {
+            Ok(Call { edge: Arc::clone(edge), caller, origin, parts, body, _lease: lease })
         }
         Err(error) => Err(refuse(error, &parts, body, deadline).await),
     }

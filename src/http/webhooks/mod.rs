@@ -254,7 +254,7 @@ fn rate(given: Integer) -> Result<NonZeroU32, ApiError> {
 )]
 async fn create(call: Call<Arc<Caller>>) -> Answer {
     let settings = call.json::<WebhookInput>()?.check()?;
-    let created = call.caller.workspace.create_webhook(settings).await?;
+    let created = call.audited(&call.caller.workspace).create_webhook(settings).await?;
     Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
 }
 
@@ -304,7 +304,9 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
 async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     let change = call.json::<WebhookUpdate>()?.check()?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    Ok(Reply::ok(&WebhookRow::from(call.caller.workspace.update_webhook(id, change).await?)))
+    Ok(Reply::ok(&WebhookRow::from(
+        call.audited(&call.caller.workspace).update_webhook(id, change).await?,
+    )))
 }
 
 #[utoipa::path(
@@ -318,7 +320,7 @@ async fn update(mut call: Call<Arc<Caller>>) -> Answer {
 )]
 async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    call.caller.workspace.delete_webhook(id).await?;
+    call.audited(&call.caller.workspace).delete_webhook(id).await?;
     Ok(Reply::no_content())
 }
 
@@ -335,6 +337,6 @@ async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
 )]
 async fn rotate(mut call: Call<Arc<Caller>>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let rotated = call.caller.workspace.rotate_webhook_secret(id).await?;
+    let rotated = call.audited(&call.caller.workspace).rotate_webhook_secret(id).await?;
     Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
 }

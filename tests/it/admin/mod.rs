@@ -1,4 +1,6 @@
 //! The administration: workspaces with their keys, credits, limits, numbers and webhooks.
 
+mod audit;
+mod audit_cli;
 mod webhooks;
 mod workspaces;

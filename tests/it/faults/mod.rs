@@ -12,6 +12,7 @@ mod ledger;
 mod load;
 mod process;
 
+mod audit;
 mod broadcast;
 mod certificates;
 mod damage;

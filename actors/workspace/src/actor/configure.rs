@@ -10,6 +10,7 @@ use postrider_store::Table;
 use crate::actor::WorkspaceActor;
 use crate::actor::output_gate::PendingReply;
 use crate::actor::state::{StateLost, WorkspaceState};
+use crate::core::audit::AuditDraft;
 use crate::core::records;
 use crate::core::settings::WorkspaceSettings;
 use crate::mailbox::message::Configure;
@@ -25,6 +26,7 @@ impl WorkspaceActor {
     pub(crate) fn configure(
         &self,
         configure: Configure,
+        audit: Option<Box<AuditDraft>>,
         reply: ReplyTo<WorkspaceSettings, ChangeError>,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
@@ -40,6 +42,9 @@ impl WorkspaceActor {
         let held = PendingReply::Change(reply, Ok(Box::new(state.settings())));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);
+        }
+        if let Some(audit) = audit {
+            audit.add_to(&mut state.effects, state.core.now());
         }
         let Some(number) = disconnected else { return state.finish(Some(held)) };
         let numbers = Arc::clone(&self.shared.numbers);

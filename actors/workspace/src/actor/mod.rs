@@ -134,8 +134,8 @@ impl WorkspaceActor {
                 PendingReply::Resend(reply, core.resend_otp(id, message, down, effects))
             }
             WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, core.otp(id)),
-            WorkspaceMessage::Configure(configure, reply) => {
-                return self.configure(configure, reply, state);
+            WorkspaceMessage::Configure(configure, audit, reply) => {
+                return self.configure(configure, audit, reply, state);
             }
             WorkspaceMessage::Perform(errand) => {
                 PendingReply::Answer(errand.run(&mut state.context(self.shared.store.as_ref())))

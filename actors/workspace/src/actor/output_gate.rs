@@ -188,7 +188,7 @@ pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
             reply.send(Err(ResendOtpError::Refused(SendOtpError::Unavailable(why))));
         }
         WorkspaceMessage::ReadOtp(_, reply) => reply.send(Err(why.into())),
-        WorkspaceMessage::Configure(_, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::Configure(_, _, reply) => reply.send(Err(why.into())),
         WorkspaceMessage::Perform(errand) => errand.refuse(why),
         WorkspaceMessage::Settled(_)
         | WorkspaceMessage::Claims(_)

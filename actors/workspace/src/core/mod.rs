@@ -1,5 +1,6 @@
 //! Pure: the rules of a workspace. A command and a moment go in; an answer and effects come out.
 
+pub mod audit;
 pub(crate) mod claims;
 pub mod command;
 pub mod effects;

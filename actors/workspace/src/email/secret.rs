@@ -7,7 +7,7 @@ use crate::Workspace;
 use crate::core::command::{Command, Context};
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::sealed::Sealed;
 use postrider_store::{Change, StoreError, Table, View};
@@ -44,7 +44,8 @@ impl Workspace {
     pub async fn open_email(&self) -> Result<(EmailChannel, WebhookSecret), Unavailable> {
         let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
         let sealed = Sealed::seal(&self.shared.master_keys, &place(self.id()), secret.as_bytes());
-        let created_at = self.perform(SetSecret(Some(sealed))).await?;
+        let entry = AuditEntry::new("email.open").change_concealed("secret", true);
+        let created_at = self.perform_audited(SetSecret(Some(sealed)), entry).await?;
         Ok((EmailChannel { created_at }, secret))
     }
 
@@ -53,7 +54,7 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`] when it cannot be taken now.
     pub async fn close_email(&self) -> Result<(), Unavailable> {
-        self.perform(SetSecret(None)).await.map(drop)
+        self.perform_audited(SetSecret(None), AuditEntry::new("email.close")).await.map(drop)
     }
 
     /// The e-mail channel, if it is open.

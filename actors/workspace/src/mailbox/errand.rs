@@ -2,6 +2,7 @@
 
 use postrider_domain::Unavailable;
 
+use crate::core::audit::AuditDraft;
 use crate::core::command::{Command, Context};
 use crate::mailbox::slot::ReplyTo;
 
@@ -24,6 +25,8 @@ pub trait Answering: Send {
 /// A command and where its answer goes.
 pub(crate) struct Asked<C: Command> {
     pub(crate) command: C,
+    /// What is recorded if the command succeeds.
+    pub(crate) audit: Option<Box<AuditDraft>>,
     pub(crate) reply: ReplyTo<C::Answer, C::Error>,
 }
 
@@ -40,8 +43,13 @@ impl std::fmt::Debug for dyn Errand {
 
 impl<C: Command> Errand for Asked<C> {
     fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering> {
-        let Self { command, reply } = *self;
-        Box::new(Answered { reply, answer: command.carry_out(context) })
+        let Self { command, audit, reply } = *self;
+        let answer = command.carry_out(context);
+        if let Some(audit) = audit.filter(|_| answer.is_ok()) {
+            let now = context.now();
+            audit.add_to(context.effects, now);
+        }
+        Box::new(Answered { reply, answer })
     }
 
     fn refuse(self: Box<Self>, why: Unavailable) {

@@ -8,6 +8,7 @@ use postrider_number::{Claims, Outcomes};
 use postrider_store::{CommitError, GroupNumber};
 use tokio::sync::oneshot;
 
+use crate::core::audit::AuditDraft;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
@@ -29,8 +30,8 @@ pub enum WorkspaceMessage {
     ResendOtp(RequestId, ReplyTo<OtpSent, ResendOtpError>),
     /// Must read a request. Replies when what it shows is durable.
     ReadOtp(RequestId, ReplyTo<OtpState, ReadOtpError>),
-    /// Must change the settings. Replies when that is durable.
-    Configure(Configure, ReplyTo<WorkspaceSettings, ChangeError>),
+    /// Must change the settings and record that. Replies when both are durable.
+    Configure(Configure, Option<Box<AuditDraft>>, ReplyTo<WorkspaceSettings, ChangeError>),
     /// Carry out a command beside the hot path.
     Perform(Box<dyn Errand>),
     /// The number has final answers for messages.

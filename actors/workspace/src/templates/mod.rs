@@ -18,7 +18,7 @@ use postrider_domain::event::template::TemplateStatusData;
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::parameters::{self, Filled};
 use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateStatus};
-use postrider_domain::{EventData, Timestamp, WorkspaceId};
+use postrider_domain::{AuditEntry, EventData, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::core::command::{Command, Context};
@@ -316,7 +316,11 @@ impl Workspace {
         template::check_name(&new.name)?;
         template::check_language(&new.language)?;
         template::components::check(&new.components, new.category)?;
-        self.perform(CreateTemplate(new)).await
+        let entry = AuditEntry::new("template.create")
+            .target(format_args!("{}/{}", new.name, new.language))
+            .change("category", new.category.as_str())
+            .change("status", new.status.as_str());
+        self.perform_audited(CreateTemplate(new), entry).await
     }
 
     /// Gives a template another status; `template.status_changed` tells of it.
@@ -329,8 +333,11 @@ impl Workspace {
         language: &str,
         status: TemplateStatus,
     ) -> Result<Template, TemplateError> {
+        let entry = AuditEntry::new("template.update")
+            .target(format_args!("{name}/{language}"))
+            .change("status", status.as_str());
         let (name, language) = (name.into(), language.into());
-        self.perform(SetTemplateStatus { name, language, status }).await
+        self.perform_audited(SetTemplateStatus { name, language, status }, entry).await
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::services::Services;
 use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate};
-use postrider_domain::{WorkspaceId, template};
+use postrider_domain::{AuditEntry, WorkspaceId, template};
 use postrider_number::record::NumberKind;
 use postrider_runtime::clock::Clock;
 use postrider_runtime::flow::Backoff;
@@ -20,7 +20,6 @@ use crate::core::records;
 use crate::core::settings::ChangeError;
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
-use crate::mailbox::message::Configure;
 use crate::templates::{NewTemplate, Template, TemplateError, put_listed};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
@@ -44,9 +43,13 @@ impl Workspace {
     /// # Errors
     /// [`TemplateError`]: the provider does not tell, or not now.
     pub async fn sync_templates(&self) -> Result<Vec<Template>, TemplateError> {
-        if let Some(provider) = self.template_provider().await? {
-            self.take_listed(provider.list_templates().await?).await?;
-        }
+        let listed = match self.template_provider().await? {
+            Some(provider) => provider.list_templates().await?,
+            None => Vec::new(),
+        };
+        // First: what is taken follows in as many commits as it needs.
+        self.perform_audited(TakeListed(Vec::new()), AuditEntry::new("template.sync")).await?;
+        self.take_listed(listed).await?;
         Ok(self.templates().await?)
     }
 
@@ -67,7 +70,7 @@ impl Workspace {
     }
 
     async fn template_provider(&self) -> Result<Option<Arc<CloudApiNumber>>, Unavailable> {
-        let settings = self.configure(Configure::Read).await.map_err(|error| match error {
+        let settings = self.settings().await.map_err(|error| match error {
             ChangeError::Unavailable(why) => why,
             // Reading has no other refusal.
             _ => Unavailable::because(UnavailableReason::Restarting),

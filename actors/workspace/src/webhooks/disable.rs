@@ -32,7 +32,8 @@ impl EndpointControl for DisableInWorkspace {
             let shared = self.0.upgrade().ok_or_else(draining)?;
             let slot = shared.workspaces.slot(workspace).ok_or(DisableError::NotFound)?;
             let workspace = Workspace::new(shared, slot);
-            let disabled = workspace.change_webhooks(DisableWebhook { id, reason, enabled_at });
+            let disabled =
+                workspace.change_webhooks(DisableWebhook { id, reason, enabled_at }, None);
             disabled.await.map_err(|error| match error {
                 WebhookError::Unavailable(why) => DisableError::Unavailable(why),
                 _ => DisableError::NotFound,

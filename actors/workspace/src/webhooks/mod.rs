@@ -1,5 +1,6 @@
 //! A workspace's webhook endpoints: made, changed and deleted by its actor, one after the other.
 
+mod audit;
 mod disable;
 
 pub use disable::DisableInWorkspace;
@@ -8,7 +9,9 @@ use postrider_store::View;
 use std::sync::Arc;
 
 use postrider_domain::event::webhook::WebhookData;
-use postrider_domain::{EventData, EventId, LogEntry, Timestamp, WebhookId, WorkspaceId};
+use postrider_domain::{
+    AuditEntry, EventData, EventId, LogEntry, Timestamp, WebhookId, WorkspaceId,
+};
 use postrider_runtime::random;
 use postrider_runtime::sealed::Sealed;
 use postrider_runtime::task::detached;
@@ -83,7 +86,10 @@ impl Workspace {
         let id = random::webhook_id(self.shared.clock.now());
         let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
         let sealed = seal(&secret, &self.shared.webhooks.master_keys, id);
-        let info = self.change_webhooks(CreateWebhook { id, settings, secret: sealed }).await?;
+        let entry = audit::created(id, &settings);
+        let info = self
+            .change_webhooks(CreateWebhook { id, settings, secret: sealed }, Some(entry))
+            .await?;
         Ok((info, secret))
     }
 
@@ -117,7 +123,8 @@ impl Workspace {
         if let Some(url) = &change.url {
             self.shared.webhooks.options.addresses.check_url(url)?;
         }
-        self.change_webhooks(UpdateWebhook { id, change }).await
+        let entry = audit::updated(id, &change);
+        self.change_webhooks(UpdateWebhook { id, change }, Some(entry)).await
     }
 
     /// Deletes an endpoint, and everything that is kept of its deliveries.
@@ -125,7 +132,8 @@ impl Workspace {
     /// # Errors
     /// [`WebhookError`]: there is none, or not now.
     pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), WebhookError> {
-        self.change_webhooks(DeleteWebhook { id }).await
+        let entry = audit::deleted(id);
+        self.change_webhooks(DeleteWebhook { id }, Some(entry)).await
     }
 
     /// Gives an endpoint a new secret; for 24 hours the one before signs too.
@@ -138,7 +146,9 @@ impl Workspace {
     ) -> Result<(WebhookInfo, WebhookSecret), WebhookError> {
         let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
         let sealed = seal(&secret, &self.shared.webhooks.master_keys, id);
-        let info = self.change_webhooks(RotateSecret { id, secret: sealed }).await?;
+        let entry = audit::rotated(id);
+        let change = RotateSecret { id, secret: sealed };
+        let info = self.change_webhooks(change, Some(entry)).await?;
         Ok((info, secret))
     }
 
@@ -179,18 +189,23 @@ impl Workspace {
     }
 
     /// Carries a change out and has the deliveries follow it, even if whoever asked goes away.
-    async fn change_webhooks<C>(&self, command: C) -> Result<C::Answer, WebhookError>
+    async fn change_webhooks<C>(
+        &self,
+        command: C,
+        entry: Option<AuditEntry>,
+    ) -> Result<C::Answer, WebhookError>
     where
         C: Command<Error = WebhookError>,
     {
         let workspace = self.clone();
         detached(async move {
-            let answer = workspace.perform(command).await?;
-            {
-                let slot = &workspace.slot;
-                workspace.shared.webhooks.follow(&slot.id, &slot.subscribers)
-            }
-            .map_err(unreadable)?;
+            let answer = match entry {
+                Some(entry) => workspace.perform_audited(command, entry).await?,
+                None => workspace.perform(command).await?,
+            };
+            let slot = &workspace.slot;
+            let followed = workspace.shared.webhooks.follow(&slot.id, &slot.subscribers);
+            followed.map_err(unreadable)?;
             Ok(answer)
         })
         .await

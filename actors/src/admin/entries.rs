@@ -1,0 +1,50 @@
+//! What the audit log records of administrative changes.
+
+use postrider_domain::template::TemplateName;
+use postrider_domain::{AuditEntry, Destinations, LimitsOverride, NumberId, Prefix, WorkspaceId};
+use postrider_number::record::{NumberChange, NumberInfo};
+
+pub(super) fn workspace_created(id: &WorkspaceId, name: &str) -> AuditEntry {
+    AuditEntry::new("workspace.create").target(id).workspace(id).change("name", name)
+}
+
+pub(super) fn limits_set(over: LimitsOverride) -> AuditEntry {
+    let mut entry = AuditEntry::new("limits.set");
+    // They are an object in which those that are not given are null.
+    if let Ok(serde_json::Value::Object(limits)) = serde_json::to_value(over) {
+        for (name, limit) in limits.into_iter().filter(|(_, limit)| !limit.is_null()) {
+            entry = entry.change(&name, limit);
+        }
+    }
+    entry
+}
+
+pub(super) fn destinations_set(destinations: &Destinations) -> AuditEntry {
+    let texts = |all: &[Prefix]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+    AuditEntry::new("destinations.set")
+        .change("allow", texts(&destinations.allow))
+        .change("deny", texts(&destinations.deny))
+}
+
+pub(super) fn otp_template_set(template: &TemplateName) -> AuditEntry {
+    let TemplateName { name, language } = template;
+    AuditEntry::new("otp_template.set").target(format_args!("{name}/{language}"))
+}
+
+pub(super) fn number_connected(number: &NumberInfo) -> AuditEntry {
+    let account = number.account.as_ref();
+    AuditEntry::new("number.connect")
+        .target(number.id)
+        .change("kind", number.kind.as_str())
+        .change_if_some("phone_number_id", account.map(|it| it.phone_number_id.as_str()))
+        .change("messages_per_second", number.messages_per_second)
+}
+
+pub(super) fn number_updated(number: NumberId, change: &NumberChange) -> AuditEntry {
+    AuditEntry::new("number.update")
+        .target(number)
+        .change_concealed("token", change.token.is_some())
+        .change_concealed("app_secret", change.app_secret.is_some())
+        .change_concealed("verify_token", change.verify_token.is_some())
+        .change_if_some("messages_per_second", change.messages_per_second)
+}

@@ -1,0 +1,67 @@
+//! Removes audit records that are older than they have to be kept, in slices beside the actors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use postrider_domain::Timestamp;
+use postrider_store::view::audit;
+use postrider_workspace::services::Services;
+use postrider_workspace::sweep::SLICE_MAX;
+
+use super::AuditLog;
+
+/// How often the log is looked at.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// What the log needs from time to time.
+#[derive(Debug)]
+pub(crate) struct AuditUpkeep {
+    log: AuditLog,
+    /// The log is not looked at before this.
+    next: Timestamp,
+    sweep: Option<JoinHandle<()>>,
+}
+
+impl AuditUpkeep {
+    pub(crate) fn new(log: AuditLog) -> Self {
+        Self { log, next: Timestamp::default(), sweep: None }
+    }
+
+    /// Time has passed: records what was counted, and removes what is too old if it is time.
+    pub(crate) fn beat(&mut self) {
+        self.log.record_ended_failures();
+        let now = self.log.shared.clock.now();
+        let is_running = self.sweep.as_ref().is_some_and(|sweep| !sweep.is_finished());
+        if let Some(kept_for) = self.log.options.kept_for
+            && now >= self.next
+            && !is_running
+        {
+            self.next = now.plus(EVERY);
+            let shared = Arc::clone(&self.log.shared);
+            self.sweep = Some(tokio::spawn(sweep(shared, kept_for)));
+        }
+    }
+}
+
+/// Removes everything that is too old, in slices. After a failure the next one goes on.
+async fn sweep(shared: Arc<Services>, kept_for: Duration) {
+    // A clock that has stepped may say of young records that they are old.
+    while !shared.clock.deletion_rests() {
+        let Some(_turn) = shared.sweep_turns.take().await else { return };
+        let (store, oldest) = (Arc::clone(&shared.store), shared.clock.now().minus(kept_for));
+        let scan = move || audit::expired(store.as_ref(), oldest, SLICE_MAX);
+        let changes = match tokio::task::spawn_blocking(scan).await {
+            Ok(Ok(changes)) => changes,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "old audit records cannot be removed");
+                return;
+            }
+            Err(_) => return,
+        };
+        if changes.is_empty() || shared.writer.commit(changes).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Pure: the audit record of a command, which is committed with the command's effects.
+
+use std::sync::Arc;
+
+use postrider_domain::{AuditContext, AuditEntry, AuditId, Timestamp};
+use postrider_store::view::audit::record_change;
+
+use crate::core::effects::Effects;
+
+/// What is recorded of a command if it is carried out.
+#[derive(Debug)]
+pub struct AuditDraft {
+    context: Arc<AuditContext>,
+    entry: AuditEntry,
+    unique: u128,
+}
+
+impl AuditDraft {
+    /// The record of `entry` by the caller of `context`. `unique` has 80 random bits.
+    #[must_use]
+    pub const fn new(context: Arc<AuditContext>, entry: AuditEntry, unique: u128) -> Self {
+        Self { context, entry, unique }
+    }
+
+    /// Adds the record to the effects of the command.
+    pub(crate) fn add_to(self, effects: &mut Effects, now: Timestamp) {
+        let id = AuditId::from_parts(now, self.unique);
+        let change = record_change(now, &self.entry.record(id, &self.context));
+        effects.changes.set(change.table, change.key, change.value);
+    }
+}

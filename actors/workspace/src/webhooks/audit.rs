@@ -1,0 +1,42 @@
+//! What the audit log records of changes of webhooks.
+//!
+//! Of an address it has the origin only, because a path or query may hold a token, and of a
+//! description only that it was set.
+
+use postrider_domain::audit::origin;
+use postrider_domain::{AuditEntry, WebhookId};
+use postrider_webhook::endpoint::WebhookSettings;
+
+use super::WebhookChange;
+
+pub(super) fn created(id: WebhookId, settings: &WebhookSettings) -> AuditEntry {
+    AuditEntry::new("webhook.create")
+        .target(id)
+        .change("url_origin", origin(&settings.url))
+        .change("events", &settings.events)
+        .change_concealed("description", settings.description.is_some())
+        .change("enabled", settings.enabled)
+        .change("rate_limit_per_second", settings.rate_limit_per_second)
+        .change("ordered", settings.ordered)
+        .change("batch", settings.batch)
+}
+
+pub(super) fn updated(id: WebhookId, change: &WebhookChange) -> AuditEntry {
+    AuditEntry::new("webhook.update")
+        .target(id)
+        .change_if_some("url_origin", change.url.as_deref().map(origin))
+        .change_if_some("events", change.events.as_ref())
+        .change_concealed("description", change.description.is_some())
+        .change_if_some("enabled", change.enabled)
+        .change_if_some("rate_limit_per_second", change.rate_limit_per_second)
+        .change_if_some("ordered", change.ordered)
+        .change_if_some("batch", change.batch)
+}
+
+pub(super) fn deleted(id: WebhookId) -> AuditEntry {
+    AuditEntry::new("webhook.delete").target(id)
+}
+
+pub(super) fn rotated(id: WebhookId) -> AuditEntry {
+    AuditEntry::new("webhook.rotate_secret").target(id).change_concealed("secret", true)
+}

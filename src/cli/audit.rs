@@ -1,0 +1,215 @@
+//! `postrider audit`: shows, follows and verifies the audit log.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use postrider_actors::domain::{Timestamp, WorkspaceId};
+use postrider_actors::{AuditCheck, verify_audit_directory};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::error::CliError;
+use super::output::print;
+use super::remote::Remote;
+use super::table::{self, Column};
+
+/// How often a command that follows the log asks for more.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// Records that are requested at once.
+const PART_ROWS: usize = 200;
+
+const RECORD: [Column; 7] = [
+    ("AT", "/at"),
+    ("ACTION", "/action"),
+    ("WORKSPACE", "/workspace"),
+    ("TARGET", "/target"),
+    ("ACTOR", "/actor/kind"),
+    ("ACTOR ID", "/actor/id"),
+    ("ADDRESS", "/address"),
+];
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct AuditArgs {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    command: Option<AuditCommand>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Go on to show what is recorded from now on, until it is interrupted; with --json one record
+    /// in a line
+    #[arg(long)]
+    follow: bool,
+    /// Most records that are shown: the newest ones
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    limit: u32,
+}
+
+/// Which records are shown.
+#[derive(Debug, Args)]
+struct FilterArgs {
+    /// Only those of this workspace
+    #[arg(long, short)]
+    workspace: Option<WorkspaceId>,
+    /// Only those of the actor of this kind, id or name
+    #[arg(long)]
+    actor: Option<String>,
+    /// Only this action, such as key.create, or all that begin so, such as key
+    #[arg(long)]
+    action: Option<String>,
+    /// Only those of this moment or later, such as 2026-01-31T09:30:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<Timestamp>,
+    /// Only those before this moment
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+}
+
+#[derive(Debug, Subcommand)]
+enum AuditCommand {
+    /// Verify that no record was altered, removed or added; ends with status 1 if one was
+    Verify {
+        /// The data directory of a server that does not run, instead of a running server
+        #[arg(long, value_name = "DIR")]
+        stopped: Option<PathBuf>,
+    },
+}
+
+impl FilterArgs {
+    /// The query for a part of the log.
+    fn query(&self, order: &str, cursor: Option<&str>, limit: usize) -> String {
+        let texts = [
+            ("order", Some(order.to_owned())),
+            ("limit", Some(limit.to_string())),
+            ("workspace", self.workspace.as_ref().map(ToString::to_string)),
+            ("actor", self.actor.clone()),
+            ("action", self.action.clone()),
+            ("since", self.since.map(|at| at.to_string())),
+            ("until", self.until.map(|at| at.to_string())),
+            ("cursor", cursor.map(str::to_owned)),
+        ];
+        let given = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
+        let pairs: Vec<_> =
+            given.map(|(name, text)| format!("{name}={}", encoded(&text))).collect();
+        pairs.join("&")
+    }
+}
+
+/// A text in the form that it has in a query.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+/// Runs `postrider audit`.
+pub(crate) async fn run(args: AuditArgs) -> Result<(), CliError> {
+    match &args.command {
+        Some(AuditCommand::Verify { stopped: Some(directory) }) => {
+            verify_stopped(directory, args.remote.json)
+        }
+        Some(AuditCommand::Verify { stopped: None }) => verify(&args.remote).await,
+        None => show(&args).await,
+    }
+}
+
+async fn show(args: &AuditArgs) -> Result<(), CliError> {
+    let client = Client::new(&args.remote)?;
+    let (rows, latest) = newest(&client, args).await?;
+    if !args.follow {
+        let shown = table::rows(&rows, &RECORD);
+        return print(args.remote.json, &json!({ "data": rows }), &shown);
+    }
+    let mut rows = rows;
+    let mut cursor = latest;
+    loop {
+        let lines: String = match args.remote.json {
+            true => rows.iter().map(|row| format!("{row}\n")).collect(),
+            false => rows.iter().map(line).collect(),
+        };
+        print(false, &Value::Null, &lines)?;
+        let path = format!("/audit?{}", args.filter.query("oldest", Some(&cursor), PART_ROWS));
+        let mut part = client.administer(Method::GET, &path, None).await?;
+        let next = client.text(&part, "next_cursor")?;
+        if next == cursor {
+            tokio::time::sleep(FOLLOW_INTERVAL).await;
+        }
+        rows = client.rows(&mut part)?;
+        cursor = next;
+    }
+}
+
+/// A record as one line. Its columns cannot be aligned with those of records that are yet to come.
+fn line(row: &Value) -> String {
+    let cells = table::cells(row, &RECORD);
+    format!("{}\n", cells.join("  "))
+}
+
+/// The newest records that match, oldest first, and the cursor behind the newest of all.
+async fn newest(client: &Client, args: &AuditArgs) -> Result<(Vec<Value>, String), CliError> {
+    let (mut rows, mut latest, mut cursor) = (Vec::new(), None, None);
+    loop {
+        let left = args.limit as usize - rows.len();
+        let query = args.filter.query("newest", cursor.as_deref(), left.min(PART_ROWS));
+        let mut part = client.administer(Method::GET, &format!("/audit?{query}"), None).await?;
+        if latest.is_none() {
+            latest = Some(client.text(&part, "latest_cursor")?);
+        }
+        cursor = part["next_cursor"].as_str().map(str::to_owned);
+        rows.extend(client.rows(&mut part)?);
+        if cursor.is_none() || rows.len() >= args.limit as usize {
+            rows.reverse();
+            return Ok((rows, latest.unwrap_or_default()));
+        }
+    }
+}
+
+/// Has a running server verify its log, part by part.
+async fn verify(remote: &Remote) -> Result<(), CliError> {
+    let client = Client::new(remote)?;
+    let (mut checked, mut cursor) = (0, String::new());
+    loop {
+        let answer = client.administer(Method::GET, &format!("/audit/check{cursor}"), None).await?;
+        checked += answer["checked"].as_u64().unwrap_or_default();
+        let fault = &answer["fault"];
+        if let Some(sequence) = fault["sequence"].as_u64() {
+            let [id, problem] = ["id", "problem"].map(|name| fault[name].as_str());
+            return Err(CliError::Audit { sequence, fault: described(problem, id) });
+        }
+        match answer["next_cursor"].as_str() {
+            Some(next) => cursor = format!("?cursor={next}"),
+            None => return verified(checked, remote.json),
+        }
+    }
+}
+
+/// Verifies the log of a server that does not run.
+fn verify_stopped(directory: &Path, as_json: bool) -> Result<(), CliError> {
+    let failed = |source| CliError::Store { path: directory.to_owned(), source };
+    let AuditCheck { checked, fault, .. } = verify_audit_directory(directory).map_err(failed)?;
+    match fault {
+        None => verified(checked, as_json),
+        Some(fault) => {
+            let id = fault.id.map(|id| id.to_string());
+            let described = described(Some(fault.kind.as_str()), id.as_deref());
+            Err(CliError::Audit { sequence: fault.sequence, fault: described })
+        }
+    }
+}
+
+fn described(problem: Option<&str>, id: Option<&str>) -> String {
+    let problem = problem.unwrap_or("altered");
+    id.map_or_else(|| problem.to_owned(), |id| format!("{problem}: {id}"))
+}
+
+fn verified(checked: u64, as_json: bool) -> Result<(), CliError> {
+    let shown = format!("{checked} records fit\n");
+    print(as_json, &json!({ "checked": checked, "fault": null }), &shown)
+}

@@ -1,0 +1,108 @@
+//! Says where a request comes from: its caller, address and id, for the logs.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+use postrider_actors::domain::{ActorKind, AuditActor, AuditContext};
+use postrider_actors::{Admin, Caller, Workspace};
+
+use super::request_id::RequestId;
+use super::stage::Call;
+
+/// Below it the next part of a path is a workspace.
+const WORKSPACES: &str = "/admin/v1/workspaces/";
+
+/// Who makes a request, as far as its guard knows.
+#[derive(Debug, Clone)]
+pub(crate) enum Identity {
+    /// Nobody that is known.
+    Anonymous,
+    /// The holder of an API key.
+    Key(Arc<Caller>),
+    /// The holder of an admin token.
+    Administrator {
+        /// The token's id, if it has one.
+        id: Option<Box<str>>,
+        /// The token's name, if it has one.
+        name: Option<Box<str>>,
+    },
+}
+
+impl Identity {
+    /// The API key that was shown.
+    pub(super) fn key(&self) -> Option<&Caller> {
+        match self {
+            Self::Key(caller) => Some(caller),
+            Self::Anonymous | Self::Administrator { .. } => None,
+        }
+    }
+
+    fn actor(&self) -> AuditActor {
+        match self {
+            Self::Anonymous => AuditActor::of_kind(ActorKind::Anonymous),
+            Self::Key(caller) => AuditActor {
+                kind: ActorKind::Key,
+                id: Some(caller.key_id.to_string().into()),
+                name: Some(caller.key_name().into()),
+            },
+            Self::Administrator { id, name } => {
+                AuditActor { kind: ActorKind::AdminToken, id: id.clone(), name: name.clone() }
+            }
+        }
+    }
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(super) identity: Identity,
+    pub(super) address: IpAddr,
+    pub(super) request_id: RequestId,
+}
+
+impl Origin {
+    fn audit_context(&self) -> Arc<AuditContext> {
+        Arc::new(AuditContext {
+            actor: self.identity.actor(),
+            address: Some(self.address.to_string().into()),
+            request_id: Some(self.request_id.as_str().into()),
+        })
+    }
+}
+
+/// The workspace that the path of an administrative request names.
+pub(super) fn named_workspace(parts: &Parts) -> Option<Box<str>> {
+    let rest = parts.uri.path().strip_prefix(WORKSPACES)?;
+    Some(rest.split('/').next()?.into())
+}
+
+impl<C> Call<C> {
+    /// The administration, for changes that are recorded as this caller's.
+    pub(crate) fn admin(&self) -> Admin {
+        self.edge.engine.admin().by(self.origin.audit_context())
+    }
+
+    /// The workspace, for changes that are recorded as this caller's.
+    pub(crate) fn audited(&self, workspace: &Workspace) -> Workspace {
+        workspace.by(self.origin.audit_context())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_an_administrative_request_names_a_workspace() {
+        let named = |path: &str| {
+            let request = axum::http::Request::builder().uri(path).body(()).unwrap();
+            named_workspace(&request.into_parts().0)
+        };
+        assert_eq!(named("/admin/v1/workspaces/acme/keys?page=1").as_deref(), Some("acme"));
+        assert_eq!(named("/admin/v1/workspaces/acme").as_deref(), Some("acme"));
+        for other in ["/admin/v1/workspaces", "/admin/v1/audit", "/v1/webhooks"] {
+            assert_eq!(named(other), None, "{other}");
+        }
+    }
+}

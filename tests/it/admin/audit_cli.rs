@@ -1,0 +1,103 @@
+//! `postrider audit` shows, follows and verifies the audit log.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+
+use postrider_actors::store::{Change, FjallStore, Group, Store, Table};
+use serde_json::{Value, json};
+
+use crate::support::TestServer;
+
+const ROOT: &str = "/admin/v1/workspaces";
+
+fn command(server: &TestServer, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    command.arg("audit").args(args).env("POSTRIDER_ADMIN_TOKEN", server.admin().token());
+    command.args(["--server", &format!("http://{}", server.address())]);
+    command
+}
+
+fn run(server: &TestServer, args: &[&str]) -> String {
+    let output = command(server, args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", errors(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_shows_and_follows_the_log() {
+    let server = TestServer::start().await;
+    let (acme, _) = (server.workspace("acme").await, server.workspace("other").await);
+    acme.post("/v1/webhooks", json!({"url": "https://example.com/hook"})).await.ok();
+
+    let shown = run(&server, &["--workspace", "acme"]);
+    assert!(shown.starts_with("AT "), "{shown}");
+    let actions: Vec<_> =
+        shown.lines().skip(1).map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    let expected =
+        ["workspace.create", "number.connect", "credits.set", "key.create", "webhook.create"];
+    assert_eq!(actions, expected, "oldest first");
+    let rows = |args: &[&str]| {
+        let all: Value = serde_json::from_str(&run(&server, args)).unwrap();
+        all["data"].as_array().unwrap().clone()
+    };
+    let newest = rows(&["--workspace", "acme", "--limit", "2", "--json"]);
+    assert_eq!((newest.len(), &newest[1]["action"]), (2, &json!("webhook.create")));
+    let by_key = rows(&["--actor", "key", "--json"]);
+    assert_eq!((by_key.len(), &by_key[0]["actor"]["name"]), (1, &json!("test")));
+    assert_eq!(rows(&["--until", "2020-01-01T00:00:00Z", "--json"]).len(), 0);
+    assert_eq!(rows(&["--action", "workspace", "-w", "other", "--json"]).len(), 1);
+
+    let mut following = command(&server, &["--follow", "--json", "-w", "acme", "--limit", "1"]);
+    let mut following = following.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["action"], "webhook.create");
+    for credits in [5, 6] {
+        let path = format!("{ROOT}/acme/credits");
+        server.admin().put(&path, json!({"credits": credits})).await.ok();
+        assert_eq!(next()["changes"], json!({"credits": credits}));
+    }
+    following.kill().unwrap();
+    following.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_removed_record_is_named() {
+    let mut server = TestServer::start().await;
+    server.workspace("acme").await;
+    assert!(run(&server, &["verify"]).contains("records fit"));
+    server.stop();
+    let data = server.data_dir();
+    let verify = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        command.args(["audit", "verify", "--stopped"]).arg(&data).output().unwrap()
+    };
+    let whole = verify();
+    assert!(whole.status.success(), "{}", errors(&whole));
+    {
+        let store = FjallStore::open(&data.join("store"), Default::default()).unwrap();
+        let removed = Change::delete(Table::Audit, 3_u64.to_be_bytes());
+        store.commit(Group::new(None, &[removed])).unwrap();
+    }
+    let found = verify();
+    assert_eq!(found.status.code(), Some(1));
+    let named = "record 3 of the audit log does not fit: missing";
+    assert!(errors(&found).contains(named), "{}", errors(&found));
+    server.restart().await;
+    let found = command(&server, &["verify"]).output().unwrap();
+    assert_eq!(found.status.code(), Some(1));
+    assert!(errors(&found).contains(named), "{}", errors(&found));
+    let fault = server.admin().get("/admin/v1/audit/check").await.ok()["fault"].clone();
+    assert_eq!(fault, json!({"sequence": 3, "id": null, "problem": "missing"}));
+    // A directory without data is not made into one.
+    let none = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+    let output = command.args(["audit", "verify", "--stopped"]).arg(none.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("there is no store"), "{}", errors(&output));
+    assert_eq!(std::fs::read_dir(none.path()).unwrap().count(), 0);
+}
