@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 
+use postrider_runtime::ScanFigures;
 use postrider_workspace::services::Services;
 
 /// Where metrics are registered.
@@ -39,6 +40,7 @@ struct Figures {
     number_queue_longest: Gauge,
     number_down: Gauge,
     in_flight: Gauge,
+    scans: ScanMeters,
     live_workspaces: Gauge,
     journal_position: Gauge,
     healthy: Gauge,
@@ -86,6 +88,7 @@ impl Figures {
                 "Numbers that are left alone because their channel or account fails",
             ),
             in_flight: gauge("postrider_commands_in_flight", "Commands under way"),
+            scans: ScanMeters::register(counter, gauge),
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
             journal_position: gauge("postrider_journal_position", "The newest durable frame"),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
@@ -125,6 +128,7 @@ impl Figures {
         self.number_queue_longest.set(queues.longest as f64);
         self.number_down.set(queues.down as f64);
         self.in_flight.set(shared.admission.in_flight() as f64);
+        self.scans.sample(shared.scans.figures());
         let live = shared.workspaces.slots().iter().filter(|slot| slot.live().is_some()).count();
         self.live_workspaces.set(live as f64);
         self.journal_position.set(shared.writer.last_position().0 as f64);
@@ -138,6 +142,36 @@ impl Figures {
         self.clock.0.set(clock.difference_ms as f64 / 1000.0);
         self.clock.1.absolute(clock.steps);
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
+    }
+}
+
+/// The figures of reads that scan.
+struct ScanMeters {
+    running: Gauge,
+    waiting: Gauge,
+    finished: Counter,
+    refused: Counter,
+}
+
+impl ScanMeters {
+    fn register(
+        counter: impl Fn(&'static str, &'static str) -> Counter,
+        gauge: impl Fn(&'static str, &'static str) -> Gauge,
+    ) -> Self {
+        const REFUSED: &str = "Lists, searches and exports refused because too many waited";
+        Self {
+            running: gauge("postrider_scans_running", "Lists, searches and exports being read"),
+            waiting: gauge("postrider_scans_waiting", "Lists, searches and exports that wait"),
+            finished: counter("postrider_scans_total", "Lists, searches and exports read"),
+            refused: counter("postrider_scans_refused_total", REFUSED),
+        }
+    }
+
+    fn sample(&self, scans: ScanFigures) {
+        self.running.set(scans.running as f64);
+        self.waiting.set(scans.waiting as f64);
+        self.finished.absolute(scans.finished);
+        self.refused.absolute(scans.refused);
     }
 }
 

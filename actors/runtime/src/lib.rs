@@ -7,6 +7,7 @@ pub mod clock;
 pub mod directory;
 pub mod flow;
 pub mod random;
+pub mod scan_pool;
 pub mod sealed;
 pub mod secret;
 pub mod shared_bucket;
@@ -16,6 +17,7 @@ pub mod timer;
 
 pub use clock::{Clock, Stopwatch};
 pub use directory::{Directory, Slot, Undelivered};
+pub use scan_pool::{ScanError, ScanFigures, ScanPool};
 pub use secret::Secret;
 pub use shared_bucket::{BucketState, SharedBucket};
 pub use timer::Timer;

@@ -18,6 +18,7 @@ use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
+use postrider_runtime::ScanPool;
 use postrider_runtime::clock::Clock;
 use postrider_store::fjall::FjallStore;
 use postrider_store::memory::MemoryStore;
@@ -102,6 +103,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         template_syncs: Default::default(),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(admission),
+        scans: ScanPool::for_this_machine(),
         workspaces,
         numbers,
         webhooks,

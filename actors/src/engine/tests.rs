@@ -25,6 +25,7 @@ mod numbers;
 mod passivation;
 mod places;
 mod redispatch;
+mod scans;
 mod scripted;
 mod snapshots;
 mod supervision;

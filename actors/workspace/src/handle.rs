@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::services::Services;
 use postrider_domain::{AuditContext, AuditEntry, EventId, WorkspaceId};
-use postrider_runtime::random;
+use postrider_runtime::{ScanError, random};
 use postrider_store::{StoreError, View};
 
 use crate::core::audit::AuditDraft;
@@ -83,7 +83,7 @@ impl Workspace {
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
         let kind = kind.map(str::to_owned);
-        self.read(move |store, id| read_events(store, id, after, limit, kind.as_deref())).await
+        self.scan(move |store, id| read_events(store, id, after, limit, kind.as_deref())).await
     }
 
     /// The sequence of the newest event; 0 when there is none.
@@ -112,22 +112,44 @@ impl Workspace {
         self.slot.subscribers.stream().ok_or_else(overloaded)
     }
 
-    /// Reads what is committed, without asking the actor.
+    /// Reads a record or a few of what is committed, without asking the actor. What scans uses
+    /// [`scan`](Self::scan), so that this one never waits for that.
     pub async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Unavailable> {
-        let permit = self.slot.admit(&self.shared.admission)?;
-        let (store, id) = (Arc::clone(&self.shared.store), self.slot.id.clone());
-        let reading = tokio::task::spawn_blocking(move || {
-            let read = read(store.as_ref(), &id);
-            drop(permit);
-            read
-        });
+        let reading = tokio::task::spawn_blocking(self.reader(read)?);
         match reading.await {
             Ok(read) => read.map_err(unreadable),
             Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
         }
+    }
+
+    /// Reads any part of what is committed, without asking the actor, when it is this workspace's
+    /// turn to scan.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: too many scans wait, or the store cannot be read.
+    pub async fn scan<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Unavailable> {
+        let scanned = self.shared.scans.run(&self.slot.id, self.reader(read)?).await;
+        scanned.map_err(not_scanned)?.map_err(unreadable)
+    }
+
+    /// Takes a permit for a read, which the read returns when it has ended.
+    fn reader<T>(
+        &self,
+        read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<impl FnOnce() -> Result<T, StoreError> + Send + 'static, Unavailable> {
+        let permit = self.slot.admit(&self.shared.admission)?;
+        let (store, id) = (Arc::clone(&self.shared.store), self.slot.id.clone());
+        Ok(move || {
+            let read = read(store.as_ref(), &id);
+            drop(permit);
+            read
+        })
     }
 
     /// What the workspace is set to.
@@ -208,6 +230,13 @@ impl From<Unavailable> for ResendOtpError {
     fn from(why: Unavailable) -> Self {
         Self::Refused(SendOtpError::Unavailable(why))
     }
+}
+
+fn not_scanned(error: ScanError) -> Unavailable {
+    Unavailable::because(match error {
+        ScanError::Full => UnavailableReason::Overloaded,
+        ScanError::Failed => UnavailableReason::Storage,
+    })
 }
 
 fn read_events(

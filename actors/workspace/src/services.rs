@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use postrider_broadcast::Broadcasts;
-use postrider_domain::{Limits, MasterKeys, OptOutWords, Prices};
+use postrider_domain::{Limits, MasterKeys, OptOutWords, Prices, WorkspaceId};
 use postrider_number::Numbers;
-use postrider_runtime::Clock;
+use postrider_runtime::{Clock, ScanPool};
 use postrider_store::{View, Writer};
 use postrider_webhook::Webhooks;
 
@@ -47,6 +47,8 @@ pub struct Services {
     pub otps_per_workspace_max: usize,
     /// The bound on commands under way.
     pub admission: Arc<Admission>,
+    /// The threads of reads that scan, for all workspaces in turn.
+    pub scans: ScanPool<WorkspaceId>,
     /// The directory of workspaces.
     pub workspaces: Workspaces,
     /// The messaging numbers.

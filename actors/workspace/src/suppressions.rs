@@ -113,7 +113,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<SuppressionsPage, Unavailable> {
-        self.read(move |store, workspace| {
+        self.scan(move |store, workspace| {
             let prefix = phones_prefix(workspace);
             let total = count(store, workspace, store.get(TABLE, &count_key(workspace))?)?;
             let (mut seen, mut found) = (0, Vec::new());

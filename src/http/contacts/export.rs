@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use postrider_actors::domain::ContactId;
-use postrider_actors::{Caller, Contact, ContactsWalk};
+use postrider_actors::{Caller, Contact, ContactsWalk, Unavailable, UnavailableReason};
 
 use super::ContactRow;
 use crate::http::edge::Edge;
@@ -70,6 +70,10 @@ async fn send(
                     if sender.send_data(Bytes::from(lines)).await.is_err() {
                         return true;
                     }
+                }
+                // What has begun waits for its turn.
+                Err(Unavailable { reason: UnavailableReason::Overloaded, retry_after }) => {
+                    tokio::time::sleep(retry_after).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "an export of contacts ends early");

@@ -9,7 +9,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use postrider_actors::domain::EventId;
-use postrider_actors::{Caller, Unavailable, Workspace};
+use postrider_actors::{Caller, Unavailable, UnavailableReason, Workspace};
 use tokio::sync::watch;
 
 use super::{EventRow, after_cursor, ahead_of_the_log};
@@ -104,6 +104,11 @@ impl EventStream {
             {
                 match self.next().await {
                     Ok(next) => text = next,
+                    // What has begun waits for its turn, and shows meanwhile that it is there.
+                    Err(Unavailable { reason: UnavailableReason::Overloaded, retry_after }) => {
+                        tokio::time::sleep(retry_after).await;
+                        text = ": still here\n\n".to_owned();
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "a stream of events ends");
                         return;

@@ -12,6 +12,7 @@ fn is_overload(refused: &Reply) {
     assert!(refused.number("retry-after") >= 1, "{refused:?}");
     let body = refused.check(503, "SERVICE_UNAVAILABLE");
     assert_eq!(body["retry_after"], refused.number("retry-after"));
+    assert_eq!(body["reason"], "overloaded");
 }
 
 async fn credits(server: &TestServer) -> Value {

@@ -7,9 +7,11 @@ pub mod backoff;
 pub mod breaker;
 pub(crate) mod clock_discipline;
 pub mod concurrency;
+pub mod scan_queue;
 pub mod token_bucket;
 
 pub use backoff::{Backoff, jittered};
 pub use breaker::{BreakerPolicy, CircuitBreaker, Passage, Trip};
 pub use concurrency::{AimdLimit, GradientLimit};
+pub use scan_queue::{ScanBounds, ScanQueue};
 pub use token_bucket::{Rate, TokenBucket};

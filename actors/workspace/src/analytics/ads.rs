@@ -116,7 +116,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<(Vec<AdDay>, usize), Unavailable> {
-        self.read(move |store, workspace| {
+        self.scan(move |store, workspace| {
             let prefix = key(workspace, b'a', &[]);
             let last = range.to.number().to_be_bytes();
             let from = key(workspace, b'a', &[&last, &[0xff; SOURCE_BYTES]]);

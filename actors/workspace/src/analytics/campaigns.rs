@@ -103,7 +103,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<CampaignDays, Unavailable> {
-        self.read(move |store, workspace| {
+        self.scan(move |store, workspace| {
             let prefix = daily_counts::prefix(workspace);
             let mut rows = BTreeMap::new();
             let mut all = CampaignCounts::default();

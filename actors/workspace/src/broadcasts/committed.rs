@@ -145,6 +145,16 @@ impl<'a> Committed<'a> {
 
     pub(crate) fn broadcast(self, now: Timestamp) -> Result<Broadcast, StoreError> {
         let counts = self.counts()?;
+        Ok(self.with(counts, now))
+    }
+
+    /// The broadcast if its counts are kept, so that no recipient need be counted.
+    pub(crate) fn counted_before(self, now: Timestamp) -> Result<Option<Broadcast>, StoreError> {
+        let kept = counts::read(self.store, self.workspace, &self.record)?;
+        Ok(kept.map(|counts| self.with(counts, now)))
+    }
+
+    fn with(self, counts: BroadcastCounts, now: Timestamp) -> Broadcast {
         let record = self.record;
         let rate_per_second = record.started_at.map(|started| {
             let seconds = record.finished_at.unwrap_or(now).since(started).as_secs_f64();
@@ -152,7 +162,7 @@ impl<'a> Committed<'a> {
             let rate = f64::from(counts.concluded()) / seconds.max(0.001);
             (rate * 10.0).round() / 10.0
         });
-        Ok(Broadcast {
+        Broadcast {
             id: record.id,
             name: record.name,
             template: record.template,
@@ -167,7 +177,7 @@ impl<'a> Committed<'a> {
             started_at: record.started_at,
             finished_at: record.finished_at,
             retry_of: record.retry_of,
-        })
+        }
     }
 
     /// The recipients at these places, in rising order, with their variables.

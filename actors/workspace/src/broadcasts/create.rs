@@ -229,7 +229,7 @@ impl Workspace {
             return Err(refused(CreateBroadcastError::NoRecipients));
         }
         let id = random::broadcast_id(self.shared.clock.now());
-        let prepared = self.read(move |store, workspace| {
+        let prepared = self.scan(move |store, workspace| {
             // While each is in the place that it was given.
             let mut fits = check_variables(store, workspace, &new)?;
             new.audience.leave_each_once();
@@ -312,7 +312,7 @@ impl Workspace {
     /// Forgets what was written of a broadcast that was not made.
     async fn forget_draft(&self, id: BroadcastId) -> Result<(), Unavailable> {
         let changes =
-            self.read(move |store, workspace| draft_changes(store, workspace, id)).await?;
+            self.scan(move |store, workspace| draft_changes(store, workspace, id)).await?;
         Ok(self.shared.writer.commit(changes).await?)
     }
 }

@@ -14,16 +14,23 @@ use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
 
 impl Workspace {
-    /// One broadcast.
+    /// One broadcast. While it runs its recipients are counted, which is a scan.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, or not now.
     pub async fn broadcast(&self, id: BroadcastId) -> Result<Broadcast, BroadcastError> {
         let now = self.shared.clock.now();
         let read = self.read(move |store, workspace| {
+            let found = Committed::read(store, workspace, id)?;
+            found.map(|found| found.counted_before(now)).transpose()
+        });
+        if let Some(broadcast) = read.await?.ok_or(BroadcastError::NotFound)? {
+            return Ok(broadcast);
+        }
+        let counted = self.scan(move |store, workspace| {
             Committed::read(store, workspace, id)?.map(|found| found.broadcast(now)).transpose()
         });
-        read.await?.ok_or(BroadcastError::NotFound)
+        counted.await?.ok_or(BroadcastError::NotFound)
     }
 
     /// Broadcasts, newest first: those after the first `skip`, at most `limit`, and how many there
@@ -37,7 +44,7 @@ impl Workspace {
         limit: usize,
     ) -> Result<(Vec<Broadcast>, usize), Unavailable> {
         let now = self.shared.clock.now();
-        self.read(move |store, workspace| {
+        self.scan(move |store, workspace| {
             let prefix = record::records_prefix(workspace);
             let (mut found, mut total) = (Vec::new(), 0);
             store.scan(
@@ -73,7 +80,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<RecipientsPage, BroadcastError> {
-        let read = self.read(move |store, workspace| {
+        let read = self.scan(move |store, workspace| {
             let found = Committed::read(store, workspace, id)?;
             found.map(|found| found.page(status, skip, limit)).transpose()
         });

@@ -43,7 +43,7 @@ impl Workspace {
     }
 
     async fn retry_attached(&self, id: BroadcastId) -> Result<BroadcastMade, RetryBroadcastError> {
-        let read = self.read(move |store, workspace| {
+        let read = self.scan(move |store, workspace| {
             let Some(found) = Committed::read(store, workspace, id)? else {
                 return Ok(Err(RetryBroadcastError::from(BroadcastError::NotFound)));
             };

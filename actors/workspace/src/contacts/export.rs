@@ -50,7 +50,7 @@ impl Workspace {
     ) -> Result<Vec<Contact>, Unavailable> {
         let ContactsWalk { next, end } = *walk;
         let found: Vec<Contact> = self
-            .read(move |store, workspace| {
+            .scan(move |store, workspace| {
                 let mut found = Vec::new();
                 let prefix = record::prefix(workspace, b'c');
                 let from = record::contact_key(workspace, next);

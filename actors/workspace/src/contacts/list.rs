@@ -53,7 +53,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<ContactsPage, Unavailable> {
-        self.read(move |store, workspace| page(store, workspace, &filter, skip, limit)).await
+        self.scan(move |store, workspace| page(store, workspace, &filter, skip, limit)).await
     }
 }
 

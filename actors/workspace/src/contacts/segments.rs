@@ -89,7 +89,7 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
     pub async fn segments(&self, skip: usize, limit: usize) -> Result<SegmentsPage, Unavailable> {
-        self.read(move |store, workspace| page(store, workspace, skip, limit)).await
+        self.scan(move |store, workspace| page(store, workspace, skip, limit)).await
     }
 
     /// A segment, and how many contacts it has now.
@@ -142,7 +142,7 @@ impl Workspace {
         id: SegmentId,
         read: impl FnOnce(&dyn View, &WorkspaceId, Segment) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, SegmentError> {
-        let found = self.read(move |store, workspace| {
+        let found = self.scan(move |store, workspace| {
             let found = store.get(Table::Segments, &key(workspace, id))?;
             found.map(|json| read(store, workspace, codec::decode(&json)?)).transpose()
         });

@@ -68,7 +68,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<ConversationsPage, Unavailable> {
-        self.read(move |store, workspace| {
+        self.scan(move |store, workspace| {
             let (ids, total) = find(store, workspace, &filter, skip, limit)?;
             let found = ids.into_iter().map(|id| view(store, workspace, id));
             // One that was deleted meanwhile is left out.

@@ -50,7 +50,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<MessagesPage, ReadConversationError> {
-        let found = self.read(move |store, workspace| {
+        let found = self.scan(move |store, workspace| {
             let is_there = view(store, workspace, id)?.is_some();
             is_there.then(|| messages(store, workspace, id, skip, limit)).transpose()
         });

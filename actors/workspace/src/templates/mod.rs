@@ -293,7 +293,7 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.
     pub async fn templates(&self) -> Result<Vec<Template>, Unavailable> {
-        self.read(|store, workspace| {
+        self.scan(|store, workspace| {
             let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
             let (mut templates, mut damage) = (Vec::new(), None);
             store.scan(Table::Templates, &prefix, None, Direction::Forward, &mut |_, value| {

@@ -185,7 +185,7 @@ impl Workspace {
         let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
         let read =
             move |store: &dyn View, of: &WorkspaceId| records::deliveries(store, of, id, kept, now);
-        Ok(self.read(read).await?)
+        Ok(self.scan(read).await?)
     }
 
     /// Carries a change out and has the deliveries follow it, even if whoever asked goes away.

@@ -16,7 +16,11 @@ impl From<Unavailable> for ApiError {
             UnavailableReason::Parked(_) => "the workspace is stopped; ask its operator".into(),
             reason => reason.to_string().into(),
         };
-        Self::new(Code::ServiceUnavailable, message).after(error.retry_after)
+        let refused = Self::new(Code::ServiceUnavailable, message).after(error.retry_after);
+        match error.reason {
+            UnavailableReason::Overloaded => refused.because("overloaded"),
+            _ => refused,
+        }
     }
 }
 

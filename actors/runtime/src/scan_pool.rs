@@ -1,0 +1,287 @@
+//! Runs reads that scan on threads of their own, so that nothing else waits for them.
+//!
+//! The blocking threads of the async runtime are left to what is short. Which scan is next is
+//! decided by [`ScanQueue`].
+
+use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::available_parallelism;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::flow::{ScanBounds, ScanQueue};
+
+/// Scans of all owners that wait.
+const WAITING_MAX: usize = 1024;
+/// Scans of one owner that wait: an eighth, so that seven others find room beside a flood.
+const WAITING_PER_OWNER_MAX: usize = 128;
+
+/// A scan that waits. It returns what it found to its caller itself.
+type Scan = Box<dyn FnOnce() + Send>;
+
+/// Threads that scan for owners `K`: as many as there are cores less one, at least one.
+pub struct ScanPool<K> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    state: Mutex<State<K>>,
+    /// Notified when a scan is queued and when the pool closes.
+    queued: Condvar,
+    finished: AtomicU64,
+    refused: AtomicU64,
+}
+
+struct State<K> {
+    queue: ScanQueue<K, Scan>,
+    threads: usize,
+    threads_max: usize,
+    /// Threads that wait for a scan.
+    idle: usize,
+    closed: bool,
+}
+
+/// Counts of the scans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanFigures {
+    /// Scans that run.
+    pub running: usize,
+    /// Scans that wait.
+    pub waiting: usize,
+    /// Scans that have ended, since the start.
+    pub finished: u64,
+    /// Scans that were refused because too many waited, since the start.
+    pub refused: u64,
+}
+
+/// Why a scan returned nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ScanError {
+    /// As many scans wait as may.
+    #[error("too many scans wait")]
+    Full,
+    /// The scan panicked, no thread can be started, or the pool was dropped.
+    #[error("the scan did not end")]
+    Failed,
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
+    /// A pool that leaves one core to everything else. A thread starts when it is first needed.
+    #[must_use]
+    pub fn for_this_machine() -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self::new(ScanBounds {
+            running_max: (cores - 1).max(1),
+            waiting_max: WAITING_MAX,
+            waiting_per_owner_max: WAITING_PER_OWNER_MAX,
+        })
+    }
+
+    /// A pool with these bounds.
+    #[must_use]
+    pub fn new(bounds: ScanBounds) -> Self {
+        let state = State {
+            queue: ScanQueue::new(bounds),
+            threads: 0,
+            threads_max: bounds.running_max.max(1),
+            idle: 0,
+            closed: false,
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            queued: Condvar::new(),
+            finished: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Runs `scan` when it is the owner's turn, and resolves to what it returns. A scan whose
+    /// caller has gone away by then does not run.
+    ///
+    /// # Errors
+    /// [`ScanError::Full`] at once if too many wait; [`ScanError::Failed`] if it did not end.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        owner: &K,
+        scan: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ScanError> {
+        let (sender, answer) = oneshot::channel();
+        let scan: Scan = Box::new(move || {
+            if !sender.is_closed() {
+                // The caller may go away while it runs.
+                drop(sender.send(scan()));
+            }
+        });
+        self.queue(owner, scan)?;
+        answer.await.map_err(|_| ScanError::Failed)
+    }
+
+    /// Counts of the scans.
+    pub fn figures(&self) -> ScanFigures {
+        let shared = &*self.shared;
+        let state = shared.state.lock();
+        ScanFigures {
+            running: state.queue.running(),
+            waiting: state.queue.waiting(),
+            finished: shared.finished.load(Ordering::Relaxed),
+            refused: shared.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    fn queue(&self, owner: &K, scan: Scan) -> Result<(), ScanError> {
+        let mut state = self.shared.state.lock();
+        if state.queue.push(owner, scan).is_err() {
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(ScanError::Full);
+        }
+        if state.queue.waiting() > state.idle && state.threads < state.threads_max {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("scan".into());
+            match thread.spawn(move || shared.work()) {
+                Ok(_) => state.threads += 1,
+                Err(error) if state.threads == 0 => {
+                    tracing::error!(%error, "no thread can be started to read with");
+                    // Their callers are answered by that.
+                    drop(state.queue.clear());
+                    return Err(ScanError::Failed);
+                }
+                // Those that run take it in its turn.
+                Err(error) => tracing::warn!(%error, "a thread to read with cannot be started"),
+            }
+        } else {
+            self.shared.queued.notify_one();
+        }
+        Ok(())
+    }
+}
+
+impl<K: Clone + Eq + Hash> Shared<K> {
+    /// What each thread does until the pool is closed.
+    fn work(&self) {
+        let mut state = self.state.lock();
+        while !state.closed {
+            let Some((owner, scan)) = state.queue.start() else {
+                state.idle += 1;
+                self.queued.wait(&mut state);
+                state.idle -= 1;
+                continue;
+            };
+            drop(state);
+            if catch_unwind(AssertUnwindSafe(scan)).is_err() {
+                // The panic hook has written why. The caller is answered by the dropped sender.
+                tracing::error!("a read panicked");
+            }
+            self.finished.fetch_add(1, Ordering::Relaxed);
+            state = self.state.lock();
+            state.queue.finish(&owner);
+        }
+    }
+}
+
+impl<K> Drop for ScanPool<K> {
+    fn drop(&mut self) {
+        self.shared.state.lock().closed = true;
+        self.shared.queued.notify_all();
+    }
+}
+
+impl<K> std::fmt::Debug for ScanPool<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ScanPool")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn pool(running_max: usize, waiting_max: usize) -> Arc<ScanPool<char>> {
+        let bounds = ScanBounds { running_max, waiting_max, waiting_per_owner_max: waiting_max };
+        Arc::new(ScanPool::new(bounds))
+    }
+
+    async fn until(pool: &ScanPool<char>, is_so: impl Fn(ScanFigures) -> bool) {
+        while !is_so(pool.figures()) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Holds a place until the sender is used or dropped.
+    async fn hold(pool: &Arc<ScanPool<char>>) -> mpsc::Sender<()> {
+        let (go, may_go) = mpsc::channel();
+        let held = Arc::clone(pool);
+        tokio::spawn(async move { held.run(&'a', move || may_go.recv()).await });
+        until(pool, |it| it.running == 1).await;
+        go
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_at_once_and_takes_more_when_there_is_room() {
+        let pool = pool(1, 1);
+        let held = hold(&pool).await;
+        let waits = Arc::clone(&pool);
+        let waits = tokio::spawn(async move { waits.run(&'b', || 2).await });
+        until(&pool, |it| it.waiting == 1).await;
+        assert_eq!(pool.run(&'c', || 3).await, Err(ScanError::Full));
+        drop(held);
+        assert_eq!(waits.await.unwrap(), Ok(2));
+        assert_eq!(pool.run(&'c', || 3).await, Ok(3));
+        until(&pool, |it| (it.running, it.finished, it.refused) == (0, 3, 1)).await;
+    }
+
+    #[tokio::test]
+    async fn a_scan_that_panics_harms_no_other() {
+        let pool = pool(1, 9);
+        let panicked = pool.run(&'a', || panic!("a damaged record")).await;
+        assert_eq!(panicked, Err::<(), _>(ScanError::Failed));
+        assert_eq!(pool.run(&'a', || 1).await, Ok(1));
+        until(&pool, |it| it.running == 0).await;
+    }
+
+    #[tokio::test]
+    async fn a_scan_whose_caller_has_gone_away_does_not_run() {
+        let pool = pool(1, 9);
+        let held = hold(&pool).await;
+        let (ran, has_run) = mpsc::channel();
+        let waits = Arc::clone(&pool);
+        let waits = tokio::spawn(async move { waits.run(&'b', move || ran.send(())).await });
+        until(&pool, |it| it.waiting == 1).await;
+        waits.abort();
+        assert!(waits.await.unwrap_err().is_cancelled());
+        drop(held);
+        assert_eq!(pool.run(&'b', || 3).await, Ok(3));
+        assert!(has_run.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn all_places_are_used_at_once() {
+        let pool = pool(3, 9);
+        let (all, meet) = (Arc::clone(&pool), Arc::new(std::sync::Barrier::new(3)));
+        let scans = (0..3).map(|_| {
+            let (pool, meet) = (Arc::clone(&all), Arc::clone(&meet));
+            tokio::spawn(async move { pool.run(&'a', move || meet.wait().is_leader()).await })
+        });
+        // They end only if they run at the same time.
+        for scan in scans.collect::<Vec<_>>() {
+            scan.await.unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pool_that_is_dropped_answers_what_waits() {
+        let pool = pool(1, 9);
+        let held = hold(&pool).await;
+        let (sender, answer) = oneshot::channel::<()>();
+        pool.queue(&'b', Box::new(move || sender.send(()).unwrap())).unwrap();
+        Arc::clone(&pool.shared).state.lock().closed = true;
+        drop(pool);
+        drop(held);
+        assert!(answer.await.is_err());
+    }
+}
