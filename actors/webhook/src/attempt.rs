@@ -12,6 +12,7 @@ use postrider_store::EventEntry;
 use crate::client::{Answer, NoAnswer};
 use crate::delivery::{Attempt, Failure};
 use crate::endpoint::Endpoint;
+use crate::lookups::on_behalf_of;
 use crate::request_pool::{Counted, Permit};
 use crate::services::Services;
 use crate::{body, log_reader};
@@ -68,7 +69,10 @@ pub(super) async fn make(
     let forgotten = events.as_ref().and_then(|events| attempt.delivery.forgotten(events));
     let outcome = match events {
         Some(events) if events.is_empty() => Outcome::Vanished,
-        Some(events) => post(&services, &endpoint, attempt.delivery.batch.is_some(), &events).await,
+        Some(events) => {
+            let posting = post(&services, &endpoint, attempt.delivery.batch.is_some(), &events);
+            on_behalf_of(&workspace, posting).await
+        }
         None => Outcome::NotTried,
     };
     drop(permit);

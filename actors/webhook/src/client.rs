@@ -25,6 +25,7 @@ use tower_service::Service;
 use postrider_domain::Timestamp;
 
 use crate::interim::InterimAnswers;
+use crate::lookups::{Lookups, Resolver, SystemResolver, current_workspace};
 use crate::ssrf::{AddressRules, WebhookUrlError, is_public};
 
 /// Longest time to connect.
@@ -124,8 +125,18 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(rules: AddressRules, timeout: Duration) -> Result<Self, rustls::Error> {
+        Self::with_resolver(rules, timeout, SystemResolver)
+    }
+
+    fn with_resolver(
+        rules: AddressRules,
+        timeout: Duration,
+        resolver: impl Resolver,
+    ) -> Result<Self, rustls::Error> {
         let rules = Arc::new(rules);
-        let mut connector = HttpConnector::new_with_resolver(Guarded(Arc::clone(&rules)));
+        let lookups = Arc::new(Lookups::new(resolver));
+        let guarded = Guarded { rules: Arc::clone(&rules), lookups };
+        let mut connector = HttpConnector::new_with_resolver(guarded);
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -286,7 +297,10 @@ impl Error for Blocked {}
 /// Resolves names for the connector and checks the addresses. The connector connects only to what
 /// this returns, so that DNS rebinding cannot replace an address after the check.
 #[derive(Clone)]
-struct Guarded(Arc<AddressRules>);
+struct Guarded {
+    rules: Arc<AddressRules>,
+    lookups: Arc<Lookups>,
+}
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -300,11 +314,12 @@ impl Service<Name> for Guarded {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let rules = Arc::clone(&self.0);
+        let Self { rules, lookups } = self.clone();
+        // The connector calls this in the task that makes the delivery.
+        let workspace = current_workspace();
         Box::pin(async move {
             // The port of the URL takes the place of 0.
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let found: Vec<SocketAddr> = found.collect();
+            let found = lookups.resolve(workspace, name.as_str().to_owned()).await?;
             if found.iter().all(|address| rules.permit(address.ip())) {
                 Ok(found.into_iter())
             } else {
@@ -317,6 +332,8 @@ impl Service<Name> for Guarded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lookups::on_behalf_of;
+    use crate::lookups::scripted::Scripted;
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
@@ -349,6 +366,29 @@ mod tests {
             let now = Timestamp::default();
             let answer = client.post(url, HeaderMap::new(), Vec::new(), now).await;
             assert_eq!(answer, Answer::None(expected), "{url}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delivery_looks_names_up_on_behalf_of_its_workspace() {
+        let script = Scripted::new();
+        let rules = AddressRules { allow_http: true, ..AddressRules::default() };
+        let client = Client::with_resolver(rules, Duration::from_secs(60), script.clone());
+        let client = Arc::new(client.unwrap());
+        let mut callers = tokio::task::JoinSet::new();
+        for (of, host) in [("acme", "a"), ("acme", "b"), ("acme", "c"), ("other", "d")] {
+            let client = Arc::clone(&client);
+            callers.spawn(async move {
+                let url = format!("http://{host}.test/");
+                let posting = client.post(&url, HeaderMap::new(), Vec::new(), Timestamp::default());
+                on_behalf_of(&of.parse().unwrap(), posting).await
+            });
+        }
+        assert_eq!(script.under_way().await, ["a.test", "b.test", "d.test"]);
+        script.end(4);
+        // The script's address is this machine's.
+        while let Some(answer) = callers.join_next().await {
+            assert_eq!(answer.unwrap(), Answer::None(NoAnswer::BlockedAddress));
         }
     }
 }

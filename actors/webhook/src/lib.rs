@@ -17,6 +17,7 @@ mod fair_share;
 mod golden;
 mod interim;
 mod log_reader;
+mod lookups;
 mod message;
 mod migrate;
 mod ordering;
