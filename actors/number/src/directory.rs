@@ -263,7 +263,15 @@ impl ChildSpec for NumberSpec {
     }
 
     fn publish(&self, number: &NumberId, placement: Placement<NumberMessage>) {
-        self.0.slot(*number).publish_with(placement, |placement, entry| {
+        // A number that was disconnected meanwhile gets no entry again.
+        let Some(slot) = self.0.directory.slot(number) else {
+            if let Placement::Live(actor) = placement {
+                // The message that would have closed it found no actor.
+                drop(actor.cast(NumberMessage::Close));
+            }
+            return;
+        };
+        slot.publish_with(placement, |placement, entry| {
             if let Placement::Live(actor) = placement {
                 for message in entry.waiting.lock().drain(..) {
                     // If the actor has died already, its restart has everything dispatched again.

@@ -24,6 +24,7 @@ mod model;
 mod numbers;
 mod passivation;
 mod places;
+mod races;
 mod redispatch;
 mod scans;
 mod scripted;

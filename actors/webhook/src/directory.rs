@@ -106,17 +106,15 @@ impl Webhooks {
         }
         for deleted in before.iter().filter(|slot| now.iter().all(|kept| kept.id != slot.id)) {
             self.directory.remove(&deleted.id);
-            match deleted.live() {
-                Some(actor) => drop(actor.cast(EndpointMessage::Retire)),
-                None => self.services.forget(deleted.workspace.clone(), deleted.id),
+            if deleted.cast(EndpointMessage::Retire(deleted.call())).is_err() {
+                self.services.forget(deleted.workspace.clone(), deleted.id);
             }
         }
         subscribers.set_endpoints(now.clone());
         for slot in &now {
-            match slot.live() {
-                // One that has stopped meanwhile reads the settings when it starts again.
-                Some(actor) => drop(actor.cast(EndpointMessage::Changed)),
-                None => self.wake(slot),
+            // One that rests or has failed reads the settings when it starts.
+            if slot.cast(EndpointMessage::Changed(slot.call())).is_err() {
+                self.wake(slot);
             }
         }
         Ok(())
@@ -172,7 +170,7 @@ impl Webhooks {
         }
         let (reply, answer) = oneshot::channel();
         // If no actor receives it, the reply is dropped, and that is the answer.
-        drop(slot.cast(EndpointMessage::Replay(what, reply)));
+        drop(slot.cast(EndpointMessage::Replay(what, reply, slot.call())));
         answer.await.unwrap_or_else(|_| Err(ReplayError::restarting()))
     }
 

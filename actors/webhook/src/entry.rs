@@ -1,6 +1,7 @@
 //! An endpoint's directory entry: it lasts while its actor starts and stops.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 
@@ -22,6 +23,8 @@ pub struct EndpointEntry {
     pub(crate) endpoint: ArcSwap<Endpoint>,
     /// The log has grown, and the actor has not looked since.
     pub(crate) woken: AtomicBool,
+    /// Messages of the directory that the actor has not handled yet.
+    calls: Arc<AtomicUsize>,
     /// Since when the oldest due delivery has been due, in milliseconds since the epoch;
     /// `u64::MAX` when none is.
     pub(crate) due_since_ms: AtomicU64,
@@ -34,7 +37,31 @@ impl EndpointEntry {
             workspace,
             endpoint: ArcSwap::from_pointee(endpoint),
             woken: AtomicBool::new(false),
+            calls: Arc::default(),
             due_since_ms: AtomicU64::new(u64::MAX),
         }
+    }
+
+    /// Announces a message of the directory to the actor. It must be made before the message is
+    /// cast, and travel with it: until it is dropped the actor does not passivate itself.
+    pub(crate) fn call(&self) -> Call {
+        self.calls.fetch_add(1, Ordering::AcqRel);
+        Call(Arc::clone(&self.calls))
+    }
+
+    /// Whether the actor may passivate itself: neither has the log grown since it looked, nor is a
+    /// message of the directory in its mailbox.
+    pub(crate) fn may_rest(&self) -> bool {
+        !self.woken.load(Ordering::Acquire) && self.calls.load(Ordering::Acquire) == 0
+    }
+}
+
+/// A message of the directory on its way to an endpoint's actor.
+#[derive(Debug)]
+pub struct Call(Arc<AtomicUsize>);
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -6,6 +6,7 @@ use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
 
 use crate::attempt::Finished;
+use crate::entry::Call;
 use crate::log_reader::ReadPart;
 use crate::replay::{Replay, ReplayError};
 use crate::request_pool::Permit;
@@ -19,7 +20,7 @@ pub enum EndpointMessage {
     Wake,
     /// The stored settings have changed. The actor must load them from its entry and apply them to
     /// its queue. No reply.
-    Changed,
+    Changed(Call),
     /// A request slot is free and it is this endpoint's turn. The actor must start one attempt with
     /// the permit, or drop it, which passes the slot on. No reply.
     Permit(Permit),
@@ -40,10 +41,10 @@ pub enum EndpointMessage {
     Idle(u64),
     /// The actor must queue these events for delivery again. It replies with the number of
     /// deliveries when that is durable, or at once with the reason why nothing was queued.
-    Replay(Replay, oneshot::Sender<Result<u64, ReplayError>>),
+    Replay(Replay, oneshot::Sender<Result<u64, ReplayError>>, Call),
     /// The endpoint was deleted. The actor must abort its attempts, have its records deleted and
     /// stop. No reply.
-    Retire,
+    Retire(Call),
     /// The engine stops. The actor must start nothing more, and replies when nothing is in flight
     /// and everything is written; then it stops.
     Drain(oneshot::Sender<()>),

@@ -17,7 +17,7 @@ use postrider_runtime::supervise::{LoadedActor, Placement};
 
 use crate::attempt::{self, Finished, Outcome};
 use crate::delivery::{Aftermath, Attempt, DisabledReason};
-use crate::entry::EndpointSlot;
+use crate::entry::{EndpointEntry, EndpointSlot};
 use crate::message::EndpointMessage;
 use crate::request_pool::Permit;
 use crate::services::Services;
@@ -68,7 +68,7 @@ impl LoadedActor for EndpointActor {
                 self.slot.woken.store(false, Ordering::Release);
                 state.grown = true;
             }
-            EndpointMessage::Changed => {
+            EndpointMessage::Changed(_) => {
                 state.queue.set_rules(self.slot.endpoint.load().queue_rules());
                 state.grown = true;
             }
@@ -86,7 +86,7 @@ impl LoadedActor for EndpointActor {
                 state.timer.woken(generation);
             }
             EndpointMessage::Idle(busy) => self.idle(myself, busy, state),
-            EndpointMessage::Replay(what, reply) => {
+            EndpointMessage::Replay(what, reply, _) => {
                 match replay::queue(self, what, &mut state.queue).await {
                     Ok(count) => {
                         state.replies.push((reply, count));
@@ -96,7 +96,7 @@ impl LoadedActor for EndpointActor {
                     Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            EndpointMessage::Retire => {
+            EndpointMessage::Retire(_) => {
                 state.retired = true;
                 state.tasks.abort_all();
             }
@@ -168,8 +168,7 @@ impl EndpointActor {
         if state.queue.cursor() != state.written {
             // The place of events that it skipped was not worth a write until now.
             state.dirty = true;
-        } else if self.slot.rest_if(|endpoint| !endpoint.woken.load(Ordering::Acquire)) {
-            // The log has not grown since the actor looked.
+        } else if self.slot.rest_if(EndpointEntry::may_rest) {
             myself.stop(None);
         }
     }
@@ -274,7 +273,7 @@ impl EndpointActor {
             let disabled = control.disable(&slot.workspace, slot.id, reason, enabled_at).await;
             if let Err(error) = disabled {
                 tracing::warn!(webhook = %slot.id, %error, "not disabled; its next failure tries again");
-                drop(myself.cast(EndpointMessage::Changed));
+                drop(myself.cast(EndpointMessage::Changed(slot.call())));
             }
         }));
     }
