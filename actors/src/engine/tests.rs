@@ -22,6 +22,7 @@ mod message_commands;
 mod messages;
 mod model;
 mod numbers;
+mod overload;
 mod passivation;
 mod places;
 mod races;

@@ -79,7 +79,7 @@ pub struct Batch<'a> {
 /// Why something was not made durable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// The queue is full. Nothing was queued.
+    /// The queue is full. Nothing was queued. [`Subscriber::submit`] never returns it.
     #[error("too much is waiting to be written")]
     Full,
     /// The batch's events or log entries exceed a frame, or the batch exceeds the queue. Nothing
@@ -142,6 +142,8 @@ struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
     healthy: AtomicBool,
+    /// Whether new work may be begun, as the queue said when it changed last.
+    has_room: AtomicBool,
     last_position: AtomicU64,
     /// Milliseconds of the last commit's moment; 0 where none is known.
     last_moment: AtomicU64,
@@ -151,6 +153,11 @@ struct Shared {
 }
 
 impl Shared {
+    /// Publishes whether there is room. It must be called under the queue's lock.
+    fn note_room(&self, queue: &Queue) {
+        self.has_room.store(queue.has_room(), Ordering::Release);
+    }
+
     fn begin_stop(&self) {
         self.queue.lock().stopping = true;
         self.wake.notify_all();
@@ -165,6 +172,7 @@ impl Shared {
         let mut queue = self.queue.lock();
         queue.admit()?;
         let staged = stage(&mut queue)?;
+        self.note_room(&queue);
         let wake = queue.call(deferrable);
         drop(queue);
         if wake {
@@ -230,7 +238,16 @@ impl Writer {
     /// # Errors
     /// As for [`Subscriber::submit`]; [`CommitError::Store`] also when the commit itself failed.
     pub async fn commit(&self, changes: Vec<Change>) -> Result<(), CommitError> {
-        self.wait_for(changes).await
+        self.wait_for(changes, false).await
+    }
+
+    /// The same for what the engine itself must write: it is not refused for want of room. Callers
+    /// must bound it themselves, such as by one write under way for each actor.
+    ///
+    /// # Errors
+    /// As for [`commit`](Self::commit), without [`CommitError::Full`].
+    pub async fn commit_own(&self, changes: Vec<Change>) -> Result<(), CommitError> {
+        self.wait_for(changes, true).await
     }
 
     /// Resolves when every commit that was staged before the first poll is settled.
@@ -241,12 +258,12 @@ impl Writer {
     pub async fn barrier(&self) -> Result<(), CommitError> {
         // This stages an empty entry, which settles with its group. A group of empty entries is
         // settled in its turn without a commit.
-        self.wait_for(Vec::new()).await
+        self.wait_for(Vec::new(), true).await
     }
 
-    async fn wait_for(&self, changes: Vec<Change>) -> Result<(), CommitError> {
+    async fn wait_for(&self, changes: Vec<Change>, must: bool) -> Result<(), CommitError> {
         let (sender, receiver) = oneshot::channel();
-        self.0.shared.stage(false, |queue| queue.stage_changes(changes, sender))?;
+        self.0.shared.stage(false, |queue| queue.stage_changes(changes, must, sender))?;
         receiver.await.unwrap_or(Err(CommitError::Closed))
     }
 
@@ -269,6 +286,13 @@ impl Writer {
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.0.shared.healthy.load(Ordering::Acquire)
+    }
+
+    /// Whether new work may be begun. Without room an actor must refuse a command before it has
+    /// changed anything, because a batch that is submitted cannot be refused any more.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.0.shared.has_room.load(Ordering::Acquire)
     }
 
     /// The number of the newest durable frame.
@@ -322,9 +346,13 @@ impl Subscriber {
     /// because new batches would be computed from a state that is not durable. The caller must
     /// rebuild that state and subscribe again.
     ///
+    /// A full queue refuses no batch: its state has changed already. The caller must ask
+    /// [`Writer::has_room`] before it changes anything for a command. Then the queue exceeds its
+    /// bound by one command for each thread at the most, and by what the engine must write itself.
+    ///
     /// # Errors
-    /// [`CommitError::Full`], [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing
-    /// queued; [`CommitError::Store`] while the store is not open and after such a failure.
+    /// [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing queued;
+    /// [`CommitError::Store`] while the store is not open and after such a failure.
     pub fn submit(&self, batch: Batch<'_>) -> Result<GroupNumber, CommitError> {
         let need = Need::of(&self.owner.workspace, &batch)?;
         self.shared.stage(batch.deferrable, |queue| {

@@ -283,19 +283,33 @@ impl Queue {
         group
     }
 
-    fn reserve(&mut self, bytes: usize) -> Result<(), CommitError> {
+    /// Whether new work may be begun: it may fill three quarters of the queue. The rest is for what
+    /// the engine itself must write.
+    pub(super) const fn has_room(&self) -> bool {
+        self.queued_bytes < self.queued_bytes_max / 4 * 3
+    }
+
+    /// Counts bytes that are not refused for want of room.
+    fn count(&mut self, bytes: usize) -> Result<(), CommitError> {
         if bytes > self.queued_bytes_max {
             return Err(CommitError::TooLarge);
-        }
-        if self.queued_bytes + bytes > self.queued_bytes_max {
-            return Err(CommitError::Full);
         }
         self.queued_bytes += bytes;
         Ok(())
     }
 
+    /// Counts bytes if there is room for them.
+    fn reserve(&mut self, bytes: usize) -> Result<(), CommitError> {
+        let is_full = self.queued_bytes + bytes > self.queued_bytes_max;
+        if is_full && bytes <= self.queued_bytes_max {
+            return Err(CommitError::Full);
+        }
+        self.count(bytes)
+    }
+
     /// Stages a batch of a subscriber whose last batch went to the group and section `last`.
-    /// Returns those of this batch.
+    /// Returns those of this batch. It is never refused for want of room: see
+    /// [`Subscriber::submit`](super::Subscriber::submit).
     pub(super) fn stage_batch(
         &mut self,
         owner: &Arc<Owner>,
@@ -303,7 +317,7 @@ impl Queue {
         batch: &Batch<'_>,
         need: Need,
     ) -> Result<(GroupNumber, usize), CommitError> {
-        self.reserve(need.bytes)?;
+        self.count(need.bytes)?;
         let in_last = |open: &Staged| (open.number == last.0).then_some(last.1);
         let (open, section) = match self.groups.back() {
             Some(open) if open.fits(in_last(open), batch, need) => {
@@ -316,17 +330,19 @@ impl Queue {
     }
 
     /// Stages changes that belong to no subscriber. `waiter` receives their result. Groups settle
-    /// in order, so everything staged before is settled by then.
+    /// in order, so everything staged before is settled by then. Changes that the engine `must`
+    /// write are not refused for want of room.
     pub(super) fn stage_changes(
         &mut self,
         changes: Vec<Change>,
+        must: bool,
         waiter: oneshot::Sender<Result<(), CommitError>>,
     ) -> Result<(), CommitError> {
         let size = |change: &Change| change.key.len() + change.value.as_ref().map_or(0, Vec::len);
         let bytes = BATCH_OVERHEAD + changes.iter().map(size).sum::<usize>();
         // A barrier must not fail on a full queue, because that is when it is needed.
-        if changes.is_empty() {
-            self.queued_bytes += bytes;
+        if changes.is_empty() || must {
+            self.count(bytes)?;
         } else {
             self.reserve(bytes)?;
         }

@@ -53,6 +53,7 @@ impl Worker {
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue::new(options.queued_bytes_max)),
             wake: Condvar::new(),
+            has_room: AtomicBool::new(true),
             healthy: AtomicBool::new(true),
             last_position: AtomicU64::new(last.0),
             last_moment: AtomicU64::new(last_moment.as_millis()),
@@ -103,6 +104,7 @@ impl Worker {
         let mut queue = self.shared.queue.lock();
         if let Some((group, bytes)) = done {
             queue.queued_bytes -= bytes;
+            self.shared.note_room(&queue);
             queue.give_back(group);
         }
         let (mut waited, mut rested) = (false, false);
@@ -187,6 +189,7 @@ impl Worker {
             queue.mode = mode;
             failed.extend(queue.groups.drain(..));
             queue.queued_bytes = 0;
+            self.shared.note_room(&queue);
             queue.urgent = false;
             // This happens under the lock, so that no owner submits a batch after the store is open
             // again and before it was notified of the failure.

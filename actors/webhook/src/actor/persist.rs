@@ -70,7 +70,8 @@ impl EndpointActor {
         state.unposted_in_write.append(&mut state.unposted);
         let (myself, writer) = (myself.clone(), self.services.writer.clone());
         drop(tokio::spawn(async move {
-            let written = writer.commit(changes).await;
+            // What has ended must be written: a refusal would repeat its deliveries.
+            let written = writer.commit_own(changes).await;
             // An actor that has stopped reads what is durable when it runs again.
             drop(myself.cast(EndpointMessage::Flushed(written)));
         }));

@@ -104,6 +104,11 @@ impl LoadedActor for WorkspaceActor {
                 }
             }
         }
+        if message.is_command() && !self.shared.writer.has_room() {
+            // Before anything has changed, so that nothing has happened.
+            refuse(message, Unavailable::because(UnavailableReason::Overloaded));
+            return Ok(());
+        }
         if let Err(lost) = self.act(myself, message, state) {
             state.gate.fail();
             return Err(Box::new(lost));

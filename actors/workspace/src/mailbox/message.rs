@@ -53,6 +53,20 @@ pub enum WorkspaceMessage {
     Sweep(SweepStep),
 }
 
+impl WorkspaceMessage {
+    /// Whether somebody asks for a change, who can be refused while too much is waiting to be
+    /// written. The rest must be written, or writes nothing.
+    pub(crate) const fn is_command(&self) -> bool {
+        match self {
+            Self::SendOtp(..) | Self::VerifyOtp(..) | Self::ResendOtp(..) | Self::Perform(_) => {
+                true
+            }
+            Self::Configure(configure, _) => !matches!(configure, Configure::Read),
+            _ => false,
+        }
+    }
+}
+
 /// Asks for, or changes, what a workspace is set to.
 #[derive(Debug)]
 pub enum Configure {
