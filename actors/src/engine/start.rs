@@ -45,6 +45,7 @@ use super::stored_clock::latest_moment;
 use super::{Durability, Engine, EngineOptions, Inner, StartError};
 use super::{clock_offset, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
+use postrider_workspace::see_to_counts;
 use postrider_workspace::services::Services;
 
 /// Records that one commit of the start changes.
@@ -83,7 +84,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     // Before anything is written under a new one.
     commit(&opened.writer, &opened.fingerprints).await?;
     commit(&opened.writer, &opened.resealed).await?;
-    contacts::see_to_index(&view, &opened.writer, &opened.workspaces).await?;
+    see_to_records(&view, &opened).await?;
     let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers));
     let of_workspace = options.admission.in_flight_per_workspace;
     let admission = Admission::new(of_workspace, options.admission.in_flight_total);
@@ -114,6 +115,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         recovered: Recovered::new(opened.hot, opened.store, opened.snapshots.map(|(dir, _)| dir)),
         opt_out: Arc::new(options.opt_out),
         creations: Arc::default(),
+        counting: Arc::default(),
     });
     let access = Access::load(Arc::clone(&shared)).await?;
     let admin = Admin::new(Arc::clone(&shared), access.clone());
@@ -145,6 +147,13 @@ async fn record_start(audit: &AuditLog) -> Result<(), StartError> {
     let entry = AuditEntry::new("server.start").change("version", env!("CARGO_PKG_VERSION"));
     let failed = |error| StartError::Directory(format!("the start was not recorded: {error}"));
     audit.record(entry).await.map_err(failed)
+}
+
+/// Brings records up to date that an earlier version kept otherwise, or not at all.
+async fn see_to_records(view: &Arc<dyn View>, opened: &Opened) -> Result<(), StartError> {
+    contacts::see_to_index(view, &opened.writer, &opened.workspaces).await?;
+    see_to_counts(view, &opened.writer, &opened.workspaces).await?;
+    Ok(())
 }
 
 /// What the disk has, if the options go with it.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use postrider_store::StoreError;
+use postrider_workspace::CountError;
 use postrider_workspace::contacts::RebuildError;
 
 /// Why an engine did not start.
@@ -59,6 +60,15 @@ impl From<RebuildError> for StartError {
                 Self::NewerData { what: "the contacts' index", found, known }
             }
             RebuildError::Interrupted(_) => Self::Directory(error.to_string()),
+        }
+    }
+}
+
+impl From<CountError> for StartError {
+    fn from(error: CountError) -> Self {
+        match error {
+            CountError::Store(error) => error.into(),
+            error => Self::Directory(error.to_string()),
         }
     }
 }

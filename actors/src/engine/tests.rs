@@ -26,6 +26,7 @@ mod overload;
 mod passivation;
 mod places;
 mod races;
+mod reads;
 mod redispatch;
 mod scans;
 mod scripted;

@@ -12,6 +12,7 @@ pub mod broadcasts;
 pub mod contacts;
 mod conversations;
 pub mod core;
+pub mod counts_under_way;
 pub mod creation_limit;
 pub mod delivery_sink;
 pub mod directory;
@@ -45,7 +46,8 @@ pub use contacts::{
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationFilter, ConversationStatus, ConversationView,
-    ConversationsPage, Direction, ReadConversationError, UpdateConversationError,
+    ConversationsPage, CountError, Direction, ReadConversationError, UpdateConversationError,
+    see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;

@@ -12,6 +12,7 @@ use postrider_webhook::Webhooks;
 
 use crate::core::otp::pumping_guard::Guard;
 use crate::core::settings::MessageOptions;
+use crate::counts_under_way::CountsUnderWay;
 use crate::creation_limit::Creations;
 use crate::directory::Workspaces;
 use crate::event_options::EventOptions;
@@ -67,6 +68,8 @@ pub struct Services {
     pub recovered: Recovered,
     /// How people opt out of messages, and in again.
     pub opt_out: Arc<OptOutWords>,
+    /// Broadcasts whose recipients are counted beside their workspaces' actors.
+    pub counting: Arc<CountsUnderWay>,
     /// What limits the making of contacts.
     pub creations: Arc<Creations>,
 }

@@ -20,6 +20,7 @@ const LAYERS: [&[&str]; 16] = [
         "template_syncs",
         "mailer_state",
         "creation_limit",
+        "counts_under_way",
     ],
     &["otp", "templates", "idempotency"],
     &["contacts"],

@@ -209,7 +209,7 @@ impl Fanout {
             let may_claim = sending && state.claimed.is_empty() && self.has_capacity(state);
             if may_claim && self.may_send(state).await {
                 state.claimed = state.plan.claim(self.claim_size(state));
-                self.exclude_opted_out(state)?;
+                self.exclude_opted_out(state).await?;
             }
             let claimed = !state.claimed.is_empty();
             if !(write || claimed || state.plan.has_final()) {
@@ -233,13 +233,24 @@ impl Fanout {
     }
 
     /// Removes from the claim the recipients that opted out after the broadcast was created.
-    fn exclude_opted_out(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
-        let view = self.services.view.as_ref();
-        let opted_out = state.outbound.opted_out(view, self.host.as_ref(), &state.claimed)?;
-        for index in opted_out {
-            state.plan.settle(index, Mark::OptedOut, None);
-            state.claimed.retain(|claimed| *claimed != index);
+    /// Who has is read beside the actor.
+    async fn exclude_opted_out(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
+        if !self.host.any_opted_out(&self.slot.workspace)? {
+            return Ok(());
         }
+        let phones = state.outbound.phones(self.services.view.as_ref(), &state.claimed)?;
+        let (host, workspace) = (Arc::clone(&self.host), self.slot.workspace.clone());
+        let reading = tokio::task::spawn_blocking(move || host.opted_out(&workspace, &phones));
+        let opted_out = reading.await??;
+        let mut out = opted_out.into_iter();
+        let (plan, claimed) = (&mut state.plan, &mut state.claimed);
+        claimed.retain(|index| {
+            let is_out = out.next().unwrap_or_default();
+            if is_out {
+                plan.settle(*index, Mark::OptedOut, None);
+            }
+            !is_out
+        });
         Ok(())
     }
 

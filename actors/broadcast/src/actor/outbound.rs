@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::audience::{Segment, Variables};
 use crate::parameters::with_variables;
-use crate::ports::BroadcastHost;
 use crate::record::{Record, SEGMENT, message_id};
 use postrider_channel::{Content, Origin, Outbound};
 use postrider_domain::template::TemplateName;
@@ -69,20 +68,13 @@ impl OutboundMessages {
         Ok(messages)
     }
 
-    /// Those of the recipients at these indices that have opted out.
-    pub(super) fn opted_out(
+    /// The phones of the recipients at these indices.
+    pub(super) fn phones(
         &mut self,
         store: &dyn View,
-        host: &dyn BroadcastHost,
         indices: &[u32],
-    ) -> Result<Vec<u32>, StoreError> {
-        if !host.any_opted_out(&self.workspace)? {
-            return Ok(Vec::new());
-        }
-        let phones: Result<Vec<_>, StoreError> =
-            indices.iter().map(|&index| Ok(self.recipient(store, index)?.0)).collect();
-        let opted_out = host.opted_out(&self.workspace, &phones?)?;
-        Ok(indices.iter().zip(opted_out).filter(|(_, out)| *out).map(|(index, _)| *index).collect())
+    ) -> Result<Vec<Phone>, StoreError> {
+        indices.iter().map(|&index| Ok(self.recipient(store, index)?.0)).collect()
     }
 
     fn recipient(

@@ -97,7 +97,7 @@ async fn many_inbound_messages_share_commits() {
     let before = groups();
     acme.receive(number, callback).await.unwrap();
     assert_eq!(told(&acme).await["message.received"], 1001);
-    assert!(groups() - before <= 20, "{} commits", groups() - before);
+    assert!(groups() - before <= 40, "{} commits", groups() - before);
 }
 
 /// Tells the event log this many bytes.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use postrider_broadcast::control::{Control, ControlError, TEMPLATE_GONE, TEMPLATE_PAUSED};
 use postrider_broadcast::record::{self, BroadcastStatus, Record};
-use postrider_domain::event::broadcast::{BroadcastCompletedData, BroadcastData, CompletedCounts};
+use postrider_domain::event::broadcast::BroadcastData;
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventData};
 use postrider_store::CommitError;
 
-use crate::broadcasts::{BroadcastCounts, counts, emit, event_data, find, save};
+use crate::broadcasts::{BroadcastCounts, counts, emit, find, save};
 use crate::core::command::{Command, Context};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
@@ -117,8 +117,6 @@ impl Command for ControlBroadcast {
             (Control::Fail { reason }, Scheduled | Queued | Sending | Paused) => {
                 Ok(failed(context, record, reason))
             }
-            (Control::Finish, _) if !record.settled => Ok(finish(context, record)?),
-            (Control::Finish, _) => Ok(record),
             (_, status) => Err(BroadcastError::WrongState(status)),
         }
     }
@@ -177,37 +175,12 @@ pub(super) fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>
     changed(context, EventData::BroadcastFailed, record)
 }
 
-fn finish(context: &mut Context<'_>, record: Record) -> Result<Record, Unavailable> {
-    let was_over = record.status.is_over();
-    let record = if was_over {
-        Record { settled: true, ..record }
-    } else {
-        let (status, finished_at) = (BroadcastStatus::Completed, Some(context.now()));
-        Record { status, finished_at, settled: true, ..record }
-    };
-    let counts = counts::count(context, &record)?;
-    // From here on nothing fails.
-    let record = settle(context, record, &counts);
-    if was_over {
-        return Ok(record);
-    }
-    let BroadcastData { broadcast_id, name, status, total_recipients, reason } =
-        event_data(&record);
-    let counts = completed_counts(&counts);
-    let data =
-        BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts };
-    context.effects.emit(context.core.now(), EventData::BroadcastCompleted(data));
-    Ok(record)
-}
-
-/// How many recipients of a broadcast that is complete are what: each is counted once.
-const fn completed_counts(counts: &BroadcastCounts) -> CompletedCounts {
-    let BroadcastCounts { sent, delivered, read, failed, unknown, suppressed, .. } = *counts;
-    CompletedCounts { sent: sent + delivered + read, failed, unknown, suppressed }
-}
-
 /// Gives back the credits of what surely was not sent, once.
-fn settle(context: &mut Context<'_>, record: Record, counts: &BroadcastCounts) -> Record {
+pub(super) fn settle(
+    context: &mut Context<'_>,
+    record: Record,
+    counts: &BroadcastCounts,
+) -> Record {
     let unspent = u64::from(record.sendable.saturating_sub(counts.paid()));
     let refund = record.price.saturating_mul(unspent);
     let credits = context.core.credits.saturating_add(refund);
@@ -275,6 +248,9 @@ impl Workspace {
         id: BroadcastId,
         control: Control,
     ) -> Result<Record, BroadcastError> {
+        if matches!(control, Control::Finish) {
+            return self.finish_broadcast(id).await;
+        }
         let max_lateness = self.shared.broadcasts.options.max_lateness;
         self.perform(ControlBroadcast { id, control, max_lateness }).await
     }

@@ -3,8 +3,10 @@
 //! From then on only reports of the provider change them, each in its own commit, so nobody counts
 //! the recipients again.
 
+use std::collections::BTreeMap;
+
 use postrider_broadcast::outcomes::{Mark, Window};
-use postrider_broadcast::record::{Record, WINDOW, counts_key, window_key};
+use postrider_broadcast::record::{Record, counts_key, window_key};
 use postrider_broadcast::reports::{Report, Reports};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
@@ -29,28 +31,77 @@ pub(crate) fn read(
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// Counts the recipients: some ten milliseconds for a million.
-pub(crate) fn count(
-    context: &Context<'_>,
-    record: &Record,
-) -> Result<BroadcastCounts, Unavailable> {
-    let (mut counts, mut claimed) = (BroadcastCounts::default(), 0);
-    for number in 0..record.sendable.div_ceil(WINDOW) {
-        let key = window_key(&context.core.id, record.id, number);
-        let Some(window) = context.get(Table::BroadcastOutcomes, &key)? else { break };
-        let window = Window::decode(&window).map_err(unreadable)?;
-        let reports = context.get(Table::BroadcastReports, &key)?;
-        let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose();
-        let reports = reports.map_err(unreadable)?;
-        for (at, mark) in window.marks().enumerate() {
+/// What became of the recipients of each window of a broadcast that sends nothing more.
+#[derive(Debug, Default)]
+pub(crate) struct WindowCounts(BTreeMap<u32, BroadcastCounts>);
+
+impl WindowCounts {
+    /// Counts these windows; of those that were counted before, anew.
+    pub(crate) fn count(
+        &mut self,
+        store: &dyn View,
+        workspace: &WorkspaceId,
+        record: &Record,
+        windows: impl IntoIterator<Item = u32>,
+    ) -> Result<(), StoreError> {
+        for window in windows {
+            let key = window_key(workspace, record.id, window);
+            let marks = store.get(Table::BroadcastOutcomes, &key)?;
+            let reports = store.get(Table::BroadcastReports, &key)?;
+            self.set(record, window, marks, reports)?;
+        }
+        Ok(())
+    }
+
+    /// The same in the actor, with what commands have changed that is not durable yet.
+    pub(crate) fn count_changed(
+        &mut self,
+        context: &Context<'_>,
+        record: &Record,
+        windows: impl IntoIterator<Item = u32>,
+    ) -> Result<(), Unavailable> {
+        for window in windows {
+            let key = window_key(&context.core.id, record.id, window);
+            let marks = context.get(Table::BroadcastOutcomes, &key)?;
+            let reports = context.get(Table::BroadcastReports, &key)?;
+            self.set(record, window, marks, reports).map_err(unreadable)?;
+        }
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        record: &Record,
+        window: u32,
+        marks: Option<Vec<u8>>,
+        reports: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        // Nothing of a window was claimed that is not there.
+        let Some(marks) = marks else { return Ok(()) };
+        let marks = Window::decode(&marks)?;
+        let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?;
+        let mut counts = BroadcastCounts::default();
+        for (at, mark) in marks.marks().enumerate() {
             let report = reports.as_ref().and_then(|reports| reports.of(at));
             *counts.of(status_of(record, mark, report)) += 1;
-            claimed += 1;
         }
+        self.0.insert(window, counts);
+        Ok(())
     }
-    *counts.of(unsent(record)) += record.sendable - claimed;
-    *counts.of(RecipientStatus::Suppressed) += record.total - record.sendable;
-    Ok(counts)
+
+    /// The counts of all recipients.
+    pub(crate) fn sum(self, record: &Record) -> BroadcastCounts {
+        let (mut all, mut claimed) = (BroadcastCounts::default(), 0);
+        for mut counts in self.0.into_values() {
+            for &status in RecipientStatus::ALL {
+                *all.of(status) += *counts.of(status);
+                claimed += *counts.of(status);
+            }
+        }
+        *all.of(unsent(record)) += record.sendable.saturating_sub(claimed);
+        *all.of(RecipientStatus::Suppressed) += record.total - record.sendable;
+        all
+    }
 }
 
 /// The counts of a settled broadcast with what is reported of a message with this outcome.

@@ -65,8 +65,6 @@ impl BroadcastHost for Host {
         workspace: &WorkspaceId,
         phones: &[Phone],
     ) -> Result<Vec<bool>, StoreError> {
-        let view = self.view()?;
-        let is_out = |phone: &Phone| suppressions::is_opted_out(view.as_ref(), workspace, *phone);
-        phones.iter().map(is_out).collect()
+        suppressions::opted_out(self.view()?.as_ref(), workspace, phones)
     }
 }

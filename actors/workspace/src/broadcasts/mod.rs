@@ -4,6 +4,7 @@ mod committed;
 mod control;
 mod counts;
 mod create;
+mod finish;
 #[cfg(test)]
 mod golden;
 mod host;

@@ -1,22 +1,73 @@
 //! Counts the conversations of each status and of each agent.
 //!
-//! The counts change in the commit that changes a conversation.
+//! The counts change in the commit that changes a conversation. Where an earlier version kept none,
+//! the start counts, so that no command has to.
 //!
 //! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` once they are kept, `n ‖ status` for
 //! all of a status and `n ‖ status ‖ agent` for those of one agent.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::Unavailable;
-use postrider_store::{Direction, StoreError, Table, View};
+use postrider_store::{Change, CommitError, Direction, StoreError, Table, View, Writer};
 
 use crate::conversations::record::{Conversation, ConversationStatus, Counted, prefix};
 
 const TABLE: Table = Table::Conversations;
+/// Counts that one commit writes.
+const COUNTS_AT_ONCE: usize = 1000;
+
+/// Why the conversations could not be counted at the start.
+#[derive(Debug, thiserror::Error)]
+pub enum CountError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The counts cannot be written.
+    #[error("the conversations could not be counted: {0}")]
+    Commit(#[from] CommitError),
+    /// The thread that counts has died.
+    #[error("the conversations could not be counted")]
+    Interrupted,
+}
+
+/// Counts the conversations of the workspaces where no counts are kept yet. It must come before
+/// their actors. What a crash interrupts is done again, as the mark that they are kept comes last.
+///
+/// # Errors
+/// [`CountError`]: the store cannot be used.
+pub async fn see_to_counts(
+    store: &Arc<dyn View>,
+    writer: &Writer,
+    workspaces: &[WorkspaceId],
+) -> Result<(), CountError> {
+    for workspace in workspaces {
+        if store.get(TABLE, &kept_key(workspace))?.is_some() {
+            continue;
+        }
+        let (view, of) = (Arc::clone(store), workspace.clone());
+        let counting = tokio::task::spawn_blocking(move || count_all(view.as_ref(), &of));
+        let counts = counting.await.map_err(|_| CountError::Interrupted)??;
+        if counts.is_empty() {
+            continue;
+        }
+        let mark = (kept_key(workspace), 1);
+        let all: Vec<_> = counts.into_iter().chain([mark]).collect();
+        for some in all.chunks(COUNTS_AT_ONCE) {
+            let change = |(key, count): &(Vec<u8>, u64)| {
+                Change::put(TABLE, key.clone(), count.to_be_bytes())
+            };
+            writer.commit(some.iter().map(change).collect()).await?;
+        }
+        tracing::info!(%workspace, "its conversations were counted");
+    }
+    Ok(())
+}
 
 fn kept_key(workspace: &WorkspaceId) -> Vec<u8> {
     prefix(workspace, b'n')
@@ -33,7 +84,7 @@ fn keys(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> impl Iterator<Item
 }
 
 /// The counts once these conversations are not what they were but what they are to be. Where none
-/// are kept yet, as in data of an earlier version, all are counted.
+/// are kept there has been no conversation: the start has counted what an earlier version left.
 pub(crate) fn moved(
     context: &Context<'_>,
     from: &[&Conversation],
@@ -46,7 +97,7 @@ pub(crate) fn moved(
     let workspace = &context.core.id;
     let mut counts = match context.get(TABLE, &kept_key(workspace))? {
         Some(_) => BTreeMap::new(),
-        None => count_all(context.store(), workspace).map_err(unreadable)?,
+        None => BTreeMap::from([(kept_key(workspace), 1)]),
     };
     let changes = from.iter().map(|it| (it, -1)).chain(to.iter().map(|it| (it, 1)));
     for (conversation, change) in changes {
@@ -62,11 +113,12 @@ pub(crate) fn moved(
     Ok(Counted(counts))
 }
 
+/// All counts, by key; none where there is no conversation.
 fn count_all(
     store: &dyn View,
     workspace: &WorkspaceId,
 ) -> Result<BTreeMap<Vec<u8>, u64>, StoreError> {
-    let mut counts = BTreeMap::from([(kept_key(workspace), 1)]);
+    let mut counts = BTreeMap::new();
     let all = prefix(workspace, b'a');
     store.scan(TABLE, &all, None, Direction::Forward, &mut |_, value| {
         if let Some((status, agent)) = value.split_first() {

@@ -13,6 +13,7 @@ pub(crate) mod list;
 pub(crate) mod record;
 
 pub use change::{ConversationChange, UpdateConversationError};
+pub use counts::{CountError, see_to_counts};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use record::{Conversation, ConversationStatus, Direction};
 

@@ -1,9 +1,10 @@
 //! Records the provider's callbacks: reports, messages of contacts, and changes of templates.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use postrider_broadcast::FanoutMessage;
-use postrider_broadcast::record::Record;
+use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
     Callback, ChangedNumber, Inbound, MarketingChoice, Progress, StatusUpdate, TemplateUpdate,
 };
@@ -11,6 +12,7 @@ use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::{BroadcastId, NumberId};
 
 use crate::core::command::{Command, Context};
+use crate::counts_under_way::CountsUnderWay;
 use crate::inbox::changed_number;
 use crate::inbox::inbound_messages;
 use crate::inbox::phone_aliases;
@@ -20,8 +22,9 @@ use crate::templates::sync as template_sync;
 use crate::{Workspace, broadcasts, messages};
 use postrider_domain::unavailable::Unavailable;
 
-/// Most items that one command takes up: others want their turn too.
-const ITEMS_MAX: usize = 100;
+/// Most items that one command takes up: each may read some fifteen records, and others want their
+/// turn too.
+const ITEMS_MAX: usize = 32;
 /// A command that has told the event log this much leaves the rest to another. One more item is
 /// less than that again, as its texts are clipped, so a command's changes fit in a commit.
 const LOG_BYTES_MAX: usize = 64 * 1024;
@@ -43,7 +46,8 @@ impl Workspace {
         let items = reports.chain(inbound).chain(changed).chain(choices).chain(templates);
         let mut rest: VecDeque<_> = items.collect();
         while !rest.is_empty() {
-            let taken = self.perform(Take(rest)).await?;
+            let counting = Arc::clone(&self.shared.counting);
+            let taken = self.perform(Take { items: rest, counting }).await?;
             self.follow_up(number, taken.news);
             rest = taken.rest;
         }
@@ -78,7 +82,11 @@ enum Item {
 }
 
 /// Takes up items from the front, as many as fit in a commit.
-struct Take(VecDeque<Item>);
+struct Take {
+    items: VecDeque<Item>,
+    /// What must know of reports on messages of broadcasts.
+    counting: Arc<CountsUnderWay>,
+}
 
 /// What that leaves.
 struct Taken {
@@ -107,7 +115,7 @@ impl Command for Take {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
-        let Self(mut items) = self;
+        let Self { mut items, counting } = self;
         let mut news = News::default();
         for _ in 0..ITEMS_MAX {
             if context.effects.log.len() > LOG_BYTES_MAX {
@@ -115,6 +123,9 @@ impl Command for Take {
             }
             match items.pop_front() {
                 Some(Item::Report(number, it)) => {
+                    if let Origin::Broadcast { broadcast, index } = it.origin {
+                        counting.changed(broadcast, index / WINDOW);
+                    }
                     let told = context.effects.log_count;
                     report(context, number, &it, &mut news)?;
                     if let (true, Progress::Failed(failure)) =

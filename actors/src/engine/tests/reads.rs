@@ -1,0 +1,228 @@
+//! Commands read little in their actors: what takes many records is read before, beside them.
+
+use std::thread::ThreadId;
+
+use parking_lot::{Condvar, Mutex};
+use postrider_channel::Origin;
+use postrider_channel::callback::{Callback, Progress, StatusUpdate};
+use postrider_domain::{BroadcastId, NumberId};
+use postrider_store::hooked::{Hook, Hooked};
+use postrider_store::{Change, Direction, Group, MemoryStore, Store, Table, View};
+use std::ops::ControlFlow;
+use tokio::sync::mpsc;
+
+use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
+use super::support::messages::wrote;
+use super::*;
+use crate::{BroadcastStatus, ConversationFilter, ConversationStatus};
+
+/// Recipients of one window.
+const WINDOW: u32 = 500;
+
+/// One look into the store, or a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Seen {
+    Get(Table, Vec<u8>, ThreadId),
+    Scan(Table, Vec<u8>, ThreadId),
+    Commit,
+}
+
+/// Remembers what was read and where, and can hold one read back.
+#[derive(Debug, Clone, Default)]
+struct Reads {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    held: Arc<(Mutex<Option<HeldRead>>, Condvar)>,
+}
+
+/// A read that waits, once, unless it is an actor's.
+#[derive(Debug)]
+struct HeldRead {
+    table: Table,
+    key_ends: Vec<u8>,
+    actor: ThreadId,
+    reached: mpsc::UnboundedSender<()>,
+    may_go: bool,
+}
+
+impl Hook for Reads {
+    fn before_commit(&self) {
+        self.seen.lock().push(Seen::Commit);
+    }
+
+    fn before_get(&self, table: Table, key: &[u8]) {
+        let thread = std::thread::current().id();
+        self.seen.lock().push(Seen::Get(table, key.to_vec(), thread));
+        let mut held = self.held.0.lock();
+        let is_held = |held: &HeldRead| {
+            held.table == table && held.actor != thread && key.ends_with(&held.key_ends)
+        };
+        if held.as_ref().is_some_and(is_held) {
+            held.as_ref().unwrap().reached.send(()).unwrap();
+            self.held.1.wait_while(&mut held, |held| held.as_ref().is_some_and(|it| !it.may_go));
+            *held = None;
+        }
+    }
+
+    fn before_scan(&self, table: Table, prefix: &[u8], _from: Option<&[u8]>) {
+        let thread = std::thread::current().id();
+        self.seen.lock().push(Seen::Scan(table, prefix.to_vec(), thread));
+    }
+}
+
+impl Reads {
+    /// Holds the next read of such a key back that is not this thread's.
+    fn hold(&self, table: Table, key_ends: &[u8]) -> mpsc::UnboundedReceiver<()> {
+        let (reached, is_reached) = mpsc::unbounded_channel();
+        let (key_ends, actor) = (key_ends.to_vec(), std::thread::current().id());
+        *self.held.0.lock() = Some(HeldRead { table, key_ends, actor, reached, may_go: false });
+        is_reached
+    }
+
+    fn release(&self) {
+        self.held.0.lock().as_mut().unwrap().may_go = true;
+        self.held.1.notify_all();
+    }
+
+    /// What was read since this was called last.
+    fn take(&self) -> Vec<Seen> {
+        std::mem::take(&mut *self.seen.lock())
+    }
+}
+
+/// How many of these single reads are of one of these tables, in the actors and elsewhere. All
+/// actors of a test run on its thread.
+fn gets(seen: &[Seen], tables: &[Table]) -> (usize, usize) {
+    let (mut in_actors, mut beside) = (0, 0);
+    for seen in seen {
+        match seen {
+            Seen::Get(table, _, thread) if tables.contains(table) => {
+                *if *thread == std::thread::current().id() {
+                    &mut in_actors
+                } else {
+                    &mut beside
+                } += 1;
+            }
+            _ => {}
+        }
+    }
+    (in_actors, beside)
+}
+
+async fn begin() -> (Engine, Hooked<Reads>) {
+    let store = Hooked { inner: MemoryStore::new(), hook: Reads::default() };
+    let engine = Engine::start(options(store.clone(), START)).await.unwrap();
+    (engine, store)
+}
+
+async fn number(engine: &Engine) -> NumberId {
+    engine.admin().numbers(&id("acme")).await.unwrap()[0].id
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_is_settled_without_reading_its_windows_in_an_actor() {
+    let (engine, store) = begin().await;
+    let acme = with_template(&engine).await;
+    let sale = create(&acme, broadcast_to(60 * WINDOW)).await;
+    let sent = becomes(&acme, sale, BroadcastStatus::Completed).await;
+    assert_eq!(sent.counts.sent, 60 * WINDOW);
+    let tables = [Table::BroadcastOutcomes, Table::BroadcastReports];
+    let (in_actors, beside) = gets(&store.hook.take(), &tables);
+    assert!(in_actors <= 32, "{in_actors} reads");
+    assert_eq!(beside, 120, "each window and its reports once");
+}
+
+/// Reports on the first recipient of each of these windows.
+fn delivered(broadcast: BroadcastId, windows: std::ops::Range<u32>) -> Callback {
+    let status = |window| StatusUpdate {
+        origin: Origin::Broadcast { broadcast, index: window * WINDOW },
+        provider_id: "wamid".into(),
+        status: Progress::Delivered,
+        at: START,
+        to: None,
+        known_as: None,
+    };
+    Callback { statuses: windows.map(status).collect(), ..Callback::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_reported_while_a_broadcast_is_counted_is_counted_too() {
+    // Fewer windows than the actor counts itself, and more.
+    for reported in [3, 30] {
+        let (engine, store) = begin().await;
+        let acme = with_template(&engine).await;
+        let number = number(&engine).await;
+        // Those before the last window are counted by then.
+        let mut counted = store.hook.hold(Table::BroadcastReports, &39_u32.to_be_bytes());
+        let sale = create(&acme, broadcast_to(40 * WINDOW)).await;
+        counted.recv().await.unwrap();
+        acme.receive(number, delivered(sale, 0..reported)).await.unwrap();
+        store.hook.release();
+        let counts = becomes(&acme, sale, BroadcastStatus::Completed).await.counts;
+        assert_eq!((counts.delivered, counts.sent), (reported, 40 * WINDOW - reported));
+        acme.receive(number, delivered(sale, 35..36)).await.unwrap();
+        assert_eq!(acme.broadcast(sale).await.unwrap().counts.delivered, reported + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn opt_outs_are_not_read_one_by_one_in_a_fan_out() {
+    let (engine, store) = begin().await;
+    let acme = with_template(&engine).await;
+    // Nobody of the audience, so that the others are looked for too.
+    acme.suppress(phone(9_999_999), None).await.unwrap();
+    store.hook.take();
+    let sale = create(&acme, broadcast_to(10 * WINDOW)).await;
+    becomes(&acme, sale, BroadcastStatus::Completed).await;
+    let (in_actors, beside) = gets(&store.hook.take(), &[Table::Suppressions]);
+    assert_eq!(in_actors, 0);
+    // Their count, once for each claim.
+    assert!((1..200).contains(&beside), "{beside} reads for 5,000 recipients");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversations_that_an_earlier_version_did_not_count_are_counted_at_the_start() {
+    let (engine, store) = begin().await;
+    let acme = workspace(&engine, "acme", 10).await;
+    for from in 0..5 {
+        let line = number(&engine).await;
+        acme.receive(line, wrote(phone(from), &from.to_string(), START)).await.unwrap();
+    }
+    engine.shutdown(LONG).await.unwrap();
+    let mut kept = Vec::new();
+    let visit = &mut |key: &[u8], _: &[u8]| {
+        kept.push(Change::delete(Table::Conversations, key));
+        ControlFlow::Continue(())
+    };
+    let direction = Direction::Forward;
+    store.inner.scan(Table::Conversations, b"acme\0n", None, direction, visit).unwrap();
+    assert_eq!(kept.len(), 2);
+    store.inner.commit(Group::new(None, &kept)).unwrap();
+
+    let engine = Engine::start(options(store.clone(), START)).await.unwrap();
+    let acme = engine.workspace(&id("acme")).unwrap();
+    store.hook.take();
+    acme.receive(number(&engine).await, wrote(phone(6), "6", START)).await.unwrap();
+    let all = Seen::Scan(Table::Conversations, b"acme\0a".into(), std::thread::current().id());
+    assert!(!store.hook.take().contains(&all), "the actor counts nothing");
+    for status in [None, Some(ConversationStatus::Open)] {
+        let filter = ConversationFilter { status, assigned_to: None };
+        assert_eq!(acme.conversations(filter, 0, 1).await.unwrap().total, 6);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_callback_is_taken_in_parts() {
+    let (engine, store) = begin().await;
+    let acme = workspace(&engine, "acme", 10).await;
+    let line = number(&engine).await;
+    let one = |from: u32| wrote(phone(from), &from.to_string(), START).inbound;
+    let inbound = (0..100).flat_map(one).collect();
+    store.hook.take();
+    acme.receive(line, Callback { inbound, ..Callback::default() }).await.unwrap();
+    let seen = store.hook.take();
+    let parts = seen.split(|seen| *seen == Seen::Commit);
+    let parts: Vec<_> = parts.map(|part| gets(part, &[Table::Received]).0).collect();
+    assert!(parts.iter().all(|reads| *reads <= 64), "{parts:?} looks for messages");
+    assert!(parts.iter().sum::<usize>() >= 100);
+    assert_eq!(acme.conversations(ConversationFilter::default(), 0, 1).await.unwrap().total, 100);
+}
