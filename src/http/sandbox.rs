@@ -298,7 +298,7 @@ async fn receive(call: Call<Arc<Caller>>) -> Answer {
 }
 
 /// What the channel does next.
-#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct OutcomeBody<'a> {
     /// A phone, or `*` for all that have no outcome of their own.
     #[serde(borrow)]
@@ -310,13 +310,28 @@ pub(crate) struct OutcomeBody<'a> {
     #[schema(example = "failed")]
     outcome: Cow<'a, str>,
     /// The channel's error, with `failed` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64, default = 131_026)]
     error_code: Option<Integer>,
     /// For how many messages; left out: until replaced.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 4_294_967_295_i64)]
     times: Option<Integer>,
+}
+
+/// What the channel does next, as it was scripted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OutcomeAnswer<'a> {
+    /// A phone, or `*` for all that have no outcome of their own.
+    #[schema(example = "+15550123456")]
+    to: &'a str,
+    /// What happens to the messages.
+    #[schema(example = "failed")]
+    outcome: &'a str,
+    /// The channel's error, with `failed` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<u32>,
+    /// For how many messages; left out: until replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    times: Option<u32>,
 }
 
 #[utoipa::path(
@@ -326,10 +341,11 @@ pub(crate) struct OutcomeBody<'a> {
     tag = "Sandbox",
     summary = "Script what the channel does next",
     request_body = OutcomeBody,
-    responses((status = 200, description = "What was scripted", body = OutcomeBody))
+    responses((status = 200, description = "What was scripted", body = OutcomeAnswer))
 )]
 async fn script(call: Call<Arc<Caller>>) -> Answer {
-    let mut body: OutcomeBody<'_> = call.json()?;
+    let body: OutcomeBody<'_> = call.json()?;
+    let mut error_code = None;
     let to: Option<Phone> = match &*body.to {
         "*" => None,
         phone => Some(phone.parse().map_err(|error| {
@@ -339,8 +355,10 @@ async fn script(call: Call<Arc<Caller>>) -> Answer {
     let outcome = match &*body.outcome {
         "sent" => ScriptedOutcome::Sent,
         "failed" => {
-            let code = body.error_code.get_or_insert(Integer(ERROR_CODE_DEFAULT.into()));
-            ScriptedOutcome::Failed { error_code: code.within("error_code", 0, u32::MAX)? }
+            let code = body.error_code.unwrap_or(Integer(ERROR_CODE_DEFAULT.into()));
+            let code = code.within("error_code", 0, u32::MAX)?;
+            error_code = Some(code);
+            ScriptedOutcome::Failed { error_code: code }
         }
         "unavailable" => ScriptedOutcome::Unavailable,
         "lost" => ScriptedOutcome::Lost,
@@ -350,10 +368,11 @@ async fn script(call: Call<Arc<Caller>>) -> Answer {
             return Err(ApiError::field("outcome", rule));
         }
     };
-    if body.error_code.is_some() && !matches!(outcome, ScriptedOutcome::Failed { .. }) {
+    if body.error_code.is_some() && error_code.is_none() {
         return Err(ApiError::field("error_code", "must be given with the outcome `failed` only"));
     }
     let times = body.times.map(|times| times.within("times", 1, u32::MAX)).transpose()?;
     call.edge.engine.sandbox().script(call.caller.workspace.id(), to, outcome, times);
-    Ok(Reply::ok(&body))
+    let (to, outcome) = (&*body.to, &*body.outcome);
+    Ok(Reply::ok(&OutcomeAnswer { to, outcome, error_code, times }))
 }

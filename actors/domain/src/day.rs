@@ -19,7 +19,7 @@ pub struct Day(u32);
 
 /// The text is not a date, or the date is before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be a date, such as 2026-01-31")]
+#[error("must be a date after 1969, such as 2026-01-31")]
 pub struct DayError;
 
 impl Day {

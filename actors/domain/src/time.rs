@@ -18,7 +18,8 @@ const DAY_SECONDS: u32 = 24 * 3600;
 /// The text is not a date and time in RFC 3339, or the moment is before 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "must be an RFC 3339 date and time, such as 2026-01-31T09:30:00Z, at most 23:59 hours from UTC"
+    "must be an RFC 3339 date and time after 1969, such as 2026-01-31T09:30:00Z, at most 23:59 hours \
+     from UTC"
 )]
 pub struct TimestampError;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use postrider_actors::domain::{Limits, LimitsOverride};
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess};
-use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
+use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -73,28 +73,37 @@ impl<'de> Deserialize<'de> for LimitsBody {
 /// Prefix of the limits that a key may override.
 pub(super) const KEY_LIMITS: &str = "key_";
 
-/// The schema of limits in the OpenAPI document.
+/// The schema of the limits in force.
 pub(crate) struct LimitsSchema;
+
+/// The schema of limits that are set.
+pub(crate) struct NewLimitsSchema;
 
 /// The schema of the limits that a key may have of its own.
 pub(crate) struct KeyLimitsSchema;
 
 impl PartialSchema for LimitsSchema {
     fn schema() -> RefOr<Schema> {
-        limits("")
+        limits("", &[Type::Integer])
+    }
+}
+
+impl PartialSchema for NewLimitsSchema {
+    fn schema() -> RefOr<Schema> {
+        limits("", &[Type::Integer, Type::Null])
     }
 }
 
 impl PartialSchema for KeyLimitsSchema {
     fn schema() -> RefOr<Schema> {
-        limits(KEY_LIMITS)
+        limits(KEY_LIMITS, &[Type::Integer, Type::Null])
     }
 }
 
-/// An object of the limits whose names begin so.
-fn limits(prefix: &str) -> RefOr<Schema> {
+/// An object of the limits whose names begin so, with values of these types.
+fn limits(prefix: &str, types: &[Type]) -> RefOr<Schema> {
     let limit: Object = ObjectBuilder::new()
-        .schema_type(Type::Integer)
+        .schema_type(SchemaType::from_iter(types.iter().cloned()))
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
         .minimum(Some(0))
         .maximum(Some(u32::MAX))
@@ -113,6 +122,12 @@ impl ToSchema for KeyLimitsSchema {
     }
 }
 
+impl ToSchema for NewLimitsSchema {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "NewLimits".into()
+    }
+}
+
 impl ToSchema for LimitsSchema {
     fn name() -> std::borrow::Cow<'static, str> {
         "Limits".into()
@@ -128,7 +143,7 @@ impl ToSchema for LimitsSchema {
     description = "Those that are left out, or null, stay as they are. Answers all that are in \
                    force. `unauthenticated_per_minute` is the server's: here it has no effect.",
     params(("workspace" = String, Path, description = "The workspace's id")),
-    request_body = LimitsSchema,
+    request_body = NewLimitsSchema,
     responses((status = 200, description = "The limits in force", body = LimitsSchema))
 )]
 async fn set(mut call: Call<()>) -> Answer {

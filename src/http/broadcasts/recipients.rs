@@ -10,7 +10,7 @@ use postrider_actors::{Audience, Variables};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess};
 use serde::de::{Error, Visitor};
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::{Array, OneOf, Schema};
+use utoipa::openapi::schema::{Array, OneOf, Schema, SchemaType};
 use utoipa::openapi::{ObjectBuilder, RefOr, Type};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -33,6 +33,7 @@ impl PartialSchema for RecipientSchema {
         let text = ObjectBuilder::new().schema_type(Type::String);
         let mut variables = Array::new(text);
         variables.max_items = Some(VARIABLES_MAX);
+        variables.schema_type = SchemaType::Array(vec![Type::Array, Type::Null]);
         let object = ObjectBuilder::new()
             .property("to", phone())
             .property("variables", variables)

@@ -13,8 +13,8 @@ struct Alternatives {
 }
 
 struct Fields {
-    /// A field with the only word that it may be.
-    tag: Option<(&'static str, &'static str)>,
+    /// A field with the only words that it may be.
+    tag: Option<(&'static str, &'static [&'static str])>,
     given: &'static [&'static str],
     left_out: &'static [&'static str],
 }
@@ -24,8 +24,8 @@ const fn one(given: &'static [&'static str], left_out: &'static [&'static str]) 
 }
 
 const MESSAGES: &[Fields] = &[
-    Fields { tag: Some(("type", "text")), given: &["text"], left_out: &["template"] },
-    Fields { tag: Some(("type", "template")), given: &["template"], left_out: &[] },
+    Fields { tag: Some(("type", &["text"])), given: &["text"], left_out: &["template"] },
+    Fields { tag: Some(("type", &["template"])), given: &["template"], left_out: &[] },
 ];
 
 const ALL: &[Alternatives] = &[
@@ -44,11 +44,22 @@ const ALL: &[Alternatives] = &[
         ],
     },
     Alternatives {
+        schema: "OutcomeBody",
+        of: &[
+            Fields { tag: Some(("outcome", &["failed"])), given: &[], left_out: &[] },
+            Fields {
+                tag: Some(("outcome", &["sent", "unavailable", "lost", "slow"])),
+                given: &[],
+                left_out: &["error_code"],
+            },
+        ],
+    },
+    Alternatives {
         schema: "NumberInput",
         of: &[
-            Fields { tag: Some(("kind", "sandbox")), given: &[], left_out: &[] },
+            Fields { tag: Some(("kind", &["sandbox"])), given: &[], left_out: &[] },
             Fields {
-                tag: Some(("kind", "cloud_api")),
+                tag: Some(("kind", &["cloud_api"])),
                 given: &[
                     "phone",
                     "phone_number_id",
@@ -88,9 +99,11 @@ impl Modify for OneOfThem {
 impl Fields {
     fn schema(&self, body: &Object) -> RefOr<Schema> {
         let mut object = Object::new();
-        if let Some((field, word)) = self.tag {
-            let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([word]));
-            object.properties.insert(field.to_owned(), word.build().into());
+        if let Some((field, words)) = self.tag {
+            let words = ObjectBuilder::new()
+                .schema_type(Type::String)
+                .enum_values(Some(words.iter().copied()));
+            object.properties.insert(field.to_owned(), words.build().into());
             object.required.push(field.to_owned());
         }
         for field in self.given {
