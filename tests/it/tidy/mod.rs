@@ -19,5 +19,6 @@ mod repository;
 mod resolve;
 mod rooms;
 mod sizes;
+mod supply_chain;
 mod tokens;
 mod unique;
