@@ -185,3 +185,37 @@ impl From<ReceiveMailError> for ApiError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use postrider_actors::domain::fuzz::{SCRIPT_BYTES_MAX, edited};
+
+    use super::*;
+
+    #[test]
+    fn fuzz_mails() {
+        let examples: [&[u8]; 2] = [
+            br#"{"from":"Ana Souza <ana@example.com>","to":"help@example.com","subject":"Where?",
+            "text":"It was to come on Monday.","html":"<p>It was</p>","message_id":"<a@b.c>",
+            "in_reply_to":"<d@e.f>","references":"<g@h.i> <d@e.f>",
+            "date":"2026-01-31T09:25:00.000Z"}"#,
+            br#"{"from":"ana@example.com","html":"<style>a</style>Hi<br>\u00e9","message_id":"x"}"#,
+        ];
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        for example in examples {
+            assert!(body::parse::<MailBody>(example).and_then(|it| it.check(now)).is_ok());
+        }
+        let fuzzer = bolero::check!().with_iterations(5_000).with_max_len(SCRIPT_BYTES_MAX);
+        fuzzer.for_each(|script: &[u8]| {
+            let input = edited(&examples, script);
+            let Ok(mail) = body::parse::<MailBody>(&input).and_then(|it| it.check(now)) else {
+                return;
+            };
+            assert!(mail.text.chars().count() <= TEXT_CHARS_MAX);
+            assert!(mail.subject.chars().count() <= SUBJECT_CHARS_MAX);
+            assert!(mail.references.len() <= REFERENCES_MAX);
+            let held = mail.text.len() + mail.subject.len() + mail.message_id.len();
+            assert!(held <= input.len(), "{held} bytes of {}", input.len());
+        });
+    }
+}

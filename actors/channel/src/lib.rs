@@ -6,6 +6,8 @@
 pub mod callback;
 pub mod cloud_api;
 pub mod email;
+#[cfg(test)]
+mod fuzz;
 pub mod outcome;
 pub mod sandbox;
 mod trouble;

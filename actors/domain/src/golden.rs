@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Timestamp;
+use crate::fuzz::each_fault;
 
 /// The timestamp of the values on all sheets.
 pub const AT: Timestamp = Timestamp::from_millis(1_700_000_000_123);
@@ -47,21 +48,24 @@ impl Sheet {
         self.row(name, text);
     }
 
-    /// Adds a record in JSON. It must decode to a value that encodes to the same JSON.
+    /// Adds a record in JSON. It must decode to a value that encodes to the same JSON, and damaged
+    /// bytes of it must not panic.
     pub fn json<T: Serialize + DeserializeOwned>(&mut self, name: &str, value: &T) {
         let json = serde_json::to_string(value).unwrap();
         let read: T = serde_json::from_str(&json).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), json, "{name} reads back");
+        each_fault(json.as_bytes(), |damaged| drop(serde_json::from_slice::<T>(damaged)));
         self.row(name, &json);
     }
 
     /// Adds a record in postcard's format. It must decode to a value that encodes to the same
-    /// bytes.
+    /// bytes, and damaged bytes of it must not panic.
     pub fn postcard<T: Serialize + DeserializeOwned>(&mut self, name: &str, value: &T) {
         let bytes = postcard::to_stdvec(value).unwrap();
         let (read, rest) = postcard::take_from_bytes::<T>(&bytes).unwrap();
         assert_eq!(postcard::to_stdvec(&read).unwrap(), bytes, "{name} reads back");
         assert!(rest.is_empty(), "{name} is read to its end");
+        each_fault(&bytes, |damaged| drop(postcard::from_bytes::<T>(damaged)));
         self.bytes(name, &bytes);
     }
 

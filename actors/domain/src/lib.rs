@@ -13,6 +13,8 @@ pub mod destination;
 pub mod event;
 pub mod fold;
 #[cfg(any(test, feature = "testing"))]
+pub mod fuzz;
+#[cfg(any(test, feature = "testing"))]
 pub mod golden;
 pub mod id;
 pub mod keys;

@@ -209,6 +209,21 @@ fn filled(path: &str) -> String {
     path.split('/').map(place).collect::<Vec<_>>().join("/")
 }
 
+/// Method, path and an ordinary body of every operation that takes one.
+pub(super) fn ordinary_bodies() -> Vec<(String, String, Vec<u8>)> {
+    let document = Document::new();
+    let mut all = Vec::new();
+    for (path, item) in document.0["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            if let Some(body) = document.edges(schema).first().filter(|body| body.is_object()) {
+                all.push((method.to_uppercase(), filled(path), body.to_string().into_bytes()));
+            }
+        }
+    }
+    all
+}
+
 /// The queries of an operation: each with one parameter at an edge.
 fn queries(document: &Document, operation: &Value) -> Vec<String> {
     let id = operation["operationId"].as_str().unwrap();

@@ -6,6 +6,7 @@ mod clock;
 mod connection;
 mod demo;
 mod edges;
+mod fuzz;
 mod headers;
 mod heads;
 mod health;

@@ -191,6 +191,7 @@ impl ErrorBody {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use postrider_domain::fuzz::edited;
 
     use super::*;
 
@@ -328,5 +329,27 @@ mod tests {
         let of = |code| failure(&ErrorBody { code: Some(code), ..Default::default() }).class;
         assert_eq!(of(139_999), FailureClass::Unrecognized);
         assert_eq!([of(130_429), of(131_016)], [FailureClass::Permanent; 2], "too late to retry");
+    }
+
+    #[test]
+    fn fuzz_answers() {
+        let examples: [&[u8]; 3] = [
+            br#"{"messages":[{"id":"wamid.A"}],"contacts":[{"input":"+1","wa_id":"16505551234"}]}"#,
+            br#"{"error":{"message":"(#131026) Undeliverable","type":"OAuthException",
+            "code":131026,"error_data":{"details":"not on the app"},"fbtrace_id":"A"}}"#,
+            b"<html>502 Bad Gateway</html>",
+        ];
+        let fuzzer = bolero::check!().with_iterations(5_000);
+        fuzzer.for_each(|script: &[u8]| {
+            let body = Bytes::from(edited(&examples, script));
+            for status in [200, 400, 429, 503] {
+                let answer = Answer { status, retry_after: None, body: body.clone() };
+                let outcome = outcome(&answer);
+                // Only a success may be taken for one.
+                let is_sent = matches!(outcome, AttemptOutcome::Sent | AttemptOutcome::SentAs(_));
+                assert!(!is_sent || status == 200, "{outcome:?}");
+                assert!(trouble(&answer).details.chars().count() <= DETAILS_CHARS_MAX);
+            }
+        });
     }
 }

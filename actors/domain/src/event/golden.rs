@@ -4,6 +4,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::code::{CodeLength, Expiry};
+use crate::fuzz::edited;
 use crate::golden::{AT, Sheet, UNIQUE};
 use crate::{MessageId, Phone};
 
@@ -208,4 +209,52 @@ fn an_event_keeps_its_id() {
     let id = LogEntry { at: AT, event }.id(&"acme".parse().unwrap(), 1_234_567);
     expect!["evt_01hf7yat3vgftfdqgf00015nm7"].assert_eq(&id.to_string());
     assert_eq!(LogEntry::sequence_of(id), 1_234_567);
+}
+
+/// Whatever decodes is written again as bytes that decode to the same.
+fn decodes_the_same<T: PartialEq + std::fmt::Debug>(
+    decoded: impl Iterator<Item = Result<T, EventDecodeError>>,
+    encode: impl Fn(&T, &mut Vec<u8>),
+    decode: impl Fn(&[u8]) -> Vec<Result<T, EventDecodeError>>,
+) {
+    for event in decoded.flatten() {
+        let mut written = Vec::new();
+        encode(&event, &mut written);
+        assert_eq!(decode(&written), [Ok(event)]);
+    }
+}
+
+#[test]
+fn fuzz_journal_events() {
+    let examples: Vec<_> = journal().iter().map(written).collect();
+    let examples: Vec<_> = examples.iter().map(Vec::as_slice).collect();
+    let fuzzer = bolero::check!().with_iterations(20_000);
+    fuzzer.for_each(|script: &[u8]| {
+        let input = edited(&examples, script);
+        let decode = |bytes: &[u8]| Event::decode_all(bytes).collect::<Vec<_>>();
+        decodes_the_same(decode(&input).into_iter(), Event::encode_into, decode);
+    });
+}
+
+fn written(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    event.encode_into(&mut bytes);
+    bytes
+}
+
+#[test]
+fn fuzz_entries_of_the_event_log() {
+    let of = |(_, event)| {
+        let mut bytes = Vec::new();
+        LogEntry { at: AT, event }.encode_into(&mut bytes);
+        bytes
+    };
+    let examples: Vec<_> = entries().into_iter().map(of).collect();
+    let examples: Vec<_> = examples.iter().map(Vec::as_slice).collect();
+    let fuzzer = bolero::check!().with_iterations(20_000);
+    fuzzer.for_each(|script: &[u8]| {
+        let input = edited(&examples, script);
+        let decode = |bytes: &[u8]| LogEntry::decode_all(bytes).collect::<Vec<_>>();
+        decodes_the_same(decode(&input).into_iter(), LogEntry::encode_into, decode);
+    });
 }

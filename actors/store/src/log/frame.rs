@@ -100,6 +100,8 @@ fn checksum(frame: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use postrider_domain::fuzz::edited;
+
     use super::*;
 
     fn frame() -> Frame {
@@ -131,5 +133,34 @@ mod tests {
             assert!(Frame::decode(&bad).is_err(), "byte {at}");
             assert!(Frame::decode(&bytes[..at]).is_err(), "cut at {at}");
         }
+    }
+
+    /// A frame with a checksum that fits is read to its end, so the checks behind it are reached.
+    #[test]
+    fn fuzz_frames() {
+        let encoded = |frame: Frame| {
+            let mut bytes = Vec::new();
+            frame.encode_into(&mut bytes);
+            bytes
+        };
+        let empty = Frame { sections: Vec::new(), ..frame() };
+        let examples = [encoded(frame()), encoded(empty)];
+        let examples = examples.each_ref().map(Vec::as_slice);
+        let fuzzer = bolero::check!().with_iterations(20_000);
+        fuzzer.for_each(|script: &[u8]| {
+            let mut input = edited(&examples, script);
+            let is_read = Frame::decode(&input).is_ok();
+            assert!(!is_read || input[16..HEADER_BYTES] == checksum(&input).to_be_bytes());
+            if input.len() < HEADER_BYTES {
+                return assert!(!is_read);
+            }
+            let fitting = checksum(&input).to_be_bytes();
+            input[16..HEADER_BYTES].copy_from_slice(&fitting);
+            if let Ok(frame) = Frame::decode(&input) {
+                let held: usize = frame.sections.iter().map(|it| it.events.capacity()).sum();
+                assert!(held <= input.len(), "{held} bytes of {}", input.len());
+                assert_eq!(encoded(frame), input);
+            }
+        });
     }
 }

@@ -130,3 +130,35 @@ fn chunk(prefix: &[u8], key: &[u8], value: &[u8]) -> Result<LogChunk, StoreError
     let first = u64::from_be_bytes(first);
     Ok(LogChunk { first, count: head.count, entries: entries.to_vec() })
 }
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::fuzz::edited;
+
+    use super::*;
+
+    #[test]
+    fn fuzz_chunks_of_the_event_log() {
+        let head = Head { count: 2, before: 99 };
+        let new = [&head.encode()[..], b"entries"].concat();
+        let examples: [&[u8]; 2] = [&new, b"\x00\x00\x00\x03entries"];
+        let workspace: WorkspaceId = "acme".parse().unwrap();
+        let prefix = event_log_prefix(&workspace);
+        let key = event_log_key(&workspace, 7);
+        let fuzzer = bolero::check!().with_iterations(20_000);
+        fuzzer.for_each(|script: &[u8]| {
+            let value = edited(&examples, script);
+            if let Ok(chunk) = chunk(&prefix, &key, &value) {
+                assert_eq!(chunk.first, 7);
+                assert!(chunk.entries.capacity() <= value.len());
+            }
+            // A key of any other length is none of this log.
+            let key = [&prefix[..], &value].concat();
+            assert_eq!(chunk_of(&prefix, &key).is_ok(), value.len() == 8);
+        });
+    }
+
+    fn chunk_of(prefix: &[u8], key: &[u8]) -> Result<LogChunk, StoreError> {
+        chunk(prefix, key, &Head { count: 0, before: 0 }.encode())
+    }
+}
