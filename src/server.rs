@@ -294,6 +294,7 @@ fn engine_options(
         otps_per_workspace_max: settings.admission.otps_per_workspace_max,
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
+        free_bytes_min: settings.storage.free_bytes_min,
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
         events: event_options(settings),
         audit: AuditOptions { kept_for: settings.audit.kept_days },

@@ -22,12 +22,14 @@ use postrider_domain::{AuditContext, AuditEntry, Destinations};
 use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
 use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
-use postrider_store::{Change, StoreError, Table};
+use postrider_store::{Change, StoreError, Table, Usage};
 use postrider_workspace::Workspace;
+use postrider_workspace::core::command::Footprint;
 use postrider_workspace::core::records;
 use postrider_workspace::core::records::Profile;
 use postrider_workspace::core::settings::CreditsChange;
 use postrider_workspace::core::settings::WorkspaceSettings;
+use postrider_workspace::core::view::unreadable;
 use postrider_workspace::mailbox::message::Configure;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::services::Services;
@@ -100,6 +102,7 @@ impl Admin {
         id: WorkspaceId,
         name: String,
     ) -> Result<WorkspaceInfo, CreateWorkspaceError> {
+        self.shared.disk.admit(Footprint::Grows)?;
         let _one_at_a_time = self.creation.lock().await;
         if self.shared.workspaces.slot(&id).is_some() {
             return Err(CreateWorkspaceError::Exists);
@@ -113,6 +116,7 @@ impl Admin {
         self.shared.writer.commit(changes).await.map_err(Unavailable::from)?;
         let new = || WorkspaceEntry::new(id.clone());
         self.shared.workspaces.slot_or_insert_with(id.clone(), new);
+        let usage = Usage::of(self.shared.store.as_ref(), &id).map_err(unreadable)?;
         Ok(WorkspaceInfo {
             id,
             name: profile.name,
@@ -122,6 +126,7 @@ impl Admin {
             keys: 0,
             numbers: 0,
             otps: 0,
+            usage,
             state: WorkspaceState::Idle,
         })
     }
@@ -158,9 +163,12 @@ impl Admin {
     pub async fn workspace(&self, id: &WorkspaceId) -> Result<WorkspaceInfo, AdminError> {
         let slot = self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
         let (store, of) = (Arc::clone(&self.shared.store), id.clone());
-        let read = tokio::task::spawn_blocking(move || records::load(store.as_ref(), &of));
+        let read = tokio::task::spawn_blocking(move || {
+            let Some(records) = records::load(store.as_ref(), &of)? else { return Ok(None) };
+            Ok(Some((records, Usage::of(store.as_ref(), &of)?)))
+        });
         let storage = || Unavailable::because(UnavailableReason::Storage);
-        let stored = match read.await.map_err(|_| storage())? {
+        let (stored, usage) = match read.await.map_err(|_| storage())? {
             Ok(Some(stored)) => stored,
             Ok(None) => return Err(AdminError::NoSuchWorkspace),
             Err(StoreError::Damaged(reason)) => return Ok(self.unreadable(id, reason)),
@@ -189,6 +197,7 @@ impl Admin {
             keys: self.access.keys_of(id).len(),
             numbers: stored.numbers.len(),
             otps,
+            usage,
             state,
         })
     }
@@ -204,6 +213,7 @@ impl Admin {
             keys: self.access.keys_of(id).len(),
             numbers: 0,
             otps: 0,
+            usage: Usage::default(),
             state: WorkspaceState::Parked(reason),
         }
     }
@@ -307,6 +317,7 @@ impl Admin {
         id: &WorkspaceId,
         new: NewKey,
     ) -> Result<CreatedKey, AdminError> {
+        self.shared.disk.admit(Footprint::Grows)?;
         let _in_order = self.bucket_changes.lock().await;
         self.shared.workspaces.slot(id).ok_or(AdminError::NoSuchWorkspace)?;
         Ok(self.access.create_key(id, new, &self.caller).await.map_err(Unavailable::from)?)

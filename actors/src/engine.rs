@@ -18,7 +18,7 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::providers::CustomChannel;
 use postrider_runtime::clock::Clock;
-use postrider_store::Store;
+use postrider_store::{DirectorySpace, FreeSpace, Store};
 use postrider_webhook::WebhookOptions;
 use postrider_workspace::Workspace;
 use postrider_workspace::core::settings::{GuardOptions, MessageOptions};
@@ -31,6 +31,7 @@ mod health;
 mod key_check;
 mod reencrypt;
 mod root;
+mod space;
 mod start;
 mod start_error;
 mod stop;
@@ -126,6 +127,11 @@ pub struct EngineOptions {
     pub number_messages_per_second: Option<u32>,
     /// Bytes of journal since the last snapshot, at the least, at which the next one is taken.
     pub snapshot_journal_bytes: u64,
+    /// Free bytes of the disk below which nothing more is made; below half of it nothing is begun
+    /// that writes. 0 is no bound.
+    pub free_bytes_min: u64,
+    /// What measures the free bytes; `None`: the file system of the directory, if there is one.
+    pub free_space: Option<Arc<dyn FreeSpace>>,
     /// Engine time.
     pub clock: Clock,
     /// Whether it starts where engine time was moved ahead of the system's.
@@ -172,9 +178,22 @@ impl EngineOptions {
             channel: None,
             number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
+            free_bytes_min: 1 << 30,
+            free_space: None,
             clock: Clock::system(),
             allow_moved_clock: true,
             recorder: None,
+        }
+    }
+}
+
+impl EngineOptions {
+    /// What measures the free space of the disk.
+    fn measure(&self) -> Option<Arc<dyn FreeSpace>> {
+        match (&self.free_space, &self.durability) {
+            (Some(given), _) => Some(Arc::clone(given)),
+            (None, Durability::Disk(dir)) => Some(Arc::new(DirectorySpace(dir.clone()))),
+            (None, Durability::Memory | Durability::Custom(_)) => None,
         }
     }
 }

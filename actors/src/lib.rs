@@ -77,7 +77,7 @@ pub use postrider_domain as domain;
 pub use postrider_domain::{MasterKeys, Prices, Unavailable, UnavailableReason};
 pub use postrider_runtime::{BucketState, Clock, Secret, clock, random};
 pub use postrider_store as store;
-pub use postrider_store::EventEntry;
+pub use postrider_store::{DirectorySpace, EventEntry, FreeSpace, Usage};
 
 // The engine's tests share helpers with `tests/engine`, which names the crate from outside.
 #[cfg(test)]

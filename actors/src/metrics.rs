@@ -44,6 +44,7 @@ struct Figures {
     live_workspaces: Gauge,
     journal_position: Gauge,
     healthy: Gauge,
+    free_bytes: Gauge,
     clock: (Gauge, Counter),
     webhook_requests: Gauge,
     webhook_tries: [Counter; 3],
@@ -92,6 +93,10 @@ impl Figures {
             live_workspaces: gauge("postrider_workspaces_live", "Workspaces held in memory"),
             journal_position: gauge("postrider_journal_position", "The newest durable frame"),
             healthy: gauge("postrider_storage_healthy", "1 when storage works, 0 when it fails"),
+            free_bytes: gauge(
+                "postrider_storage_free_bytes",
+                "Free bytes of the disk with the data; NaN where they are not measured",
+            ),
             clock: (gauge(CLOCK[0].0, CLOCK[0].1), counter(CLOCK[1].0, CLOCK[1].1)),
             webhook_requests: gauge("postrider_webhook_requests", "Webhook requests under way"),
             webhook_tries: [
@@ -141,6 +146,7 @@ impl Figures {
         let clock = shared.clock.health();
         self.clock.0.set(clock.difference_ms as f64 / 1000.0);
         self.clock.1.absolute(clock.steps);
+        self.free_bytes.set(shared.disk.free().map_or(f64::NAN, |free| free as f64));
         self.healthy.set(if shared.writer.is_healthy() { 1.0 } else { 0.0 });
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum LimitsCommand {
         workspace: WorkspaceId,
         /// Such as otp_per_phone_10m=10; 0 is no limit
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = limit)]
-        limits: Vec<(&'static str, u32)>,
+        limits: Vec<(&'static str, u64)>,
     },
 }
 
@@ -35,15 +35,17 @@ enum LimitError {
     Form,
     #[error("there is no such limit; there are {}", Limits::NAMES.join(", "))]
     Name,
-    #[error("the value must be a whole number from 0 to 4294967295")]
-    Value,
+    #[error("the value must be a whole number from 0 to {0}")]
+    Value(u64),
 }
 
 /// Parses NAME=VALUE. The server ignores unknown names, but here one is a mistake.
-fn limit(text: &str) -> Result<(&'static str, u32), LimitError> {
+fn limit(text: &str) -> Result<(&'static str, u64), LimitError> {
     let (name, value) = text.split_once('=').ok_or(LimitError::Form)?;
     let name = Limits::NAMES.iter().find(|known| **known == name).ok_or(LimitError::Name)?;
-    Ok((name, value.parse().map_err(|_| LimitError::Value)?))
+    let max = Limits::max_of(name);
+    let value = value.parse().ok().filter(|value| *value <= max);
+    Ok((name, value.ok_or(LimitError::Value(max))?))
 }
 
 /// Runs `postrider limits`.

@@ -11,7 +11,7 @@ use super::output::{listed, print};
 use super::remote::Group;
 use super::table::{self, Column};
 
-const WORKSPACE: [Column; 8] = [
+const WORKSPACE: [Column; 10] = [
     ("ID", "/id"),
     ("NAME", "/name"),
     ("STATE", "/state"),
@@ -19,6 +19,8 @@ const WORKSPACE: [Column; 8] = [
     ("KEYS", "/counts/keys"),
     ("NUMBERS", "/counts/numbers"),
     ("OTPS", "/counts/otps"),
+    ("BROADCASTS", "/usage/broadcasts"),
+    ("BYTES", "/usage/bytes"),
     ("CREATED", "/created_at"),
 ];
 

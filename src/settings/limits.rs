@@ -18,7 +18,8 @@ pub(super) const LIMITS: SectionSpec = SectionSpec {
         if !Limits::NAMES.contains(&key) {
             return Err(Refusal::UnknownKey);
         }
-        limit(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: LIMIT_ALLOWED })
+        let allowed = limit_allowed(key);
+        limit(key)(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed })
     },
 };
 
@@ -46,17 +47,23 @@ pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, Settings
     take(layers, LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
 }
 
-const LIMIT_ALLOWED: &str = "a whole number from 0 (no limit) to 4294967295";
+/// What the limit of this name may be. The texts stand for the largest values of the engine.
+fn limit_allowed(name: &str) -> &'static str {
+    match Limits::max_of(name) {
+        4_294_967_295 => "a whole number from 0 (no limit) to 4294967295",
+        _ => "a whole number from 0 (no limit) to 9007199254740991",
+    }
+}
 
-fn limit(raw: &Raw) -> Option<u32> {
-    value::whole(0..=u32::MAX.into())(raw)
+fn limit(name: &str) -> impl Fn(&Raw) -> Option<u64> {
+    value::whole(0..=Limits::max_of(name))
 }
 
 /// Builds the limits of the engine from the layers.
 pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
     let mut table = serde_json::Map::new();
     for name in Limits::NAMES {
-        let limit = take(layers, LIMITS.name, name, limit, LIMIT_ALLOWED)?;
+        let limit = take(layers, LIMITS.name, name, limit(name), limit_allowed(name))?;
         table.insert((*name).to_owned(), limit.into());
     }
     serde_json::from_value(table.into()).map_err(|error| SettingsError::BadValue {

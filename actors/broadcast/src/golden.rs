@@ -47,6 +47,7 @@ fn record() -> Record {
         retry_of: Some(BroadcastId::from_parts(AT, UNIQUE + 2)),
         retried_by: Some(BroadcastId::from_parts(AT, UNIQUE + 3)),
         settled: true,
+        recipients_dropped: false,
     }
 }
 

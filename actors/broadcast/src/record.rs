@@ -2,10 +2,12 @@
 //!
 //! [`Table::Broadcasts`] holds the record under `workspace ‖ 0 ‖ b ‖ id`, a draft under `workspace
 //! ‖ 0 ‖ d ‖ id` while the audience is being written, and the counts under `workspace ‖ 0 ‖ c ‖ id`
-//! once the broadcast is settled. [`Table::BroadcastAudience`] holds the recipients under
-//! `workspace ‖ 0 ‖ id ‖ segment ‖ part`, and [`Table::BroadcastPhones`] their index by phone under
-//! `workspace ‖ 0 ‖ id ‖ first phone`. [`Table::BroadcastOutcomes`] holds the outcomes and
-//! [`Table::BroadcastReports`] the later reports, both under `workspace ‖ 0 ‖ id ‖ window`.
+//! once the broadcast is settled. While recipients of a broadcast of which nothing was sent are to
+//! be deleted, there is a mark under `workspace ‖ 0 ‖ x ‖ sequence ‖ id`.
+//! [`Table::BroadcastAudience`] holds the recipients under `workspace ‖ 0 ‖ id ‖ segment ‖ part`,
+//! and [`Table::BroadcastPhones`] their index by phone under `workspace ‖ 0 ‖ id ‖ first phone`.
+//! [`Table::BroadcastOutcomes`] holds the outcomes and [`Table::BroadcastReports`] the later
+//! reports, both under `workspace ‖ 0 ‖ id ‖ window`.
 
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
@@ -123,6 +125,9 @@ pub struct Record {
     pub retried_by: Option<BroadcastId>,
     /// Whether it is over, every outcome is recorded and the unused credits are refunded.
     pub settled: bool,
+    /// Whether its recipients are deleted, because nothing was sent to any of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recipients_dropped: bool,
 }
 
 /// The id of a broadcast's message to the recipient at `index`: the first 12 bytes of the
@@ -165,6 +170,17 @@ pub fn draft_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
 /// The key of the counts of a settled broadcast.
 pub fn counts_key(workspace: &WorkspaceId, id: BroadcastId) -> Vec<u8> {
     key(workspace, &[b"c", id.as_bytes()])
+}
+
+/// The prefix of the keys of the marks of broadcasts whose recipients are to be deleted.
+pub fn dropped_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    key(workspace, &[b"x"])
+}
+
+/// The key of the mark of a broadcast whose recipients are to be deleted. It is gone with the last
+/// of them. The sequence is one that grows, so that later marks come after earlier ones.
+pub fn dropped_key(workspace: &WorkspaceId, sequence: u64, id: BroadcastId) -> Vec<u8> {
+    key(workspace, &[b"x", &sequence.to_be_bytes(), id.as_bytes()])
 }
 
 /// The prefix of the keys of a broadcast's audience and outcomes.

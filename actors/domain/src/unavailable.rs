@@ -34,6 +34,27 @@ pub enum UnavailableReason {
     /// The circuit breaker of the messaging number is open, because sending failed repeatedly.
     #[error("the messaging number is failing")]
     ChannelDown,
+    /// The workspace has at least as many bytes as it may, so nothing more is made in it.
+    #[error("the workspace uses {used} bytes and is allowed {allowed}; delete something first")]
+    QuotaBytes {
+        /// What it uses.
+        used: u64,
+        /// What it is allowed.
+        allowed: u64,
+    },
+    /// The workspace keeps at least as many broadcasts as it may.
+    #[error(
+        "the workspace keeps {used} broadcasts and is allowed {allowed}; older ones end by age"
+    )]
+    QuotaBroadcasts {
+        /// How many it keeps.
+        used: u64,
+        /// How many it is allowed.
+        allowed: u64,
+    },
+    /// The disk has too little free space for this command.
+    #[error("the server's disk is almost full")]
+    DiskFull,
 }
 
 impl Unavailable {

@@ -3,6 +3,7 @@
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, Timestamp, WorkspaceId};
 use postrider_number::record::NumberChangeError;
+use postrider_store::Usage;
 use postrider_workspace::core::settings::ChangeError;
 
 /// A workspace, as an administrator sees it.
@@ -24,6 +25,8 @@ pub struct WorkspaceInfo {
     pub numbers: usize,
     /// Requests for one-time passwords in memory.
     pub otps: usize,
+    /// The bytes and broadcasts that it has.
+    pub usage: Usage,
     /// Whether its actor runs.
     pub state: WorkspaceState,
 }

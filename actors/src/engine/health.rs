@@ -30,7 +30,8 @@ impl Engine {
         if self.inner.root.get_status() != ractor::ActorStatus::Running {
             reasons.push("the engine's supervisor has stopped".to_owned());
         }
-        let warnings = clock_warnings(shared.clock.health());
+        let mut warnings = clock_warnings(shared.clock.health());
+        warnings.extend(shared.disk.warning());
         Health { ready: reasons.is_empty(), reasons, warnings }
     }
 

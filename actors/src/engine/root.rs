@@ -22,6 +22,8 @@ use postrider_workspace::actor::snapshots::{SnapshotMessage, Snapshots};
 use postrider_workspace::delivery_sink::DeliverySink;
 use postrider_workspace::services::Services;
 
+use super::space::Space;
+
 /// How often the workspaces are told that time has passed.
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -39,6 +41,8 @@ pub(super) struct Root {
     pub(super) snapshots: Option<Snapshots>,
     pub(super) access: crate::access::Access,
     pub(super) audit: AuditLog,
+    /// Measures the free space of the disk, where there is one.
+    pub(super) space: Option<Space>,
 }
 
 /// The root's children, which go when it goes.
@@ -109,6 +113,9 @@ impl Actor for Root {
         children.audit.beat();
         Mailer::beat(&self.shared);
         self.access.checkpoint_in_background();
+        if let Some(space) = &self.space {
+            space.measure_in_background(&self.shared);
+        }
         if let Some(snapshots) = &children.snapshots {
             // One that has gone is reported below.
             drop(snapshots.cast(SnapshotMessage::Consider));

@@ -41,10 +41,12 @@ use postrider_workspace::recovered::Recovered;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::root::{Root, RootMessage};
+use super::space::Space;
 use super::stored_clock::latest_moment;
 use super::{Durability, Engine, EngineOptions, Inner, StartError};
 use super::{clock_offset, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
+use postrider_workspace::disk_space::DiskSpace;
 use postrider_workspace::see_to_counts;
 use postrider_workspace::services::Services;
 
@@ -90,6 +92,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let admission = Admission::new(of_workspace, options.admission.in_flight_total);
     let snapshots = snapshots(&options, &opened);
     let broadcasts = broadcasts(&options, &opened, &numbers);
+    let space = options.measure().map(Space::new);
     let workspaces = workspaces(opened.workspaces, &opened.damaged);
     let shared = Arc::new(Services {
         store: view,
@@ -116,20 +119,21 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         opt_out: Arc::new(options.opt_out),
         creations: Arc::default(),
         counting: Arc::default(),
+        disk: DiskSpace::new(options.free_bytes_min),
     });
+    if let Some(space) = &space {
+        space.measure(&shared).await;
+    }
     let access = Access::load(Arc::clone(&shared)).await?;
     let admin = Admin::new(Arc::clone(&shared), access.clone());
     let audit = AuditLog::new(Arc::clone(&shared), options.audit);
     record_start(&audit).await?;
     let (access_of, audit_of) = (access.clone(), audit.clone());
-    let root = Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of };
+    let root =
+        Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of, space };
     let root = spawn(root).await?;
     options.recorder.iter().for_each(|recorder| crate::metrics::start(&shared, recorder));
-    // They hold what must go on by itself: unsent messages, expiries, deletions. A damaged one is
-    // parked, so that it can be seen before somebody needs it.
-    for id in shared.recovered.ids().into_iter().chain(opened.damaged).chain(opened.deleting) {
-        shared.workspaces.start_and_wait(id).await;
-    }
+    start_workspaces(&shared, opened.damaged.into_iter().chain(opened.deleting)).await;
     follow_webhooks(&shared).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
     template_sync::resume(&shared);
@@ -154,6 +158,14 @@ async fn see_to_records(view: &Arc<dyn View>, opened: &Opened) -> Result<(), Sta
     contacts::see_to_index(view, &opened.writer, &opened.workspaces).await?;
     see_to_counts(view, &opened.writer, &opened.workspaces).await?;
     Ok(())
+}
+
+/// Starts the workspaces that hold what must go on by itself: unsent messages, expiries, deletions.
+/// A damaged one is parked, so that it can be seen before somebody needs it.
+async fn start_workspaces(shared: &Services, others: impl Iterator<Item = WorkspaceId>) {
+    for id in shared.recovered.ids().into_iter().chain(others) {
+        shared.workspaces.start_and_wait(id).await;
+    }
 }
 
 /// What the disk has, if the options go with it.

@@ -34,6 +34,7 @@ mod snapshots;
 mod supervision;
 mod sweeps;
 mod told_messages;
+mod usage;
 mod webhooks;
 
 #[path = "../../tests/engine/support/mod.rs"]

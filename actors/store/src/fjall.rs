@@ -150,6 +150,11 @@ impl View for FjallStore {
         Ok(value.map(|value| value.to_vec()))
     }
 
+    fn value_bytes(&self, table: Table, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        let bytes = self.handle()?.table(table).size_of(key).map_err(damaged_or_failed)?;
+        Ok(bytes.map(u64::from))
+    }
+
     fn scan(
         &self,
         table: Table,

@@ -43,6 +43,10 @@ impl<H: Hook> View for Hooked<H> {
         self.inner.get(table, key)
     }
 
+    fn value_bytes(&self, table: Table, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        self.inner.value_bytes(table, key)
+    }
+
     fn scan(
         &self,
         table: Table,

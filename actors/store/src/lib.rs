@@ -14,9 +14,11 @@
 pub mod crashing;
 pub mod error;
 pub mod fjall;
+pub mod free_space;
 pub mod log;
 pub mod memory;
 pub mod snapshot;
+pub mod usage;
 pub mod view;
 pub mod writer;
 
@@ -30,9 +32,11 @@ pub mod hooked;
 pub use crashing::{CrashOutcome, CrashingStore, Keep};
 pub use error::StoreError;
 pub use fjall::{FjallOptions, FjallStore};
+pub use free_space::{DirectorySpace, FreeSpace};
 pub use log::{Frame, Group, Log, Position, Section};
 pub use memory::MemoryStore;
 pub use snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
+pub use usage::Usage;
 pub use view::event_log::EventEntry;
 pub use view::log_chunk::{LogChunk, event_log_key, event_log_prefix, scan_event_log};
 pub use view::{Change, Direction, Table, View, Visit};

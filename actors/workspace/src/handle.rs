@@ -11,7 +11,7 @@ use postrider_runtime::{ScanError, random};
 use postrider_store::{StoreError, View};
 
 use crate::core::audit::AuditDraft;
-use crate::core::command::Command;
+use crate::core::command::{Command, Footprint};
 use crate::core::otp::types::{ResendOtpError, SendOtpError};
 use crate::core::settings::ChangeError;
 use crate::core::settings::WorkspaceSettings;
@@ -163,6 +163,7 @@ impl Workspace {
         configure: Configure,
         entry: AuditEntry,
     ) -> Result<WorkspaceSettings, ChangeError> {
+        self.shared.disk.admit(Footprint::Settles)?;
         let audit = Some(self.draft(entry));
         self.call(|reply| WorkspaceMessage::Configure(configure, audit, reply)).await
     }
@@ -186,6 +187,7 @@ impl Workspace {
         command: C,
         audit: Option<Box<AuditDraft>>,
     ) -> Result<C::Answer, C::Error> {
+        self.shared.disk.admit(C::FOOTPRINT)?;
         self.call(|reply| WorkspaceMessage::Perform(Box::new(Asked { command, audit, reply })))
             .await
     }

@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
+use crate::core::quota;
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
@@ -163,9 +164,13 @@ where
     type Answer = Replayable<C::Answer>;
     type Error = IdempotentError<C::Error>;
 
+    const FOOTPRINT: Footprint = C::FOOTPRINT;
+    // What was carried out before is answered again whatever has changed since.
+    const IS_HELD_TO_QUOTA: bool = false;
+
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error> {
         let Some(key) = self.key else {
-            let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
+            let answer = within_quota(self.command, context)?;
             return Ok(Replayable { answer, replayed: false });
         };
         let name = key.name();
@@ -173,7 +178,7 @@ where
         if let Some(answer) = known(context, &key, &of_key)? {
             return Ok(Replayable { answer, replayed: true });
         }
-        let answer = self.command.carry_out(context).map_err(IdempotentError::Refused)?;
+        let answer = within_quota(self.command, context)?;
         let at = context.now();
         let record = Record { fingerprint: key.fingerprint, at, answer: encoded(&answer) };
         context.put(Table::Idempotency, of_key, encoded(&record));
@@ -182,6 +187,17 @@ where
         context.put(Table::Idempotency, by_time, Vec::new());
         Ok(Replayable { answer, replayed: false })
     }
+}
+
+/// Carries out the command, if its workspace may have more where it needs that.
+fn within_quota<C: Command>(
+    command: C,
+    context: &mut Context<'_>,
+) -> Result<C::Answer, IdempotentError<C::Error>> {
+    if C::IS_HELD_TO_QUOTA {
+        quota::check_bytes(context)?;
+    }
+    command.carry_out(context).map_err(IdempotentError::Refused)
 }
 
 /// The answer that is kept under the key, if one is.

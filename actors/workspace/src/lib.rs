@@ -16,6 +16,7 @@ pub mod counts_under_way;
 pub mod creation_limit;
 pub mod delivery_sink;
 pub mod directory;
+pub mod disk_space;
 pub mod email;
 pub mod event_options;
 mod handle;

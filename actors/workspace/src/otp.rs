@@ -4,7 +4,7 @@ use postrider_domain::RequestId;
 use postrider_runtime::random;
 
 use crate::Workspace;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
@@ -18,6 +18,7 @@ impl Workspace {
     /// # Errors
     /// [`SendOtpError`]: a limit, no number, no credits, or not now.
     pub async fn send_otp(&self, command: SendOtp) -> Result<OtpSent, SendOtpError> {
+        self.shared.disk.admit(Footprint::Grows)?;
         self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
     }
 
@@ -46,6 +47,7 @@ impl Workspace {
         request_id: RequestId,
         code: &str,
     ) -> Result<Verification, VerifyOtpError> {
+        self.shared.disk.admit(Footprint::Settles)?;
         self.call(|reply| WorkspaceMessage::VerifyOtp(request_id, code.into(), reply)).await
     }
 
@@ -54,6 +56,7 @@ impl Workspace {
     /// # Errors
     /// [`ResendOtpError`]: the request has ended, or what [`send_otp`](Self::send_otp) refuses.
     pub async fn resend_otp(&self, request_id: RequestId) -> Result<OtpSent, ResendOtpError> {
+        self.shared.disk.admit(Footprint::Grows)?;
         self.call(|reply| WorkspaceMessage::ResendOtp(request_id, reply)).await
     }
 
@@ -75,6 +78,10 @@ struct SendOtpCommand {
 impl Command for SendOtpCommand {
     type Answer = OtpSent;
     type Error = SendOtpError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
+    // It leaves nothing but events, which end by age, and a code must not wait for campaigns.
+    const IS_HELD_TO_QUOTA: bool = false;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
         let now = context.now();

@@ -15,6 +15,7 @@ use crate::core::settings::MessageOptions;
 use crate::counts_under_way::CountsUnderWay;
 use crate::creation_limit::Creations;
 use crate::directory::Workspaces;
+use crate::disk_space::DiskSpace;
 use crate::event_options::EventOptions;
 use crate::mailbox::admission::Admission;
 use crate::mailer_state::Mailer;
@@ -70,6 +71,8 @@ pub struct Services {
     pub opt_out: Arc<OptOutWords>,
     /// Broadcasts whose recipients are counted beside their workspaces' actors.
     pub counting: Arc<CountsUnderWay>,
+    /// How much is still written, by the free space of the disk.
+    pub disk: DiskSpace,
     /// What limits the making of contacts.
     pub creations: Arc<Creations>,
 }

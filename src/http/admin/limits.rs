@@ -25,7 +25,7 @@ impl LimitsBody {
     pub(crate) fn check(&self, prefix: &str) -> Result<LimitsOverride, ApiError> {
         let mut map = serde_json::Map::new();
         for (name, limit) in &self.0 {
-            let limit: u32 = limit.within(&format!("{prefix}{name}"), 0, u32::MAX)?;
+            let limit: u64 = limit.within(&format!("{prefix}{name}"), 0, Limits::max_of(name))?;
             map.insert((*name).to_owned(), limit.into());
         }
         serde_json::from_value(map.into()).map_err(|error| ApiError::invalid(error.to_string()))
@@ -102,16 +102,18 @@ impl PartialSchema for KeyLimitsSchema {
 
 /// An object of the limits whose names begin so, with values of these types.
 fn limits(prefix: &str, types: &[Type]) -> RefOr<Schema> {
-    let limit: Object = ObjectBuilder::new()
-        .schema_type(SchemaType::from_iter(types.iter().cloned()))
-        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-        .minimum(Some(0))
-        .maximum(Some(u32::MAX))
-        .build();
+    let limit = |name: &str| -> Object {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter(types.iter().cloned()))
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0))
+            .maximum(Some(Limits::max_of(name) as f64))
+            .build()
+    };
     let limits = Limits::NAMES
         .iter()
         .filter(|name| name.starts_with(prefix))
-        .fold(ObjectBuilder::new(), |object, name| object.property(*name, limit.clone()))
+        .fold(ObjectBuilder::new(), |object, name| object.property(*name, limit(name)))
         .description(Some("Limits by name; 0 is no limit."));
     RefOr::T(Schema::Object(limits.build()))
 }
@@ -170,6 +172,8 @@ mod tests {
         let expected = LimitsOverride { otp_per_phone_10m: Some(9), ..Default::default() };
         assert_eq!(over, expected);
         assert_eq!(check("{}"), Ok(LimitsOverride::default()));
+        let bytes = LimitsOverride { bytes_max: Some(20 << 30), ..Default::default() };
+        assert_eq!(check(r#"{"bytes_max": 21474836480}"#), Ok(bytes));
         for (text, expected) in [
             (r#"{"otp_per_phone_10m": -1}"#, "`otp_per_phone_10m` must be a whole number from 0"),
             (r#"{"otp_per_phone_10m": 4294967296}"#, "`otp_per_phone_10m` must be a whole number"),

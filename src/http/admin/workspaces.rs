@@ -44,6 +44,15 @@ pub(crate) struct Counts {
     otps: usize,
 }
 
+/// What a workspace uses.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UsageAnswer {
+    /// The bytes of its records and events, keys included; compare `bytes_max`.
+    bytes: u64,
+    /// The broadcasts that it keeps; compare `broadcasts_kept_max`.
+    broadcasts: u64,
+}
+
 /// A workspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkspaceAnswer {
@@ -63,6 +72,8 @@ pub(crate) struct WorkspaceAnswer {
     limits: Limits,
     /// How much it has.
     counts: Counts,
+    /// What of it its quotas are compared with.
+    usage: UsageAnswer,
     /// `idle`: nothing in memory; `live`; `restarting`; `parked`: stopped for good.
     #[schema(example = "live")]
     state: &'static str,
@@ -86,6 +97,7 @@ impl From<WorkspaceInfo> for WorkspaceAnswer {
             credits: info.credits,
             limits: info.limits,
             counts: Counts { keys: info.keys, numbers: info.numbers, otps: info.otps },
+            usage: UsageAnswer { bytes: info.usage.bytes, broadcasts: info.usage.broadcasts },
             state,
             parked_reason,
         }

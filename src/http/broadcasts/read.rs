@@ -243,6 +243,8 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     operation_id = "listBroadcastRecipients",
     tag = "Messaging",
     summary = "What became of a broadcast's recipients",
+    description = "The list of a broadcast that was cancelled before anything of it was sent is empty: \
+                   its counts are kept, and its recipients are deleted.",
     params(
         ("broadcast_id" = String, Path, description = "The broadcast's id"),
         ("status" = Option<String>, Query, description = "Only those: `pending`, `sent`, \

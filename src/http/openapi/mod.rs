@@ -41,7 +41,11 @@ use webhooks::Deliveries;
             `Idempotency-Key` (1 to 255 characters) is honoured where an operation says so: for 24 \
             hours the same key with the same body answers what the first request was answered, \
             with `Idempotency-Replayed: true`. With another body it is 422, while the first \
-            request is under way 409. A refusal is not kept.",
+            request is under way 409. A refusal is not kept.\n\n\
+            What makes something that is kept is 422 with the reason `quota_bytes` in a workspace \
+            that has as many bytes as it may, and a broadcast 422 with `quota_broadcasts` where as \
+            many are kept as may be; one-time passwords go on. While the server's disk is almost \
+            full, it is 503 with the reason `disk_full`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     components(schemas(ErrorBody)),
@@ -185,8 +189,8 @@ impl Area {
             path if path.ends_with("/messages") && has_body => refusals.push(422),
             path if path.ends_with("/numbers") && has_body => refusals.extend([409, 422]),
             path if path.contains("/numbers") && has_body => refusals.push(409),
-            "/v1/contacts/{contact_id}" if has_body => refusals.push(409),
-            path if path.ends_with("/templates") && has_body => refusals.push(409),
+            "/v1/contacts/{contact_id}" if has_body => refusals.extend([409, 422]),
+            path if path.ends_with("/templates") && has_body => refusals.extend([409, 422]),
             path if path.ends_with("/webhooks") && has_body => refusals.push(422),
             path if path.ends_with("/test") => refusals.push(422),
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([404, 422]),

@@ -2,5 +2,6 @@
 
 mod audit;
 mod audit_cli;
+mod quotas;
 mod webhooks;
 mod workspaces;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::markdown::Fence;
 
 /// Keys of numbers that differ each time.
-const VARYING: [&str; 2] = ["latency_ms", "rate_per_second"];
+const VARYING: [&str; 3] = ["latency_ms", "rate_per_second", "bytes"];
 
 /// Says how what came differs from what is shown.
 pub fn compare(shown: &Fence, came: &str) -> Result<(), String> {

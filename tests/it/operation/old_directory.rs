@@ -118,7 +118,15 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 4] = ["source", "expires_at", "last_used_at", "allowed_subnets"];
+const NEW_FIELDS: [&str; 7] = [
+    "source",
+    "expires_at",
+    "last_used_at",
+    "allowed_subnets",
+    "usage",
+    "broadcasts_kept_max",
+    "bytes_max",
+];
 
 /// Takes the fields out of an answer that the server of then did not have.
 fn drop_new_fields(now: &mut Value, then: &Value) {

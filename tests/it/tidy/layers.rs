@@ -21,6 +21,7 @@ const LAYERS: [&[&str]; 16] = [
         "mailer_state",
         "creation_limit",
         "counts_under_way",
+        "disk_space",
     ],
     &["otp", "templates", "idempotency"],
     &["contacts"],

@@ -60,6 +60,14 @@ pub trait View: Send + Sync + 'static {
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// The bytes of a committed record's value, which may be cheaper to find than the value.
+    ///
+    /// # Errors
+    /// Those of [`get`](View::get).
+    fn value_bytes(&self, table: Table, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        Ok(self.get(table, key)?.map(|value| value.len() as u64))
+    }
+
     /// Visits the committed records whose key starts with `prefix`. If `from` is given, the scan
     /// begins there: at or after it, or at or before it in [`Direction::Backward`].
     ///

@@ -88,6 +88,12 @@ impl Table {
         Self::Audit,
     ];
 
+    /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
+    #[must_use]
+    pub const fn is_of_workspaces(self) -> bool {
+        !matches!(self, Self::Meta | Self::Keys | Self::Buckets | Self::Audit)
+    }
+
     /// The table's name on disk. It must never change.
     #[must_use]
     pub const fn name(self) -> &'static str {

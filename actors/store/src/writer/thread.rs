@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
+use crate::usage;
 use crate::view::audit::{self, AuditMark};
 use crate::{Frame, Group, Position, Store, StoreError, Table};
 
@@ -50,6 +51,7 @@ impl Worker {
         let last_moment = last_moment(store.as_ref())?.unwrap_or_default();
         let (epoch, last) = store.begin_epoch()?;
         let audit_end = audit::head(store.as_ref())?;
+        usage::begin(store.as_ref())?;
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue::new(options.queued_bytes_max)),
             wake: Condvar::new(),
@@ -155,6 +157,9 @@ impl Worker {
         (self.frame.epoch, self.frame.number) = (self.epoch, number);
         let has_events = group.seal(&mut self.frame, &mut self.key);
         let audit_end = group.changes.link_audit(&self.audit_end);
+        for (key, value) in usage::counted(self.store.as_ref(), group.changes.live())? {
+            group.changes.upsert(Table::Meta, &key, value.as_deref());
+        }
         if has_events || !group.changes.live().is_empty() {
             let now = self.moments.as_ref().map(|moments| moments());
             if let Some(now) = now {

@@ -67,6 +67,9 @@ static ALL: [Kind; KINDS] = [
         .late(Table::Conversations, deletion::marks)
         .on_demand(),
     Kind::new("broadcasts", broadcasts::long_over),
+    Kind::new("recipients of cancelled broadcasts", broadcasts::dropped)
+        .late(Table::Broadcasts, broadcasts::marks)
+        .on_demand(),
     Kind::new("days of campaigns", analytics::long_past::<{ analytics::CAMPAIGNS }>),
     Kind::new("days of advertisements", analytics::long_past::<{ analytics::ADS }>),
     Kind::new("who came by advertisements", analytics::long_past::<{ analytics::COUNTED }>),

@@ -92,7 +92,7 @@ impl<'a> Committed<'a> {
         &self,
         index: u32,
     ) -> Result<Option<(Phone, RecipientStatus, Option<Failed>)>, StoreError> {
-        if index >= self.record.sendable {
+        if index >= self.record.sendable || self.record.recipients_dropped {
             return Ok(None);
         }
         let key = record::window_key(self.workspace, self.record.id, index / WINDOW);
@@ -211,6 +211,9 @@ impl<'a> Committed<'a> {
         limit: usize,
     ) -> Result<RecipientsPage, StoreError> {
         let (mut places, mut total) = (Vec::new(), 0);
+        if self.record.recipients_dropped {
+            return Ok(RecipientsPage { rows: Vec::new(), total });
+        }
         self.visit(&mut |index, status, failed| {
             if wanted.is_none_or(|wanted| wanted == status) {
                 if total >= skip && places.len() < limit {

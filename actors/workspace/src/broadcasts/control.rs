@@ -9,7 +9,7 @@ use postrider_domain::event::broadcast::BroadcastData;
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{BroadcastId, EventData};
-use postrider_store::CommitError;
+use postrider_store::{CommitError, Table};
 
 use crate::broadcasts::{BroadcastCounts, counts, emit, find, save};
 use crate::core::command::{Command, Context};
@@ -185,7 +185,14 @@ pub(super) fn settle(
     let refund = record.price.saturating_mul(unspent);
     let credits = context.core.credits.saturating_add(refund);
     context.core.set_credits(credits, context.effects);
-    let record = Record { settled: true, ..record };
+    // Of one that began and was sent to nobody the outcomes say so, and go as well.
+    let recipients_dropped = record.status == BroadcastStatus::Cancelled
+        && counts.cancelled.saturating_add(counts.suppressed) == record.total;
+    if recipients_dropped {
+        let mark = record::dropped_key(&context.core.id, context.log_next, record.id);
+        context.put(Table::Broadcasts, mark, Vec::new());
+    }
+    let record = Record { settled: true, recipients_dropped, ..record };
     reply_attribution::ends(context, &record);
     save(context, &record);
     counts::put(context, &record, counts);

@@ -18,8 +18,10 @@ use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, View};
 
+use crate::broadcasts::room::RoomForBroadcast;
 use crate::broadcasts::{emit, find, save};
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
+use crate::core::quota;
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
@@ -130,12 +132,15 @@ impl Command for CreateBroadcast {
     type Answer = BroadcastMade;
     type Error = CreateBroadcastError;
 
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
     fn carry_out(self, context: &mut Context<'_>) -> Result<BroadcastMade, CreateBroadcastError> {
         let Self { id, new, sendable, total, retry_of } = self;
         let now = context.now();
         if new.schedule_at.is_some_and(|at| at < now) {
             return Err(CreateBroadcastError::Past);
         }
+        quota::check_broadcasts(context)?;
         if let Some(old) = retry_of.map(|of| find(context, of)).transpose()?.flatten() {
             if let Some(by) = old.retried_by {
                 return Err(CreateBroadcastError::Retried(by));
@@ -182,6 +187,7 @@ impl Command for CreateBroadcast {
             retry_of,
             retried_by: None,
             settled: false,
+            recipients_dropped: false,
         };
         context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
         save(context, &record);
@@ -228,6 +234,8 @@ impl Workspace {
         if new.audience.is_empty() {
             return Err(refused(CreateBroadcastError::NoRecipients));
         }
+        // The command asks again; by then all of the audience would be written.
+        self.perform(RoomForBroadcast { key }).await.map_err(|why| refused(why.into()))?;
         let id = random::broadcast_id(self.shared.clock.now());
         let prepared = self.scan(move |store, workspace| {
             // While each is in the place that it was given.

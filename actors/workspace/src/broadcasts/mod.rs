@@ -14,6 +14,7 @@ mod read;
 pub mod reply_attribution;
 mod report;
 mod retry;
+mod room;
 mod sweep;
 mod view;
 
@@ -27,7 +28,7 @@ use postrider_domain::unavailable::Unavailable;
 
 pub(crate) use message::message;
 pub(crate) use report::report;
-pub(crate) use sweep::long_over;
+pub(crate) use sweep::{dropped, long_over, marks};
 
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor, after};
+use crate::sweep::{Look, NEVER, RecordKeys, SLICE_MAX, SweepCursor, after};
 use postrider_broadcast::record::{self, Record};
-use postrider_domain::BroadcastId;
+use postrider_domain::{BroadcastId, WorkspaceId};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table};
 
@@ -44,6 +44,40 @@ pub(crate) fn long_over(
     cursor.pass(&key);
     let counts = record::counts_key(look.workspace, id);
     Ok(vec![(Table::Broadcasts, key), (Table::Broadcasts, counts)])
+}
+
+/// Reads some of the recipients of the first broadcast that was cancelled before anything of it was
+/// sent. Its mark goes last.
+pub(crate) fn dropped(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordKeys, StoreError> {
+    let prefix = record::dropped_prefix(look.workspace);
+    let from = cursor.from.clone();
+    let mut mark = None;
+    look.scan(Table::Broadcasts, &prefix, &from, &mut |key, _| {
+        mark = Some(key.to_vec());
+        ControlFlow::Break(())
+    })?;
+    let id = mark.as_deref().and_then(<[u8]>::last_chunk).map(|id| BroadcastId::from_bytes(*id));
+    let (Some(key), Some(id)) = (mark, id) else {
+        // Whichever is written later is before this, and is come to then.
+        cursor.pass(&[&*prefix, &[0xff; 9]].concat());
+        cursor.rest_until(NEVER);
+        return Ok(Vec::new());
+    };
+    if cursor.from != key {
+        cursor.from.clone_from(&key);
+        cursor.within.clear();
+    }
+    let mut keys = parts(look, id, &mut cursor.within)?;
+    if cursor.within.is_empty() {
+        cursor.pass(&key);
+        keys.push((Table::Broadcasts, key));
+    }
+    Ok(keys)
+}
+
+/// What the keys of the marks begin with of broadcasts whose recipients are to be deleted.
+pub(crate) fn marks(workspace: &WorkspaceId) -> Vec<u8> {
+    record::dropped_prefix(workspace)
 }
 
 /// The first broadcast from the cursor on that goes, and the key of its record.

@@ -2,10 +2,12 @@
 
 use crate::Workspace;
 use crate::core::command::{Command, Context};
+use crate::core::quota;
 use postrider_domain::event::contact::ContactData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, EventData};
 use postrider_store::Table;
+use postrider_store::view::codec;
 
 use crate::contacts::create::phone_holder;
 use crate::contacts::index;
@@ -64,6 +66,10 @@ impl Command for UpdateContact {
         };
         if contact.phone != old.phone && phone_holder(context, contact.phone)?.is_some() {
             return Err(UpdateContactError::PhoneTaken);
+        }
+        // What makes it smaller is taken over a quota, too.
+        if codec::encode(&contact).len() > codec::encode(&old).len() {
+            quota::check_bytes(context)?;
         }
         put_changed(context, &old, &contact)?;
         Ok(contact)

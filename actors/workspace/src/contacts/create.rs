@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Workspace;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::creation_limit::Creations;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
@@ -146,6 +146,8 @@ impl Command for CreateContact {
     type Answer = Contact;
     type Error = CreateContactError;
 
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
     fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, CreateContactError> {
         if phone_holder(context, self.new.phone)?.is_some() {
             return Err(CreateContactError::PhoneTaken);
@@ -165,6 +167,8 @@ impl Command for CreateContacts {
     /// In order; nothing where the phone is taken.
     type Answer = Vec<Option<Contact>>;
     type Error = CreateContactError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, CreateContactError> {
         if let Some(limit) = self.limit {

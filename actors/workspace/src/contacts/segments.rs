@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Phone, SegmentId, Timestamp, WorkspaceId};
 use postrider_runtime::random;
@@ -159,6 +159,8 @@ struct CreateSegment {
 impl Command for CreateSegment {
     type Answer = Segment;
     type Error = CreateSegmentError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Segment, CreateSegmentError> {
         let Self { name, filter, unique } = self;

@@ -21,6 +21,15 @@ use crate::core::view::{Records, unreadable};
 use crate::core::waiters::Waiters;
 use postrider_domain::unavailable::Unavailable;
 
+/// What a command leaves on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Footprint {
+    /// It makes records that are kept.
+    Grows,
+    /// It settles, changes or deletes what is there, such as the check of a code or a callback.
+    Settles,
+}
+
 /// Something that a workspace can be asked to do or tell.
 ///
 /// It is pure: the moment, the state and the committed records come in with the context, what it
@@ -32,6 +41,12 @@ pub trait Command: Send + 'static {
     type Answer: Send + 'static;
     /// Why it refuses.
     type Error: From<Unavailable> + Send + 'static;
+
+    /// What it leaves on the disk, by which it is refused when there is little space.
+    const FOOTPRINT: Footprint = Footprint::Settles;
+
+    /// Whether it is refused in a workspace that has as many bytes as it may.
+    const IS_HELD_TO_QUOTA: bool = matches!(Self::FOOTPRINT, Footprint::Grows);
 
     /// Carries it out.
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error>;

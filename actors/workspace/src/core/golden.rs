@@ -32,6 +32,7 @@ fn profile() -> Profile {
             otp_per_workspace_hour: Some(5),
             contacts_per_minute: Some(6),
             unauthenticated_per_minute: Some(7),
+            ..LimitsOverride::default()
         },
         otp_template: Some(TemplateName { name: "code".into(), language: "de".into() }),
         destinations: Destinations {

@@ -9,6 +9,7 @@ mod golden;
 pub mod hot;
 pub mod message_status;
 pub mod otp;
+pub mod quota;
 pub mod records;
 pub mod settings;
 pub mod unsent;

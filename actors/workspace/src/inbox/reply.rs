@@ -6,7 +6,7 @@ use postrider_runtime::random;
 use crate::Workspace;
 use crate::conversations::change::{answered, find_with_contact};
 use crate::conversations::{Conversation, ConversationStatus, emit, find, put};
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::email;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::messages::{MessageContent, MessageSent, ReplyError, Send, SendMessage};
@@ -43,6 +43,8 @@ struct Reply {
 impl Command for Reply {
     type Answer = MessageSent;
     type Error = ReplyError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, ReplyError> {
         let Self { id, content, unique, mail_from } = self;

@@ -4,6 +4,7 @@ use postrider_domain::Unavailable;
 
 use crate::core::audit::AuditDraft;
 use crate::core::command::{Command, Context};
+use crate::core::quota;
 use crate::mailbox::slot::ReplyTo;
 
 /// A command on its way to the actor, with the way back.
@@ -44,7 +45,8 @@ impl std::fmt::Debug for dyn Errand {
 impl<C: Command> Errand for Asked<C> {
     fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering> {
         let Self { command, audit, reply } = *self;
-        let answer = command.carry_out(context);
+        let room = if C::IS_HELD_TO_QUOTA { quota::check_bytes(context) } else { Ok(()) };
+        let answer = room.map_err(C::Error::from).and_then(|()| command.carry_out(context));
         if let Some(audit) = audit.filter(|_| answer.is_ok()) {
             let now = context.now();
             audit.add_to(context.effects, now);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversations;
 use crate::conversations::Wrote;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::core::message_status::MessageStatus;
 use crate::core::settings::UseTemplateError;
 use crate::core::waiters::Waiter;
@@ -92,6 +92,8 @@ struct Checked {
 impl Command for Send {
     type Answer = MessageSent;
     type Error = SendMessageError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
         let Self { message: SendMessage { to, content }, through, unique, waiter } = self;

@@ -21,7 +21,7 @@ use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateStatus}
 use postrider_domain::{AuditEntry, EventData, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
 
@@ -257,6 +257,8 @@ struct CreateTemplate(NewTemplate);
 impl Command for CreateTemplate {
     type Answer = Template;
     type Error = TemplateError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Template, TemplateError> {
         let NewTemplate { name, language, category, status, components } = self.0;

@@ -23,7 +23,7 @@ use postrider_webhook::replay::{Replay, ReplayError};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 use postrider_webhook::ssrf::WebhookUrlError;
 
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
@@ -249,6 +249,8 @@ impl Command for CreateWebhook {
     type Answer = WebhookInfo;
     type Error = WebhookError;
 
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
     fn carry_out(self, context: &mut Context<'_>) -> Result<WebhookInfo, WebhookError> {
         let now = context.now();
         let mut endpoints = context.endpoints()?;
@@ -367,6 +369,8 @@ struct TestWebhook {
 impl Command for TestWebhook {
     type Answer = EventId;
     type Error = WebhookError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<EventId, WebhookError> {
         let endpoints = context.endpoints()?;

@@ -16,10 +16,21 @@ impl From<Unavailable> for ApiError {
             UnavailableReason::Parked(_) => "the workspace is stopped; ask its operator".into(),
             reason => reason.to_string().into(),
         };
-        let refused = Self::new(Code::ServiceUnavailable, message).after(error.retry_after);
         match error.reason {
-            UnavailableReason::Overloaded => refused.because("overloaded"),
-            _ => refused,
+            UnavailableReason::QuotaBytes { .. } => {
+                Self::new(Code::Unprocessable, message).because("quota_bytes")
+            }
+            UnavailableReason::QuotaBroadcasts { .. } => {
+                Self::new(Code::Unprocessable, message).because("quota_broadcasts")
+            }
+            reason => {
+                let refused = Self::new(Code::ServiceUnavailable, message).after(error.retry_after);
+                match reason {
+                    UnavailableReason::DiskFull => refused.because("disk_full"),
+                    UnavailableReason::Overloaded => refused.because("overloaded"),
+                    _ => refused,
+                }
+            }
         }
     }
 }

@@ -1,0 +1,33 @@
+//! Asks whether another broadcast may be made, before its audience is written.
+
+use crate::core::command::{Command, Context, Footprint};
+use crate::core::quota::{check_broadcasts, check_bytes};
+use crate::idempotency::IdempotencyKey;
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::Table;
+
+/// Asks whether another broadcast may be made, before its audience is written.
+pub(crate) struct RoomForBroadcast {
+    /// Under which it is made. What was made under it before is answered again, and needs no room.
+    pub(crate) key: Option<IdempotencyKey>,
+}
+
+impl Command for RoomForBroadcast {
+    type Answer = ();
+    type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
+    // It has to look at the key before.
+    const IS_HELD_TO_QUOTA: bool = false;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        if let Some(key) = self.key {
+            let key = key.record_key(&context.core.id);
+            if context.get(Table::Idempotency, &key)?.is_some() {
+                return Ok(());
+            }
+        }
+        check_broadcasts(context)?;
+        check_bytes(context)
+    }
+}
