@@ -191,6 +191,21 @@ impl Numbers {
         }
     }
 
+    /// Has the numbers passivate themselves that have had nothing to do for long. The engine calls
+    /// this with each beat.
+    pub fn rest_idle(&self) {
+        let now = self.clock.now();
+        let mut idle = Vec::new();
+        self.directory.for_each(|number, slot| {
+            if slot.is_idle_for_long(now) {
+                idle.push(*number);
+            }
+        });
+        for number in idle {
+            self.directory.cast_live(&number, NumberMessage::Rest);
+        }
+    }
+
     /// The actors that run.
     pub fn live(&self) -> Vec<ActorRef<NumberMessage>> {
         self.directory.all_live()
@@ -245,6 +260,13 @@ impl ChildSpec for NumberSpec {
             let error = format!("{number} is not connected");
             return Err(SpawnErr::StartupFailed(error.into()));
         };
+        let (numbers, id) = (Arc::downgrade(&self.0), *number);
+        let to_successor = Box::new(move |message| {
+            // There are none any more when the engine has gone.
+            if let Some(numbers) = numbers.upgrade() {
+                numbers.deliver(id, message);
+            }
+        });
         let actor = NumberActor {
             number: *number,
             slot: self.0.slot(*number),
@@ -253,6 +275,7 @@ impl ChildSpec for NumberSpec {
             connections: Arc::clone(&self.0.connections),
             reporter: Arc::clone(&self.0.reporter),
             outcomes: Arc::clone(&self.0.outcomes),
+            to_successor,
         };
         let (actor, _) = ractor::Actor::spawn_linked(None, actor, connected, supervisor).await?;
         Ok(actor)
@@ -282,6 +305,7 @@ impl ChildSpec for NumberSpec {
             }
             entry.capacity.set(0);
             entry.in_flight.store(0, Ordering::Relaxed);
+            entry.idle_since_ms.store(0, Ordering::Release);
         });
     }
 

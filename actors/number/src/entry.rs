@@ -11,6 +11,10 @@ use postrider_runtime::directory::Slot;
 use crate::capacity::{Reservation, SendCapacity};
 use crate::message::NumberMessage;
 
+/// How long a number must have had nothing to do before its actor passivates itself. By then its
+/// rate limit is full again, and what it had learned of the channel's speed says little.
+pub(crate) const REST_AFTER: Duration = Duration::from_secs(600);
+
 /// One number's place in the directory: its [`NumberEntry`], and where its actor is.
 pub type NumberSlot = Slot<NumberMessage, NumberEntry>;
 
@@ -29,6 +33,8 @@ pub struct NumberEntry {
     pub(crate) capacity: Arc<SendCapacity>,
     /// Why it cannot send at the time, as the provider explains it.
     pub(crate) trouble: parking_lot::Mutex<Option<Trouble>>,
+    /// Engine time since which it has had nothing to do, in milliseconds; 0 while it has.
+    pub(crate) idle_since_ms: AtomicU64,
     /// Messages that arrived while no actor ran. The next actor receives them when it starts.
     pub(crate) waiting: parking_lot::Mutex<Vec<NumberMessage>>,
 }
@@ -39,6 +45,12 @@ impl NumberEntry {
         let until = Timestamp::from_millis(self.down_until_ms.load(Ordering::Acquire));
         let left = until.since(now);
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether it has had nothing to do for so long that its actor may passivate itself.
+    pub(crate) fn is_idle_for_long(&self, now: Timestamp) -> bool {
+        let since = self.idle_since_ms.load(Ordering::Acquire);
+        since != 0 && Timestamp::from_millis(since).plus(REST_AFTER) <= now
     }
 
     /// How many messages are with the channel, or about to be.

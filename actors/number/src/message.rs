@@ -48,6 +48,12 @@ pub enum NumberMessage {
     /// The broadcast has paused or ended. The actor must return those of its messages that the
     /// channel does not have; [`OutcomeSink::withdrawn`](crate::OutcomeSink::withdrawn) answers it.
     Withdraw(BroadcastId),
+    /// The engine's beat: the number has had nothing to do for long. If that is still so, the actor
+    /// must passivate itself, and pass on what is in its mailbox.
+    Rest,
+    /// A passivated actor sends this to itself behind everything that was in its mailbox. It must
+    /// stop.
+    Rested,
     /// The number was disconnected. The actor must fail every message that is not with the channel
     /// (broadcast messages are returned instead), wait for the others' outcomes, and stop.
     Close,

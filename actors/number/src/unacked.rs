@@ -39,6 +39,11 @@ impl Unacked {
         }
     }
 
+    /// Whether every report was acknowledged.
+    pub(super) fn is_empty(&self) -> bool {
+        self.reports.is_empty()
+    }
+
     /// What the kept outcomes belong to.
     pub(super) fn origins(&self) -> impl Iterator<Item = Origin> {
         self.reports.iter().flat_map(|(_, outcomes)| outcomes).map(|(origin, _)| *origin)

@@ -109,6 +109,7 @@ impl Actor for Root {
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.cast_all_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat();
+        self.shared.numbers.rest_idle();
         children.retention.beat(&self.shared);
         children.audit.beat();
         Mailer::beat(&self.shared);

@@ -21,6 +21,7 @@ mod kept;
 mod message_commands;
 mod messages;
 mod model;
+mod number_rest;
 mod numbers;
 mod overload;
 mod passivation;

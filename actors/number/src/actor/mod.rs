@@ -1,6 +1,7 @@
 //! A number's actor turns messages into calls of the channel, and outcomes into reports.
 
 mod claims;
+mod rest;
 mod sending;
 mod state;
 
@@ -36,6 +37,8 @@ pub(crate) struct NumberActor {
     pub(crate) connections: Arc<Connections>,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) outcomes: Arc<OutcomeCounts>,
+    /// Takes a message that has reached an actor which passivates itself.
+    pub(crate) to_successor: Box<dyn Fn(NumberMessage) + Send + Sync>,
 }
 
 impl Actor for NumberActor {
@@ -58,6 +61,11 @@ impl Actor for NumberActor {
         message: Self::Msg,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        if state.resting {
+            rest::pass_on(self, &myself, message);
+            return Ok(());
+        }
+        let asked_to_rest = matches!(message, NumberMessage::Rest);
         self.handle_message(message, state);
         if state.closed {
             self.fail_everything(state);
@@ -74,6 +82,10 @@ impl Actor for NumberActor {
             // No answer is needed if the asker has stopped waiting.
             done.send(()).ok();
             myself.stop(None);
+        }
+        rest::note_rest(self, state);
+        if asked_to_rest {
+            rest::rest(self, &myself, state);
         }
         Ok(())
     }
@@ -109,6 +121,8 @@ impl NumberActor {
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
+            // It is seen to when everything else is.
+            NumberMessage::Rest | NumberMessage::Rested => {}
             NumberMessage::Close => state.closed = true,
             NumberMessage::Drain(done) => {
                 state.draining = Some(done);

@@ -66,6 +66,10 @@ pub(crate) struct State {
     /// Answered when the last message in flight has its outcome.
     pub(super) draining: Option<oneshot::Sender<()>>,
     pub(super) closed: bool,
+    /// Since when it has had nothing to do.
+    pub(super) idle_since: Option<Timestamp>,
+    /// It has passivated itself, and passes on what still arrives.
+    pub(super) resting: bool,
 }
 
 impl State {
@@ -95,6 +99,8 @@ impl State {
             unrecognized: Unrecognized::default(),
             draining: None,
             closed: false,
+            idle_since: None,
+            resting: false,
         }
     }
 
