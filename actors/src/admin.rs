@@ -5,6 +5,7 @@ mod entries;
 mod info;
 mod numbers;
 mod provider;
+mod removal;
 mod tokens;
 
 use postrider_store::view::codec;
@@ -36,6 +37,7 @@ use postrider_workspace::services::Services;
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
 pub use provider::AskError;
+pub use removal::DeleteWorkspaceError;
 
 /// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.
 pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
@@ -106,6 +108,9 @@ impl Admin {
         let _one_at_a_time = self.creation.lock().await;
         if self.shared.workspaces.slot(&id).is_some() {
             return Err(CreateWorkspaceError::Exists);
+        }
+        if removal::is_under_way(&self.shared, &id)? {
+            return Err(CreateWorkspaceError::BeingRemoved);
         }
         let created_at = self.shared.clock.now();
         let profile = Profile::new(name, created_at);

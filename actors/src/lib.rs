@@ -94,7 +94,8 @@ pub use access::{
     NewAdminToken, NewKey,
 };
 pub use admin::{
-    Admin, AdminError, AskError, CreateWorkspaceError, TIME_MAX, WorkspaceInfo, WorkspaceState,
+    Admin, AdminError, AskError, CreateWorkspaceError, DeleteWorkspaceError, TIME_MAX,
+    WorkspaceInfo, WorkspaceState,
 };
 pub use audit::{AuditLog, AuditOptions, verify_audit_directory};
 pub use channel::cloud_api::{

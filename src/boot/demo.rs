@@ -17,6 +17,9 @@ const CREDITS: u64 = 1_000_000;
 
 /// Creates what is missing of the demo workspace and returns its API key.
 ///
+/// How long it waits for the removal of an earlier workspace before it looks again.
+const REMOVAL_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// The key file is written last. While it exists and its key is valid, the workspace was complete
 /// once, and whatever is missing was removed by its user.
 pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secret, BootError> {
@@ -56,9 +59,13 @@ async fn create(engine: &Engine) -> Result<Secret, DemoError> {
     // The constant is a valid id.
     let id: WorkspaceId = WORKSPACE.parse().map_err(|_| AdminError::NoSuchWorkspace)?;
     let admin = engine.admin();
-    match admin.create_workspace(id.clone(), "Demo".to_owned()).await {
-        Ok(_) | Err(CreateWorkspaceError::Exists) => {}
-        Err(error) => return Err(error.into()),
+    loop {
+        match admin.create_workspace(id.clone(), "Demo".to_owned()).await {
+            Ok(_) | Err(CreateWorkspaceError::Exists) => break,
+            // One that was deleted may have been large.
+            Err(CreateWorkspaceError::BeingRemoved) => tokio::time::sleep(REMOVAL_WAIT).await,
+            Err(error) => return Err(error.into()),
+        }
     }
     // The key is created after the number and the credits. So if a key exists, a missing number or
     // an empty balance is what the user chose. A lost key file revokes no key.

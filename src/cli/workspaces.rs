@@ -41,6 +41,14 @@ pub(crate) enum WorkspacesCommand {
         /// Its id
         id: WorkspaceId,
     },
+    /// Delete a workspace with everything in it, for good
+    Delete {
+        /// Its id
+        id: WorkspaceId,
+        /// Its name or id, repeated
+        #[arg(long)]
+        name: String,
+    },
 }
 
 /// Runs `postrider workspaces`.
@@ -62,6 +70,11 @@ pub(crate) async fn run(group: Group<WorkspacesCommand>) -> Result<(), CliError>
                 shown.push_str(&format!("parked because {reason}\n"));
             }
             (found, shown)
+        }
+        WorkspacesCommand::Delete { id, name } => {
+            let body = json!({ "name": name });
+            client.call(Method::DELETE, &format!("/{id}"), Some(&body)).await?;
+            (json!({ "deleted": id }), format!("deleted {id}\n"))
         }
     };
     print(group.remote.json, &answer, &shown)

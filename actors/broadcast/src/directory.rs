@@ -72,6 +72,21 @@ impl Broadcasts {
         self.directory.remove(&id);
     }
 
+    /// Ends all broadcasts of a workspace that is deleted: nothing more of them is sent or written
+    /// when this returns.
+    pub async fn end_all_of(&self, workspace: &WorkspaceId) {
+        let mut ended = Vec::new();
+        self.directory.for_each(|id, slot| {
+            if slot.workspace == *workspace {
+                ended.push(*id);
+            }
+        });
+        for actor in ended.iter().filter_map(|id| self.directory.remove(id)?.live()) {
+            // One that has stopped by itself is as good.
+            drop(actor.stop_and_wait(None, None).await);
+        }
+    }
+
     /// The broadcast's entry, unless it is over.
     pub fn slot(&self, id: BroadcastId) -> Option<Arc<BroadcastSlot>> {
         self.directory.slot(&id)

@@ -68,6 +68,13 @@ fn split(key: &[u8]) -> Option<(WorkspaceId, &[u8])> {
 }
 
 impl Found {
+    /// Leaves out the broadcasts of deleted workspaces.
+    #[must_use]
+    pub fn without(mut self, deleted: &[WorkspaceId]) -> Self {
+        self.unfinished.retain(|broadcast| !deleted.contains(&broadcast.workspace));
+        self
+    }
+
     /// Deletes incomplete drafts, and resumes the broadcasts that are not over.
     pub async fn resume(self, broadcasts: &Broadcasts) {
         if !self.sweep.is_empty() {

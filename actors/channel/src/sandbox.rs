@@ -119,6 +119,11 @@ impl Sandbox {
         mailbox.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
     }
 
+    /// Forgets the messages and scripts of a workspace that is deleted.
+    pub fn forget(&self, workspace: &WorkspaceId) {
+        self.mailboxes.remove(workspace);
+    }
+
     /// How many messages of a workspace are kept.
     #[cfg(any(test, feature = "testing"))]
     pub fn count(&self, workspace: &WorkspaceId) -> usize {

@@ -49,6 +49,14 @@ impl Numbers {
         });
     }
 
+    /// Disconnects the numbers of a workspace that is deleted.
+    pub fn close_all_of(&self, workspace: &WorkspaceId) {
+        for number in self.connections.of_workspace(workspace) {
+            self.close(number);
+        }
+        self.connections.forget_sandbox(workspace);
+    }
+
     /// No actor received the message: none has started yet, or one has died. What arrived since
     /// then is in `entry` and has not reached any actor.
     fn closed(

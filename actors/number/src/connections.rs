@@ -52,6 +52,17 @@ impl Connections {
         all.map(|it| it.workspace.clone()).collect()
     }
 
+    /// The numbers of a workspace.
+    pub(crate) fn of_workspace(&self, workspace: &WorkspaceId) -> Vec<NumberId> {
+        let own = self.connected.iter().filter(|it| it.workspace == *workspace);
+        own.map(|it| *it.key()).collect()
+    }
+
+    /// Forgets what the sandbox has delivered in a workspace.
+    pub(crate) fn forget_sandbox(&self, workspace: &WorkspaceId) {
+        self.providers.sandbox.forget(workspace);
+    }
+
     /// The numbers of an app of the Cloud API, oldest first.
     pub(crate) fn of_app(&self, app: &str) -> Vec<(NumberId, Arc<Connected>)> {
         let of_app = |it: &Connected| it.cloud_api.as_ref().is_some_and(|it| it.app() == app);

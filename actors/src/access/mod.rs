@@ -5,6 +5,7 @@
 
 mod address_buckets;
 mod admin_tokens;
+mod checkpoint;
 #[cfg(test)]
 mod golden;
 mod key_buckets;
@@ -21,16 +22,15 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
+use hashbrown::HashSet;
 use parking_lot::Mutex;
 
 use crate::audit::record_of;
 use crate::engine::{Services, StartError};
-use postrider_domain::{
-    AuditContext, KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId,
-};
+use postrider_domain::{AuditContext, KeyId, Limits, LimitsOverride, Scopes, WorkspaceId};
 use postrider_runtime::clock::Clock;
-use postrider_store::StoreError;
 use postrider_store::writer::CommitError;
+use postrider_store::{Change, StoreError};
 use postrider_workspace::Workspace;
 
 use address_buckets::Addresses;
@@ -41,7 +41,6 @@ pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
 use last_use::LastUse;
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
-use postrider_runtime::shared_bucket::nanos;
 use saved_buckets::SavedBuckets;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -60,6 +59,8 @@ struct Inner {
     saved: SavedBuckets,
     /// The callers whose buckets may differ from what is saved, or have yet to fill.
     used: Mutex<Vec<Arc<Caller>>>,
+    /// Saved buckets of keys that were revoked before the start, until they are deleted.
+    orphans: Mutex<Vec<Vec<u8>>>,
     /// A checkpoint is under way.
     saving: AtomicBool,
     /// Last uses, of keys that were revoked, that the next checkpoint deletes.
@@ -78,6 +79,8 @@ pub struct Caller {
     buckets: ArcSwap<KeyBuckets>,
     /// Whether it is among those whose buckets are looked at with the next checkpoint.
     is_used: AtomicBool,
+    /// Whether the key was revoked: nothing of its buckets is saved then.
+    is_revoked: AtomicBool,
     last_use: LastUse,
 }
 
@@ -93,14 +96,6 @@ impl Caller {
     pub fn key_name(&self) -> &str {
         &self.record.name
     }
-}
-
-/// What has been used since the last checkpoint.
-struct Used {
-    /// The name in the store, and the moment at which it is full, in nanoseconds, of each bucket.
-    buckets: Vec<(Vec<u8>, u64)>,
-    /// The last use of each key for which it is not saved.
-    uses: Vec<(Arc<Caller>, Timestamp)>,
 }
 
 impl std::fmt::Debug for Caller {
@@ -146,10 +141,13 @@ impl Access {
             addresses,
             saved,
             used: Mutex::default(),
+            orphans: Mutex::default(),
             saving: AtomicBool::new(false),
             stray_uses: Mutex::default(),
         };
         let access = Self { inner: Arc::new(inner) };
+        let known: HashSet<KeyId> = records.iter().map(|record| record.id).collect();
+        access.inner.orphans.lock().extend(access.inner.saved.keys_other_than(&known));
         for record in records {
             let last_use = LastUse::saved_at(uses.remove(&record.id));
             access.add(record, last_use).await?;
@@ -257,8 +255,33 @@ impl Access {
         let revoked = record_of(self.clock().now(), by, record.revoked_entry());
         let changes = vec![record.delete(), last_use::delete(key), revoked];
         self.inner.shared.writer.commit(changes).await?;
-        self.inner.by_hash.remove(&record.hash);
+        self.forget(&record);
         Ok(true)
+    }
+
+    /// The changes that delete the keys of a workspace.
+    pub(crate) fn deletions_of(&self, workspace: &WorkspaceId) -> Vec<Change> {
+        let records = self.records_of(workspace);
+        records.iter().flat_map(|key| [key.delete(), last_use::delete(key.id)]).collect()
+    }
+
+    /// The keys of a workspace are deleted: they do not work any more when this returns.
+    pub(crate) fn forget_all_of(&self, workspace: &WorkspaceId) {
+        self.records_of(workspace).iter().for_each(|record| self.forget(record));
+    }
+
+    fn records_of(&self, workspace: &WorkspaceId) -> Vec<KeyRecord> {
+        let own = |caller: &Arc<Caller>| caller.record.workspace == *workspace;
+        let callers = self.inner.by_hash.iter().filter(|entry| own(entry.value()));
+        callers.map(|caller| caller.record.clone()).collect()
+    }
+
+    /// A key is deleted. The next checkpoint deletes what is saved of its buckets.
+    fn forget(&self, record: &KeyRecord) {
+        if let Some((_, caller)) = self.inner.by_hash.remove(&record.hash) {
+            caller.is_revoked.store(true, Ordering::Release);
+            self.note_use(&caller);
+        }
     }
 
     /// Adds a durable key with its buckets as they were saved.
@@ -278,6 +301,7 @@ impl Access {
             scopes: record.scopes,
             buckets: ArcSwap::from_pointee(buckets),
             is_used: AtomicBool::new(false),
+            is_revoked: AtomicBool::new(false),
             last_use,
             record,
         };
@@ -308,71 +332,5 @@ impl Access {
             Err(error) => return Err(error.into()),
         };
         Ok(shared.limits.with(own))
-    }
-
-    /// Writes the buckets that were used since the last time, which a restart then does not refill,
-    /// and when keys were last used.
-    pub(crate) async fn checkpoint(&self) {
-        let Used { buckets, uses } = self.used();
-        let mut changes = self.inner.saved.changes(buckets, self.clock().now());
-        changes.extend(uses.iter().map(|(caller, at)| last_use::put(caller.key_id, *at)));
-        let strays = std::mem::take(&mut *self.inner.stray_uses.lock());
-        changes.extend(strays.iter().map(|key| last_use::delete(*key)));
-        if changes.is_empty() {
-            return;
-        }
-        match self.inner.shared.writer.commit(changes).await {
-            Ok(()) => uses.iter().for_each(|(caller, at)| caller.last_use.note_saved(*at)),
-            Err(error) => {
-                // They are written again next time: only what is durable is noted as saved.
-                tracing::warn!(%error, "request limits were not saved");
-                self.inner.saved.forget_noted();
-                uses.iter().for_each(|(caller, _)| self.note_use(caller));
-                self.inner.stray_uses.lock().extend(strays);
-            }
-        }
-    }
-
-    /// The same without waiting for it, unless the last one is still under way.
-    pub(crate) fn checkpoint_in_background(&self) {
-        if self.inner.saving.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let access = self.clone();
-        drop(tokio::spawn(async move {
-            access.checkpoint().await;
-            access.inner.saving.store(false, Ordering::Release);
-        }));
-    }
-
-    /// What was used since the last time, and each bucket that was not full then. What rests costs
-    /// nothing.
-    fn used(&self) -> Used {
-        let now = self.clock().now();
-        let (mut buckets, mut uses) = (Vec::new(), Vec::new());
-        let callers = std::mem::take(&mut *self.inner.used.lock());
-        for caller in callers {
-            // First, so that whoever takes from them after this is noted again.
-            caller.is_used.store(false, Ordering::Release);
-            let mut fills = false;
-            for bucket in caller.buckets.load().iter() {
-                let name = saved_buckets::key_name(caller.key_id, bucket.window_s());
-                let full_at_ns = bucket.full_at_ns();
-                fills |= full_at_ns > nanos(now);
-                buckets.push((name, full_at_ns));
-            }
-            if fills {
-                self.note_use(&caller);
-            }
-            // A revoked one has no row any more.
-            if let Some(at) = caller.last_use.unsaved()
-                && self.inner.by_hash.contains_key(&caller.record.hash)
-            {
-                uses.push((caller, at));
-            }
-        }
-        self.inner.addresses.collect(&mut buckets, now);
-        self.inner.shared.creations.collect(&mut buckets, now);
-        Used { buckets, uses }
     }
 }

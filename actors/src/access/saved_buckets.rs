@@ -1,6 +1,6 @@
 //! Token buckets in the store: a restart must not refill them.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use postrider_domain::{KeyId, Timestamp};
@@ -43,6 +43,15 @@ impl SavedBuckets {
     /// Every name, and the moment at which its bucket is full.
     pub(super) fn each(&self, mut visit: impl FnMut(&[u8], u64)) {
         self.0.lock().iter().for_each(|(name, full_at_ns)| visit(name, *full_at_ns));
+    }
+
+    /// The names of the buckets of keys that are not among these.
+    pub(super) fn keys_other_than(&self, known: &HashSet<KeyId>) -> Vec<Vec<u8>> {
+        let is_other = |name: &&Vec<u8>| {
+            let Some((&OF_KEY, rest)) = name.split_first() else { return false };
+            rest.first_chunk().is_none_or(|id| !known.contains(&KeyId::from_bytes(*id)))
+        };
+        self.0.lock().keys().filter(is_other).cloned().collect()
     }
 
     /// When a key's bucket is full, as saved.

@@ -89,7 +89,55 @@ async fn a_last_use_is_written_once_a_minute() {
     // A use that was noted before its key was revoked writes nothing behind it.
     assert!(access.admit(&caller).refused.is_none());
     engine.admin().revoke_key(&id, key.info.id).await.unwrap();
+    access.checkpoint().await;
     let before = writes();
     access.checkpoint().await;
     assert_eq!(writes(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_saved_of_a_revoked_key_is_deleted_after_a_restart_too() {
+    let store = postrider_store::MemoryStore::new();
+    let start = async || {
+        let options = EngineOptions {
+            durability: crate::Durability::Custom(crate::CustomStore(Arc::new(store.clone()))),
+            clock: Clock::manual(Timestamp::from_millis(1_700_000_000_000)),
+            ..EngineOptions::in_memory(MasterKeys::single([7; 32]))
+        };
+        crate::Engine::start(options).await.unwrap()
+    };
+    let saved = || {
+        use postrider_store::View;
+        let mut count = 0;
+        let mut visit = |_: &[u8], _: &[u8]| {
+            count += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        store.scan(Table::Buckets, b"k", None, Direction::Forward, &mut visit).unwrap();
+        count
+    };
+    let engine = start().await;
+    let id: WorkspaceId = "acme".parse().unwrap();
+    engine.admin().create_workspace(id.clone(), String::new()).await.unwrap();
+    let new = NewKey::new("Shop", Scopes::all());
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        let key = engine.admin().create_key(&id, new.clone()).await.unwrap();
+        let caller = engine.access().authenticate(key.key.reveal()).unwrap();
+        assert!(engine.access().admit(&caller).refused.is_none());
+        keys.push(key);
+    }
+    engine.access().checkpoint().await;
+    assert_eq!(saved(), 3);
+    engine.admin().revoke_key(&id, keys[0].info.id).await.unwrap();
+    engine.access().checkpoint().await;
+    assert_eq!(saved(), 2, "long before it is full again");
+    // The engine stops between the deletion of a key and that of its buckets.
+    let deletion = postrider_store::Change::delete(Table::Keys, *keys[1].info.id.as_bytes());
+    engine.access().inner.shared.writer.commit(vec![deletion]).await.unwrap();
+    drop(engine);
+    let engine = start().await;
+    engine.access().checkpoint().await;
+    assert_eq!(saved(), 1);
+    assert!(engine.access().authenticate(keys[2].key.reveal()).is_some());
 }

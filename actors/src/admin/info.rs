@@ -50,6 +50,9 @@ pub enum CreateWorkspaceError {
     /// Another has that id.
     #[error("there is a workspace of that id already")]
     Exists,
+    /// One of that id was deleted, and rows of it are left.
+    #[error("the deleted workspace of that id is still being removed; try again soon")]
+    BeingRemoved,
     /// It cannot be made now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

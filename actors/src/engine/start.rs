@@ -38,6 +38,7 @@ use postrider_workspace::mailbox::admission::Admission;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::recovered::Recovered;
+use postrider_workspace::removal;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::root::{Root, RootMessage};
@@ -64,6 +65,8 @@ struct Opened {
     /// Those whose events cannot be read: their actors find that out, and say so.
     damaged: Vec<WorkspaceId>,
     workspaces: Vec<WorkspaceId>,
+    /// Deleted ones of which rows are left.
+    removed: Vec<WorkspaceId>,
     /// Those in which conversations are being deleted.
     deleting: Vec<WorkspaceId>,
     numbers: Vec<Stored>,
@@ -133,6 +136,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of, space };
     let root = spawn(root).await?;
     options.recorder.iter().for_each(|recorder| crate::metrics::start(&shared, recorder));
+    opened.removed.into_iter().for_each(|id| removal::begin(&shared, id, None));
     start_workspaces(&shared, opened.damaged.into_iter().chain(opened.deleting)).await;
     follow_webhooks(&shared).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
@@ -284,16 +288,21 @@ fn open(
     };
     let newest = replay.position;
     catch_up(store.as_ref(), &mut replay)?;
-    let (hot, damaged) = replay.into_states();
+    let (mut hot, mut damaged) = replay.into_states();
+    let removed = removal::all_marked(store.as_ref())?;
+    hot.retain(|id, _| !removed.contains(id));
+    damaged.retain(|id| !removed.contains(id));
     let snapshots = snapshots.map(|dir| (Arc::new(dir), newest));
     let durable = latest_moment(store.as_ref(), &hot)?;
     let clock_offset = clock_offset::read(store.as_ref())?;
-    let workspaces = records::all_ids(store.as_ref())?;
-    let numbers = records::all_numbers(store.as_ref())?;
+    let mut workspaces = records::all_ids(store.as_ref())?;
+    workspaces.retain(|id| !removed.contains(id));
+    let mut numbers = records::all_numbers(store.as_ref())?;
+    numbers.retain(|(id, _)| !removed.contains(id));
     let mut deleting = workspaces.clone();
     // One whose records cannot be read is for whoever needs it to find.
     deleting.retain(|id| deletion::any_gone(store.as_ref(), id).unwrap_or_default());
-    let broadcasts = recover::find(store.as_ref())?;
+    let broadcasts = recover::find(store.as_ref())?.without(&removed);
     let resealed = reencrypt::changes(store.as_ref(), &workspaces, &numbers, keys)?;
     Ok(Opened {
         store,
@@ -302,6 +311,7 @@ fn open(
         hot,
         damaged,
         workspaces,
+        removed,
         deleting,
         numbers,
         clock_offset,

@@ -29,6 +29,7 @@ mod places;
 mod races;
 mod reads;
 mod redispatch;
+mod removal;
 mod scans;
 mod scripted;
 mod snapshots;

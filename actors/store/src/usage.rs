@@ -45,7 +45,7 @@ impl Usage {
     /// # Errors
     /// [`StoreError::Damaged`] when the counts cannot be decoded, and the errors of [`View::get`].
     pub fn of(view: &dyn View, workspace: &WorkspaceId) -> Result<Self, StoreError> {
-        read(view, &key(workspace.as_str().as_bytes()))
+        read(view, &Self::key(workspace))
     }
 
     /// Counts what the workspace has by reading all of it. It is for checks: it reads for long.
@@ -56,6 +56,12 @@ impl Usage {
         let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
         let found = scan(view, &prefix)?;
         Ok(found.into_values().next().unwrap_or_default().on(Self::default()))
+    }
+
+    /// The key in [`Table::Meta`] of what a workspace uses.
+    #[must_use]
+    pub fn key(workspace: &WorkspaceId) -> Vec<u8> {
+        key(workspace.as_str().as_bytes())
     }
 
     fn encode(self) -> Vec<u8> {

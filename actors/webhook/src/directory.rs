@@ -144,6 +144,24 @@ impl Webhooks {
         Ok(())
     }
 
+    /// Ends the endpoints of a workspace that is deleted: nothing more is delivered or written when
+    /// this returns. What is stored of them is deleted with the workspace.
+    pub async fn end_all_of(&self, subscribers: &LogSubscribers) {
+        let ended = {
+            let _one_at_a_time = self.following.lock();
+            let ended = subscribers.endpoints();
+            ended.iter().for_each(|slot| drop(self.directory.remove(&slot.id)));
+            subscribers.set_endpoints(Vec::new());
+            ended
+        };
+        for actor in ended.iter().filter_map(|slot| slot.live()) {
+            // One that has stopped by itself is as good.
+            drop(actor.stop_and_wait(None, None).await);
+        }
+        // Its streams of events find out that their key is gone.
+        subscribers.log_has_grown(self);
+    }
+
     /// Has an endpoint read its workspace's log; starts its actor if it is idle.
     pub fn wake(&self, slot: &EndpointSlot) {
         let enabled = slot.endpoint.load().settings.enabled;

@@ -28,6 +28,7 @@ pub mod messages;
 pub mod numbers;
 mod otp;
 pub mod recovered;
+pub mod removal;
 pub mod retention;
 pub mod services;
 pub mod snapshots;

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use hashbrown::HashMap;
 
 use crate::core::hot::HotState;
-use postrider_domain::WorkspaceId;
 use postrider_domain::event::EventDecodeError;
+use postrider_domain::{Event, WorkspaceId};
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
 use postrider_store::{Frame, Log, Position};
 
@@ -29,6 +29,11 @@ impl Replay {
     pub fn apply(&mut self, frame: &Frame) {
         for section in &frame.sections {
             let id = &section.workspace;
+            if is_end(&section.events) {
+                self.states.remove(id);
+                self.damaged.remove(id);
+                continue;
+            }
             if self.damaged.contains_key(id) {
                 continue;
             }
@@ -55,6 +60,14 @@ impl Replay {
         self.states.values_mut().for_each(|state| state.forget_until(latest));
         self.states.retain(|_, state| !state.is_empty());
     }
+}
+
+/// Whether a section of the journal says that its workspace was deleted. It has a commit, and so a
+/// section, of its own.
+pub(crate) fn is_end(events: &[u8]) -> bool {
+    let mut end = Vec::new();
+    Event::WorkspaceDeleted.encode_into(&mut end);
+    events == end
 }
 
 /// The newest good snapshot.

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{Limits, WorkspaceId};
-use postrider_actors::{CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
+use postrider_actors::{CreateWorkspaceError, DeleteWorkspaceError, WorkspaceInfo, WorkspaceState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{check_name, workspace_id};
 use crate::http::pipeline::{
-    Administrator, Answer, ApiError, Call, Code, Page, Reply, Routes, route,
+    Administrator, Answer, ApiError, BodySize, Call, Code, Page, Reply, Routes, Takes, route,
 };
 
 pub(crate) fn routes() -> Routes {
@@ -18,6 +18,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(create).guarded(Administrator))
         .routes(route!(list).guarded(Administrator))
         .routes(route!(read).guarded(Administrator))
+        .routes(route!(remove).takes(Takes::Json(BodySize::Usual)).guarded(Administrator))
 }
 
 /// A workspace to be made.
@@ -170,10 +171,52 @@ async fn read(mut call: Call<()>) -> Answer {
     Ok(Reply::ok(&WorkspaceAnswer::from(info)))
 }
 
+/// What confirms that a workspace is to be deleted.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct WorkspaceDeletion<'a> {
+    /// The workspace's name or its id, repeated.
+    #[serde(borrow)]
+    #[schema(example = "acme")]
+    name: Cow<'a, str>,
+}
+
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/workspaces/{workspace}",
+    operation_id = "deleteWorkspace",
+    tag = "Administration",
+    summary = "Delete a workspace",
+    description = "With everything in it, for good. At once its keys are answered 401 and callbacks of \
+                   its numbers 404, and its broadcasts and webhooks stop. Its rows are deleted in the \
+                   background; until all are, a workspace of the same id is refused with 409. `name` \
+                   repeats its name or its id.",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = WorkspaceDeletion,
+    responses((status = 204, description = "Deleted"))
+)]
+async fn remove(mut call: Call<()>) -> Answer {
+    let name = call.json::<WorkspaceDeletion<'_>>()?.name.into_owned();
+    let id = workspace_id(&mut call).await?;
+    call.admin().delete_workspace(&id, &name).await?;
+    Ok(Reply::no_content())
+}
+
+impl From<DeleteWorkspaceError> for ApiError {
+    fn from(error: DeleteWorkspaceError) -> Self {
+        match error {
+            DeleteWorkspaceError::NoSuchWorkspace => Self::new(Code::NotFound, error.to_string()),
+            DeleteWorkspaceError::WrongName => Self::field("name", error),
+            DeleteWorkspaceError::Unavailable(error) => error.into(),
+        }
+    }
+}
+
 impl From<CreateWorkspaceError> for ApiError {
     fn from(error: CreateWorkspaceError) -> Self {
         match error {
-            CreateWorkspaceError::Exists => Self::new(Code::Conflict, error.to_string()),
+            CreateWorkspaceError::Exists | CreateWorkspaceError::BeingRemoved => {
+                Self::new(Code::Conflict, error.to_string())
+            }
             CreateWorkspaceError::Unavailable(error) => error.into(),
         }
     }

@@ -10,19 +10,22 @@ const ROOT: &str = "/admin/v1/workspaces";
 const AUDIT: &str = "/admin/v1/audit";
 
 /// Every administrative operation that changes something, and what is recorded of it.
-const OPERATIONS: [(&str, &str); 23] = [
+const OPERATIONS: [(&str, &str); 26] = [
     ("addCredits", "credits.add"),
     ("changeTemplate", "template.update"),
     ("closeEmail", "email.close"),
     ("connectNumber", "number.connect"),
+    ("createAdminToken", "token.create"),
     ("createKey", "key.create"),
     ("createTemplate", "template.create"),
     ("createWorkspace", "workspace.create"),
     ("createWorkspaceWebhook", "webhook.create"),
+    ("deleteWorkspace", "workspace.delete"),
     ("deleteWorkspaceWebhook", "webhook.delete"),
     ("disconnectNumber", "number.disconnect"),
     ("followClock", "clock.follow"),
     ("openEmail", "email.open"),
+    ("revokeAdminToken", "token.revoke"),
     ("revokeKey", "key.revoke"),
     ("rotateWorkspaceWebhookSecret", "webhook.rotate_secret"),
     ("setCredits", "credits.set"),
@@ -106,6 +109,10 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     admin.delete(&number).await.ok();
     admin.delete(&format!("{one}/keys/{}", key["id"].as_str().unwrap())).await.ok();
     admin.post("/admin/v1/clock/follow", json!({})).await.ok();
+    let token = admin.post("/admin/v1/tokens", json!({"name": "alice"})).await.ok();
+    secrets.push(secret(&token, "token"));
+    admin.delete(&format!("/admin/v1/tokens/{}", token["id"].as_str().unwrap())).await.ok();
+    admin.send_json("DELETE", &one, &json!({"name": "Acme"})).await.ok();
     secrets
 }
 

@@ -3,5 +3,6 @@
 mod audit;
 mod audit_cli;
 mod quotas;
+mod removal;
 mod webhooks;
 mod workspaces;

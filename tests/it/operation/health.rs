@@ -172,6 +172,10 @@ async fn the_document_is_true_of_the_server() {
         }
         for (method, operation) in item.as_object().unwrap() {
             let method = method.to_uppercase();
+            if method == "DELETE" && path == "/admin/v1/workspaces/{workspace}" {
+                // It ends the workspace that all others are tried in; a test of its own tries it.
+                continue;
+            }
             let path = filled(path);
             assert!(!path.contains('{'), "{path}");
             let api = match operation["security"][0].as_object().map(|it| it.keys().next()) {

@@ -33,6 +33,7 @@ fn journal_name(event: &Event) -> &'static str {
         Event::MessageReleased { .. } => "MessageReleased",
         Event::OtpRepeat { .. } => "OtpRepeat",
         Event::OtpEarlier { .. } => "OtpEarlier",
+        Event::WorkspaceDeleted => "WorkspaceDeleted",
     }
 }
 
@@ -58,6 +59,7 @@ fn journal() -> Vec<Event> {
         Event::OtpEarlier { id, number: 1, delivery: Delivery::Unknown, unsettled: 2 },
         Event::OtpRepeat { id, repeat: Some(Repeat { count: 1, due: None }) },
         Event::OtpRepeat { id, repeat: None },
+        Event::WorkspaceDeleted,
     ]
 }
 
@@ -90,6 +92,7 @@ fn journal_events_are_written_and_read_as_ever() {
         OtpEarlier: 0d10018bcfe5687b0102030405060708090a010302
         OtpRepeat: 0c10018bcfe5687b0102030405060708090a010100
         OtpRepeat: 0c10018bcfe5687b0102030405060708090a00
+        WorkspaceDeleted: 0e
     "#]]);
 }
 

@@ -111,6 +111,8 @@ pub enum Event {
         /// How often it was charged without an answer of the channel.
         unsettled: u8,
     },
+    /// The workspace was deleted, and its id may be used again. Nothing before this counts.
+    WorkspaceDeleted,
 }
 
 /// Retries of a code whose message had no answer.

@@ -113,8 +113,15 @@ impl<S: ChildSpec> Actor for Supervisor<S> {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             SupervisorMessage::Start(key, done) => {
-                let is_live = self.spec.directory().is_live(&key);
-                let left = |child: &Child| child.state == ChildState::Running && !is_live;
+                let slot = self.spec.directory().slot(&key);
+                let is_live = slot.as_ref().is_some_and(|slot| slot.is_live());
+                // A parked child whose entry was replaced has nothing to do with the new one.
+                let is_new = slot.as_ref().is_some_and(|slot| slot.is_idle());
+                let left = |child: &Child| match child.state {
+                    ChildState::Running => !is_live,
+                    ChildState::Parked => is_new,
+                    ChildState::Down => false,
+                };
                 if children.known.get(&key).is_none_or(left) {
                     self.start(&myself, key, children).await;
                 }

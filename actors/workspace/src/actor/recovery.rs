@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::services::Services;
-use crate::snapshots::BaseError;
+use crate::snapshots::{self, BaseError};
 use postrider_domain::WorkspaceId;
 use postrider_runtime::supervise::Damaged;
 use postrider_store::StoreError;
@@ -114,10 +114,14 @@ fn replay_one(shared: &Services, id: &WorkspaceId) -> Result<HotState, LoadError
     let replayed =
         postrider_store::log::replay(shared.recovered.log.as_ref(), position, &mut |frame| {
             let mut own = frame.sections.iter().filter(|section| section.workspace == *id);
-            if let Err(error) = own.try_for_each(|section| hot.replay(&section.events)) {
+            if own.clone().any(|section| snapshots::is_end(&section.events)) {
+                (hot, damage) = (HotState::default(), None);
+            } else if damage.is_none()
+                && let Err(error) = own.try_for_each(|section| hot.replay(&section.events))
+            {
                 damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
             }
-            if damage.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            ControlFlow::Continue(())
         });
     replayed.map_err(park_if_damaged)?;
     match damage {

@@ -230,6 +230,7 @@ impl Workspace {
         key: Option<IdempotencyKey>,
         retry_of: Option<BroadcastId>,
     ) -> Result<Replayable<BroadcastMade>, IdempotentError<CreateBroadcastError>> {
+        let _under_way = self.slot.begin_task();
         let recipients_max = self.shared.broadcasts.options.recipients_max;
         if new.audience.is_empty() {
             return Err(refused(CreateBroadcastError::NoRecipients));

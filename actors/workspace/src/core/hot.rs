@@ -108,6 +108,7 @@ impl HotState {
                 self.advance(at);
                 self.prefixes.suspected(self.now, calling_code);
             }
+            Event::WorkspaceDeleted => *self = Self::default(),
             Event::OtpMissed { id, .. }
             | Event::OtpExpired { id }
             | Event::OtpReported { id, .. } => self.change(id, event),
@@ -145,6 +146,7 @@ impl HotState {
             Event::OtpSent { .. }
             | Event::OtpResent { .. }
             | Event::OtpEarlier { .. }
+            | Event::WorkspaceDeleted
             | Event::MessageQueued { .. }
             | Event::MessageSettled { .. }
             | Event::MessageClaimed { .. }

@@ -61,7 +61,7 @@ impl WorkspaceMessage {
             Self::SendOtp(..) | Self::VerifyOtp(..) | Self::ResendOtp(..) | Self::Perform(_) => {
                 true
             }
-            Self::Configure(configure, _) => !matches!(configure, Configure::Read),
+            Self::Configure(configure, ..) => !matches!(configure, Configure::Read),
             _ => false,
         }
     }

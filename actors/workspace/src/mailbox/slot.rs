@@ -34,6 +34,8 @@ pub struct WorkspaceEntry {
     /// How far records are deleted by age, as the last actor left it that passivated itself. An
     /// actor takes it out, so that nothing is left of one that dies.
     pub(crate) sweeps: Mutex<Option<SweepCursors>>,
+    /// Cloned by tasks that write beside the actor.
+    tasks: Arc<()>,
     /// How far the event log is trimmed.
     pub(crate) log_sweep: Mutex<SweepCursor>,
 }
@@ -48,6 +50,7 @@ impl WorkspaceEntry {
             in_journal: AtomicBool::new(false),
             subscribers: LogSubscribers::default(),
             sweeps: Mutex::default(),
+            tasks: Arc::default(),
             log_sweep: Mutex::default(),
         }
     }
@@ -56,6 +59,16 @@ impl WorkspaceEntry {
     /// only. Returns whether an earlier one has.
     pub fn enter(&self) -> bool {
         self.in_journal.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes a task that writes beside the actor, until what is returned is dropped.
+    pub(crate) fn begin_task(&self) -> Arc<()> {
+        Arc::clone(&self.tasks)
+    }
+
+    /// Whether no command is under way, and no task that writes beside the actor.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.in_flight.load(Ordering::Acquire) == 0 && Arc::strong_count(&self.tasks) == 1
     }
 
     /// Takes a permit.

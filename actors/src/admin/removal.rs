@@ -1,0 +1,100 @@
+//! Deleting a workspace: its traffic ends at once, and its rows go in the background.
+
+use std::sync::Arc;
+
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{AuditEntry, WorkspaceId};
+use postrider_runtime::supervise::Placement;
+use postrider_runtime::task::detached;
+use postrider_store::StoreError;
+use postrider_workspace::core::records;
+use postrider_workspace::core::view::unreadable;
+use postrider_workspace::mailbox::slot::Slot;
+use postrider_workspace::removal;
+use postrider_workspace::services::Services;
+
+use super::Admin;
+use crate::audit::record_of;
+
+/// Why a workspace was not deleted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteWorkspaceError {
+    /// There is no such workspace.
+    #[error("no such workspace")]
+    NoSuchWorkspace,
+    /// What was repeated is neither its name nor its id.
+    #[error("must be the workspace's name or id, repeated")]
+    WrongName,
+    /// It cannot be deleted now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Admin {
+    /// Deletes a workspace with everything in it; `name` repeats its name or id. Its traffic ends
+    /// before this returns. Its rows go in the background, and with the last one its id is free.
+    ///
+    /// # Errors
+    /// [`DeleteWorkspaceError`]: there is none, the name is another one, or not now.
+    pub async fn delete_workspace(
+        &self,
+        id: &WorkspaceId,
+        name: &str,
+    ) -> Result<(), DeleteWorkspaceError> {
+        let (admin, id, name) = (self.clone(), id.clone(), name.to_owned());
+        detached(async move { delete(&admin, &id, &name).await }).await
+    }
+}
+
+/// Deletes a workspace whose name or id is repeated in `name`.
+async fn delete(admin: &Admin, id: &WorkspaceId, name: &str) -> Result<(), DeleteWorkspaceError> {
+    let _no_creation = admin.creation.lock().await;
+    let _no_keys = admin.bucket_changes.lock().await;
+    let _no_numbers = admin.number_changes.lock().await;
+    let shared = &admin.shared;
+    let slot = shared.workspaces.slot(id).ok_or(DeleteWorkspaceError::NoSuchWorkspace)?;
+    if name != id.as_str() && name_of(shared, id).await?.as_deref() != Some(name) {
+        return Err(DeleteWorkspaceError::WrongName);
+    }
+    let mut changes = vec![removal::mark(id)];
+    changes.extend(admin.access.deletions_of(id));
+    let entry = AuditEntry::new("workspace.delete").target(id).workspace(id);
+    changes.push(record_of(shared.clock.now(), &admin.caller, entry));
+    shared.writer.commit(changes).await.map_err(Unavailable::from)?;
+    end_traffic(admin, id, &slot).await;
+    removal::begin(shared, id.clone(), Some(slot));
+    Ok(())
+}
+
+/// The workspace's name; `None` if its records are damaged.
+async fn name_of(shared: &Services, id: &WorkspaceId) -> Result<Option<String>, Unavailable> {
+    let (store, of) = (Arc::clone(&shared.store), id.clone());
+    let read = tokio::task::spawn_blocking(move || records::load(store.as_ref(), &of));
+    match read.await {
+        Ok(Ok(found)) => Ok(found.map(|found| found.profile.name)),
+        Ok(Err(StoreError::Damaged(_))) => Ok(None),
+        Ok(Err(_)) | Err(_) => Err(Unavailable::because(UnavailableReason::Storage)),
+    }
+}
+
+/// Ends everything that a deleted workspace does. Nothing in memory writes for it afterwards but
+/// commands that were under way.
+async fn end_traffic(admin: &Admin, id: &WorkspaceId, slot: &Slot) {
+    let shared = &admin.shared;
+    admin.access.forget_all_of(id);
+    shared.workspaces.remove(id);
+    let actor = slot.live();
+    slot.publish(Placement::Parked("it was deleted".into()));
+    if let Some(actor) = actor {
+        // One that has stopped by itself is as good.
+        drop(actor.stop_and_wait(None, None).await);
+    }
+    shared.broadcasts.end_all_of(id).await;
+    shared.webhooks.end_all_of(&slot.subscribers).await;
+    shared.numbers.close_all_of(id);
+}
+
+/// Whether rows of a deleted workspace of this id are left.
+pub(super) fn is_under_way(shared: &Services, id: &WorkspaceId) -> Result<bool, Unavailable> {
+    removal::is_marked(shared.store.as_ref(), id).map_err(unreadable)
+}
