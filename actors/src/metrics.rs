@@ -36,6 +36,8 @@ struct Figures {
     otps: [Counter; 2],
     /// In the order of [`OutcomeCounts::read`](postrider_number::metrics::OutcomeCounts::read).
     messages: Vec<Counter>,
+    /// In the order of [`ItemCounts::read`](postrider_channel::cloud_api::items::ItemCounts::read).
+    callback_items: Vec<Counter>,
     number_queue: Gauge,
     number_queue_longest: Gauge,
     number_down: Gauge,
@@ -79,6 +81,7 @@ impl Figures {
                 counter("postrider_otp_verified_total", "One-time passwords verified"),
             ],
             messages: messages(recorder, shared, &metadata),
+            callback_items: callback_items(recorder, shared, &metadata),
             number_queue: gauge("postrider_number_queue", "Messages that numbers are to send"),
             number_queue_longest: gauge(
                 "postrider_number_queue_longest",
@@ -128,6 +131,8 @@ impl Figures {
             .iter()
             .zip(outcomes)
             .for_each(|(counter, (.., count))| counter.absolute(count));
+        let items = self.callback_items.iter().zip(shared.callback_items.read());
+        items.for_each(|(counter, (.., count))| counter.absolute(count));
         let queues = shared.numbers.queues();
         self.number_queue.set(queues.messages as f64);
         self.number_queue_longest.set(queues.longest as f64);
@@ -189,6 +194,22 @@ fn messages(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>)
     let outcomes = shared.numbers.outcomes.read();
     let counters = outcomes.map(|(kind, outcome, _)| {
         let labels = vec![Label::new("kind", kind), Label::new("outcome", outcome)];
+        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
+    });
+    counters.collect()
+}
+
+/// What became of the items of callbacks, by field and outcome.
+fn callback_items(
+    recorder: &dyn Recorder,
+    shared: &Services,
+    metadata: &Metadata<'_>,
+) -> Vec<Counter> {
+    const NAME: &str = "postrider_callback_items_total";
+    let what = "Items of the channel's callbacks, by field and by what became of them";
+    recorder.describe_counter(NAME.into(), None, what.into());
+    let counters = shared.callback_items.read().map(|(field, outcome, _)| {
+        let labels = vec![Label::new("field", field), Label::new("outcome", outcome)];
         recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
     });
     counters.collect()

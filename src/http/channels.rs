@@ -110,7 +110,7 @@ async fn verify(call: Call<CallbackReceiver>) -> Answer {
     summary = "Take a callback",
     description = "Reports on messages, what contacts write, changes of templates, in the form of \
         the Cloud API, at most 3 MiB. What is about another number of the same app is \
-        taken for that one; what is not known is passed over. 200 once it is durable; \
+        taken for that one; what is not known is passed over and counted. 200 once it is durable; \
         one that comes again changes nothing.",
     params(
         ("number_id" = String, Path, description = "The number's id"),

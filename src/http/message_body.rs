@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use postrider_actors::domain::{MessageKind, Phone};
+use postrider_actors::domain::{MessageKind, PartyId, Phone, UserId};
 use postrider_actors::{MessageContent, SendMessage, TemplateMessage};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -23,10 +23,14 @@ const LANGUAGE_DEFAULT: &str = "en";
     example = json!({"to": "+15550123456", "type": "template", "template": {"name": "welcome"}})
 )]
 pub(crate) struct SendMessageBody<'a> {
-    /// Who gets it, in E.164.
+    /// Who gets it, in E.164; left out with `recipient`.
     #[serde(borrow)]
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
-    to: Cow<'a, str>,
+    to: Option<Cow<'a, str>>,
+    /// Who gets it, by the channel's id; left out with `to`.
+    #[serde(borrow)]
+    #[schema(pattern = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$")]
+    recipient: Option<Cow<'a, str>>,
     /// `template` or `text`.
     #[serde(borrow, rename = "type")]
     #[schema(example = "template")]
@@ -85,8 +89,18 @@ struct Fields<'a> {
 impl SendMessageBody<'_> {
     /// Checks the body.
     pub(crate) fn message(&self) -> Result<SendMessage, ApiError> {
-        let to: Phone = self.to.parse().map_err(|error| ApiError::field("to", error))?;
-        let Self { to: _, kind, template, text } = self;
+        let Self { to, recipient, kind, template, text } = self;
+        let to = match (to, recipient) {
+            (Some(to), None) => {
+                let phone: Phone = to.parse().map_err(|error| ApiError::field("to", error))?;
+                PartyId::Phone(phone)
+            }
+            (None, Some(id)) => {
+                let id: UserId = id.parse().map_err(|error| ApiError::field("recipient", error))?;
+                PartyId::User(id)
+            }
+            _ => return Err(ApiError::field("to", "must be given, or `recipient`, and not both")),
+        };
         let fields = Fields { kind, template: template.as_ref(), text: text.as_deref() };
         Ok(SendMessage { to, content: fields.content()? })
     }

@@ -80,9 +80,12 @@ pub(crate) struct MessageAnswer {
     /// The message.
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     message_id: String,
-    /// Who gets it.
+    /// Who gets it, in E.164; null where it goes to no phone.
     #[schema(example = "+15550123456")]
-    to: String,
+    to: Option<String>,
+    /// Who gets it, by the channel's id; null where it goes to a phone.
+    #[schema(example = "US.13491208655302741918")]
+    recipient: Option<String>,
     /// `template` or `text`.
     #[serde(rename = "type")]
     #[schema(example = "template")]
@@ -154,7 +157,8 @@ impl From<MessageState> for MessageAnswer {
         };
         Self {
             message_id: state.message_id.to_string(),
-            to: state.to.to_string(),
+            to: state.to.phone().map(|phone| phone.to_string()),
+            recipient: state.to.user_id().map(ToString::to_string),
             kind: state.kind.as_str(),
             template: state
                 .template
@@ -203,6 +207,9 @@ impl From<SendMessageError> for ApiError {
             SendMessageError::Template(error) => template_refusal(error, "template."),
             SendMessageError::OptedOut => {
                 Self::new(Code::Unprocessable, message).because("opted_out")
+            }
+            SendMessageError::RecipientNeedsPhone => {
+                Self::new(Code::Unprocessable, message).because("recipient_needs_phone")
             }
             SendMessageError::InsufficientCredits { .. } => {
                 Self::new(Code::InsufficientCredits, message)

@@ -274,7 +274,9 @@ async fn receive(call: Call<Arc<Caller>>) -> Answer {
         }
         Inbound {
             provider_id: format!("sandbox.{:020x}", random::unique()).into(),
-            from,
+            from: Some(from),
+            user_id: None,
+            username: None,
             name: name.map(|name| printable::without_turns(name).into()),
             kind: "text".into(),
             text: (**text.as_str()).into(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use postrider_actors::domain::Phone;
+use postrider_actors::domain::{PartyId, Phone, UserId};
 use postrider_actors::{Caller, Suppression, UnsuppressError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -25,9 +25,12 @@ pub(crate) fn routes() -> Routes {
 /// A phone that has opted out.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct SuppressionBody {
-    /// The phone, in E.164.
+    /// The phone, in E.164; left out with `user_id`.
     #[schema(example = "+15550123456", pattern = r"^\+[1-9][0-9]{6,14}$")]
-    phone: String,
+    phone: Option<String>,
+    /// The channel's id of a person; left out with `phone`.
+    #[schema(pattern = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$")]
+    user_id: Option<String>,
     /// Why, for people.
     #[schema(example = "asked by phone", max_length = 200)]
     reason: Option<String>,
@@ -37,9 +40,12 @@ pub(crate) struct SuppressionBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Suppression)]
 pub(crate) struct SuppressionRow {
-    /// The phone.
+    /// The phone; null of a person who is known by the channel's id alone.
     #[schema(example = "+15550123456")]
-    phone: String,
+    phone: Option<String>,
+    /// The channel's id of a person; null of a phone.
+    #[schema(example = "US.13491208655302741918")]
+    user_id: Option<String>,
     /// Why, if somebody said so.
     #[schema(example = "asked by phone")]
     reason: Option<String>,
@@ -67,7 +73,8 @@ pub(crate) struct SuppressionsAnswer {
 impl From<Suppression> for SuppressionRow {
     fn from(suppression: Suppression) -> Self {
         Self {
-            phone: suppression.phone.to_string(),
+            phone: suppression.party.phone().map(|phone| phone.to_string()),
+            user_id: suppression.party.user_id().map(ToString::to_string),
             reason: suppression.reason,
             source: suppression.source.as_str(),
             created_at: suppression.created_at.to_string(),
@@ -88,11 +95,24 @@ impl From<Suppression> for SuppressionRow {
 )]
 async fn create(call: Call<Arc<Caller>>) -> Answer {
     let body: SuppressionBody = call.json()?;
-    let phone: Phone = body.phone.parse().map_err(|error| ApiError::field("phone", error))?;
+    let party: PartyId = match (&body.phone, &body.user_id) {
+        (Some(phone), None) => {
+            let phone: Phone = phone.parse().map_err(|error| ApiError::field("phone", error))?;
+            phone.into()
+        }
+        (None, Some(id)) => {
+            let id: UserId = id.parse().map_err(|error| ApiError::field("user_id", error))?;
+            id.into()
+        }
+        _ => {
+            let rule = "must be given, or `user_id`, and not both";
+            return Err(ApiError::field("phone", rule));
+        }
+    };
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
         return Err(ApiError::field("reason", "must have at most 200 characters"));
     }
-    let suppression = call.caller.workspace.suppress(phone, body.reason).await?;
+    let suppression = call.caller.workspace.suppress(party, body.reason).await?;
     Ok(Reply::json(StatusCode::CREATED, &SuppressionRow::from(suppression)))
 }
 
@@ -118,16 +138,16 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
 
 #[utoipa::path(
     delete,
-    path = "/v1/suppressions/{phone}",
+    path = "/v1/suppressions/{party}",
     operation_id = "deleteSuppression",
     tag = "Suppressions",
     summary = "Take an opt-out back",
-    params(("phone" = String, Path, description = "The phone, in E.164")),
+    params(("party" = String, Path, description = "The phone, in E.164, or the user id")),
     responses((status = 204, description = "It has not opted out any more"))
 )]
 async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
-    let phone: Phone = call.path("phone", NOT_SUPPRESSED).await?;
-    call.caller.workspace.unsuppress(phone).await?;
+    let party: PartyId = call.path("party", NOT_SUPPRESSED).await?;
+    call.caller.workspace.unsuppress(party).await?;
     Ok(Reply::no_content())
 }
 

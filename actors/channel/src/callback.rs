@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use postrider_domain::contact::NAME_CHARS_MAX;
-use postrider_domain::{MessageId, NumberId, Phone, Timestamp};
+use postrider_domain::{MessageId, NumberId, PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::{Failure, Origin};
 use postrider_domain::template::TemplateName;
@@ -26,8 +26,10 @@ pub struct Callback {
     pub templates: Vec<TemplateUpdate>,
     /// Choices about marketing that recipients made in the provider's app.
     pub choices: Vec<MarketingChoice>,
-    /// Recipients who have another phone number now.
-    pub changed_numbers: Vec<ChangedNumber>,
+    /// Recipients who have another phone number, or another id of the provider's, now.
+    pub identity_changes: Vec<IdentityChange>,
+    /// Errors that are about no message.
+    pub errors: Vec<ChannelFault>,
 }
 
 impl Callback {
@@ -37,7 +39,8 @@ impl Callback {
         self.inbound.extend(other.inbound);
         self.templates.extend(other.templates);
         self.choices.extend(other.choices);
-        self.changed_numbers.extend(other.changed_numbers);
+        self.identity_changes.extend(other.identity_changes);
+        self.errors.extend(other.errors);
     }
 }
 
@@ -56,6 +59,8 @@ pub struct StatusUpdate {
     pub to: Option<Phone>,
     /// The phone number by which the provider knows the recipient, which may differ from `to`.
     pub known_as: Option<Phone>,
+    /// The provider's id of the recipient, if the report says so.
+    pub user_id: Option<UserId>,
 }
 
 /// The state that a message has reached.
@@ -76,8 +81,12 @@ pub enum Progress {
 pub struct Inbound {
     /// The provider's id of the message; a repeated callback has the same.
     pub provider_id: Box<str>,
-    /// The sender.
-    pub from: Phone,
+    /// The sender's phone, unless the sender hides it.
+    pub from: Option<Phone>,
+    /// The provider's id of the sender, if it tells. One of the two is there.
+    pub user_id: Option<UserId>,
+    /// The name that the sender has chosen on the channel, if the provider reports it.
+    pub username: Option<Box<str>>,
     /// The name in the sender's profile, if the provider reports it.
     pub name: Option<Box<str>>,
     /// The provider's word for its type: `text`, `image`, `button` and so on.
@@ -104,8 +113,9 @@ impl Inbound {
     /// only hashed.
     #[must_use]
     pub fn clipped(self) -> Self {
-        let Self { name, kind, text, referral, .. } = self;
+        let Self { name, username, kind, text, referral, .. } = self;
         Self {
+            username: username.map(|name| clip(name, NAME_CHARS_MAX)),
             name: name.map(|name| clip(name, NAME_CHARS_MAX)),
             kind: clip(kind, WORD_CHARS_MAX),
             text: clip(text, TEXT_CHARS_MAX),
@@ -157,33 +167,42 @@ pub struct TemplateUpdate {
 /// A choice about marketing that a recipient made in the provider's app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarketingChoice {
-    /// Who.
-    pub phone: Phone,
+    /// Who, by everything that the provider tells: it is at least one.
+    pub parties: Vec<PartyId>,
     /// Whether they want marketing; else they have stopped it.
     pub wanted: bool,
     /// When, by the provider's clock.
     pub at: Timestamp,
 }
 
-/// The notice that a recipient has another phone number now.
+/// The notice that a recipient has another phone number, or another id of the provider's, now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedNumber {
+pub struct IdentityChange {
     /// The provider's id of the notice; a repeated callback has the same.
     pub provider_id: Box<str>,
-    /// The number that they had.
-    pub from: Phone,
-    /// The number that they have now.
-    pub to: Phone,
-    /// When, by the provider's clock.
-    pub at: Timestamp,
+    /// The names that they had, as far as they are known: at least one.
+    pub old: PartyNames,
+    /// The names that they have now, as far as they are known: at least one.
+    pub new: PartyNames,
+    /// When, by the provider's clock, if the notice says so.
+    pub at: Option<Timestamp>,
 }
 
-impl ChangedNumber {
+impl IdentityChange {
     /// Our id of the notice, derived as that of an inbound message is.
     #[must_use]
     pub fn message_id(&self, number: NumberId) -> MessageId {
-        derived_id(number, &self.provider_id, self.at)
+        derived_id(number, &self.provider_id, self.at.unwrap_or_default())
     }
+}
+
+/// An error that the provider reports of a number and of no message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelFault {
+    /// What must follow from it.
+    pub failure: Failure,
+    /// The provider's name for it, if it gave one.
+    pub title: Option<Box<str>>,
 }
 
 impl std::fmt::Debug for Inbound {

@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use postrider_domain::code::CodeLength;
 use postrider_domain::{
-    BroadcastId, CodeKey, MessageId, NumberId, OtpCode, Phone, RequestId, Timestamp, WorkspaceId,
+    BroadcastId, CodeKey, MessageId, NumberId, OtpCode, PartyId, PartyNames, RequestId, Timestamp,
+    WorkspaceId,
 };
 
 // They are part of the port, so whoever implements a channel finds them here.
@@ -40,8 +41,8 @@ pub struct Outbound {
     pub number: NumberId,
     /// The workspace that it belongs to.
     pub workspace: WorkspaceId,
-    /// The recipient.
-    pub to: Phone,
+    /// The recipient. A one-time password goes to a phone only.
+    pub to: PartyId,
     /// When it expires: it must not be sent from then on.
     pub give_up_at: Timestamp,
     /// Its content.
@@ -125,7 +126,7 @@ impl Outbound {
     pub fn code(&self) -> Option<OtpCode> {
         match &self.content {
             Content::Otp { request_id, length, code_key, .. } => {
-                Some(code_key.code(*request_id, self.to, *length))
+                Some(code_key.code(*request_id, self.to.phone()?, *length))
             }
             Content::Message(_) => None,
         }
@@ -137,8 +138,8 @@ impl Outbound {
 pub enum AttemptOutcome {
     /// The provider accepted it.
     Sent,
-    /// The provider accepted it, and knows the recipient by this other phone number.
-    SentAs(Phone),
+    /// The provider accepted it, and knows the recipient by another phone number or by its own id.
+    SentAs(PartyNames),
     /// The provider refused it; it must not be sent again as it is.
     Failed(Failure),
     /// The provider limits the rate. The message surely was not accepted, through no fault of its

@@ -9,7 +9,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use hashbrown::HashMap;
 
-use postrider_domain::{MessageId, OtpCode, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 
 use super::{AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending};
@@ -43,7 +43,7 @@ pub struct SandboxMessage {
     /// Our id of the message.
     pub message_id: MessageId,
     /// The recipient.
-    pub to: Phone,
+    pub to: PartyId,
     /// The word of its [`MessageKind`](postrider_domain::MessageKind), or `otp`.
     pub kind: &'static str,
     /// Its text.
@@ -81,7 +81,7 @@ struct Mailbox {
 #[derive(Debug)]
 struct Delivered {
     message_id: MessageId,
-    to: Phone,
+    to: PartyId,
     content: DeliveredContent,
     at: Timestamp,
 }
@@ -150,7 +150,7 @@ impl Sandbox {
     /// Does what is scripted for a message, and returns the script's outcome.
     fn take(&self, message: &Outbound) -> ScriptedOutcome {
         self.with_mailbox(&message.workspace, |mailbox| {
-            let outcome = mailbox.next_outcome(message.to);
+            let outcome = mailbox.next_outcome(message.to.phone());
             if let ScriptedOutcome::Sent | ScriptedOutcome::Lost = outcome {
                 mailbox.deliver(message, self.messages_kept, self.clock.now());
             }
@@ -177,7 +177,7 @@ impl Mailbox {
         if self.delivered.len() >= kept {
             self.delivered.pop_front();
         }
-        let (message_id, to) = (message.message_id, message.to);
+        let (message_id, to) = (message.message_id, message.to.clone());
         let content = match (&message.content, message.code()) {
             (_, Some(code)) => DeliveredContent::Otp(code),
             (Content::Message(content), _) => DeliveredContent::Message(Arc::clone(content)),
@@ -187,8 +187,8 @@ impl Mailbox {
         self.delivered.push_back(Delivered { message_id, to, content, at });
     }
 
-    fn next_outcome(&mut self, to: Phone) -> ScriptedOutcome {
-        let own = if self.scripts.contains_key(&Some(to)) { Some(to) } else { None };
+    fn next_outcome(&mut self, to: Option<Phone>) -> ScriptedOutcome {
+        let own = to.filter(|to| self.scripts.contains_key(&Some(*to)));
         let Some(script) = self.scripts.get_mut(&own) else { return ScriptedOutcome::Sent };
         let outcome = script.outcome;
         if let Some(times) = &mut script.times {
@@ -212,7 +212,14 @@ impl Delivered {
                 (content.kind().as_str(), content.text().to_owned(), None)
             }
         };
-        SandboxMessage { message_id: self.message_id, to: self.to, kind, text, code, at: self.at }
+        SandboxMessage {
+            message_id: self.message_id,
+            to: self.to.clone(),
+            kind,
+            text,
+            code,
+            at: self.at,
+        }
     }
 }
 

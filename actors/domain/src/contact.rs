@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Phone, printable};
+use super::{Phone, UserId, printable};
 
 /// Most characters of a name.
 pub const NAME_CHARS_MAX: usize = 200;
@@ -67,6 +67,12 @@ impl ContactName {
     #[must_use]
     pub fn of_phone(phone: Phone) -> Self {
         Self(phone.to_string().into())
+    }
+
+    /// The name of a contact of whom only the channel's id is known.
+    #[must_use]
+    pub fn of_user(id: &UserId) -> Self {
+        Self(id.as_str().chars().take(NAME_CHARS_MAX).collect::<String>().into())
     }
 
     /// The name of a contact of whom only the e-mail address is known.

@@ -20,6 +20,7 @@ pub mod id;
 pub mod keys;
 pub mod limits;
 pub mod opt_out;
+pub mod party;
 pub mod phone;
 pub mod prices;
 pub mod printable;
@@ -46,6 +47,7 @@ pub use id::{
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};
 pub use opt_out::{OptOutSource, OptOutWords};
+pub use party::{PartyId, PartyIdError, PartyNames, UserId, UserIdError};
 pub use phone::{Phone, PhoneError};
 pub use prices::Prices;
 pub use scope::{Scope, Scopes};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 use postrider_channel::Failure;
-use postrider_domain::{Phone, Timestamp};
+use postrider_domain::{PartyId, PartyNames, Phone, Timestamp};
 
 /// Most names that are remembered as reported.
 const NAMES_MAX: usize = 10_000;
@@ -39,14 +39,14 @@ impl NumberNotice {
 }
 
 /// What an outcome reveals about the recipient of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recipient {
-    /// The provider knows the recipient by another phone number.
+    /// The provider knows the recipient by another phone number or by its own id.
     KnownAs {
-        /// The phone that the message was sent to.
-        phone: Phone,
-        /// The number by which the provider knows whoever has that phone.
-        known_as: Phone,
+        /// Whom the message was sent to.
+        to: PartyId,
+        /// The names by which the provider knows them, besides that one.
+        known_as: PartyNames,
         /// When the message was accepted from the caller.
         at: Timestamp,
     },
@@ -58,19 +58,24 @@ pub enum Recipient {
 /// costs a commit.
 #[derive(Debug, Default)]
 pub(super) struct ReportedNames {
-    names: HashSet<(Phone, Phone)>,
+    names: HashSet<(PartyId, PartyNames)>,
     since: Timestamp,
 }
 
 impl ReportedNames {
-    /// Whether it must be reported that the provider knows `phone` as `known_as`. The caller must
-    /// then do so: the name counts as reported from now on.
-    pub(super) fn must_report(&mut self, now: Timestamp, phone: Phone, known_as: Phone) -> bool {
+    /// Whether it must be reported that the provider knows `to` as `known_as`. The caller must
+    /// then do so: the names count as reported from now on.
+    pub(super) fn must_report(
+        &mut self,
+        now: Timestamp,
+        to: &PartyId,
+        known_as: &PartyNames,
+    ) -> bool {
         if now >= self.since.plus(REPORT_AGAIN_AFTER) || self.names.len() >= NAMES_MAX {
             self.names.clear();
             self.since = now;
         }
-        self.names.insert((phone, known_as))
+        self.names.insert((to.clone(), known_as.clone()))
     }
 }
 
@@ -86,12 +91,16 @@ mod tests {
     fn a_name_is_reported_once_per_period() {
         let at = |seconds: u64| Timestamp::from_millis(seconds * 1000);
         let mut reported = ReportedNames::default();
-        assert!(reported.must_report(at(1000), phone(1), phone(2)));
-        assert!(!reported.must_report(at(1599), phone(1), phone(2)));
-        assert!(reported.must_report(at(1599), phone(1), phone(3)));
-        assert!(reported.must_report(at(1600), phone(1), phone(2)));
+        let mut must_report = |at: Timestamp, to: u32, known_as: u32| {
+            let known_as = PartyNames { phone: Some(phone(known_as)), user_id: None };
+            reported.must_report(at, &phone(to).into(), &known_as)
+        };
+        assert!(must_report(at(1000), 1, 2));
+        assert!(!must_report(at(1599), 1, 2));
+        assert!(must_report(at(1599), 1, 3));
+        assert!(must_report(at(1600), 1, 2));
         for number in 0..=u32::try_from(NAMES_MAX).unwrap() {
-            reported.must_report(at(1700), phone(number), phone(0));
+            must_report(at(1700), number, 0);
         }
         assert!(reported.names.len() <= NAMES_MAX);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use postrider_domain::{Phone, Timestamp};
+use postrider_domain::{PartyId, Timestamp};
 
 use super::queue::Attempt;
 
@@ -16,9 +16,9 @@ const EXPONENT_MAX: u32 = 6;
 /// follow when it has its outcome.
 #[derive(Debug, Default)]
 pub(super) struct RecipientBackoff {
-    waiting: HashMap<Phone, Wait>,
+    waiting: HashMap<PartyId, Wait>,
     /// When each wait ends, for recipients without a trial in flight.
-    ends: BTreeSet<(Timestamp, Phone)>,
+    ends: BTreeSet<(Timestamp, PartyId)>,
 }
 
 #[derive(Debug)]
@@ -36,13 +36,13 @@ impl RecipientBackoff {
     /// A message was not accepted because its recipient had too many. The recipient waits as long
     /// as the provider asked, else 4^n seconds after the n-th consecutive throttle, counted from 0.
     pub(super) fn throttled(&mut self, now: Timestamp, after: Option<Duration>, attempt: Attempt) {
-        let to = attempt.message.to;
+        let to = attempt.message.to.clone();
         let new = || Wait { until: now, throttles: 0, waiting: Vec::new(), trial: None };
-        let wait = self.waiting.entry(to).or_insert_with(new);
+        let wait = self.waiting.entry(to.clone()).or_insert_with(new);
         let first = wait.throttles == 0;
         // Messages that were in flight when the wait began do not prolong it.
         if first || wait.trial == Some(attempt.sequence) {
-            self.ends.remove(&(wait.until, to));
+            self.ends.remove(&(wait.until, to.clone()));
             let seconds = Duration::from_secs(4_u64.pow(wait.throttles.min(EXPONENT_MAX)));
             wait.until = now.plus(after.unwrap_or(seconds).max(Duration::from_millis(100)));
             wait.throttles += 1;
@@ -72,8 +72,8 @@ impl RecipientBackoff {
     /// The next message that must be tried because its recipient's wait has ended.
     pub(super) fn due(&mut self, now: Timestamp) -> Option<Attempt> {
         loop {
-            let (_, to) = *self.ends.first().filter(|(until, _)| *until <= now)?;
-            self.ends.pop_first();
+            self.ends.first().filter(|(until, _)| *until <= now)?;
+            let (_, to) = self.ends.pop_first()?;
             let Some(wait) = self.waiting.get_mut(&to) else { continue };
             if wait.waiting.is_empty() {
                 self.waiting.remove(&to);
@@ -87,11 +87,11 @@ impl RecipientBackoff {
 
     /// A message has another outcome, or has expired. If it was its recipient's trial, the wait
     /// ends: all messages of the recipient are returned and may be sent.
-    pub(super) fn settled(&mut self, to: Phone, sequence: u64) -> Vec<Attempt> {
-        if self.waiting.get(&to).is_none_or(|wait| wait.trial != Some(sequence)) {
+    pub(super) fn settled(&mut self, to: &PartyId, sequence: u64) -> Vec<Attempt> {
+        if self.waiting.get(to).is_none_or(|wait| wait.trial != Some(sequence)) {
             return Vec::new();
         }
-        self.waiting.remove(&to).map(|wait| wait.waiting).unwrap_or_default()
+        self.waiting.remove(to).map(|wait| wait.waiting).unwrap_or_default()
     }
 
     /// How many messages wait.
@@ -162,8 +162,8 @@ mod tests {
             attempt = recipients.due(at(now)).unwrap();
             assert!(recipients.due(at(now)).is_none(), "one is tried at a time");
         }
-        let (to, sequence) = (attempt.message.to, attempt.sequence);
-        assert!(recipients.settled(to, sequence).is_empty());
+        let (to, sequence) = (attempt.message.to.clone(), attempt.sequence);
+        assert!(recipients.settled(&to, sequence).is_empty());
         recipients.throttled(at(now), None, attempt);
         assert_eq!(recipients.next(), Some(at(now + 1)), "it begins again");
     }
@@ -172,7 +172,7 @@ mod tests {
     fn the_order_is_kept_and_others_are_served() {
         let mut recipients = RecipientBackoff::default();
         let [one, other, two, three] = <[Attempt; 4]>::try_from(attempts(&[1, 2, 1, 1])).unwrap();
-        let to = one.message.to;
+        let to = one.message.to.clone();
         // The second was in flight too; its throttle prolongs nothing.
         recipients.throttled(at(0), None, two);
         recipients.throttled(at(0), None, one);
@@ -182,8 +182,8 @@ mod tests {
         let trial = recipients.due(at(1)).unwrap();
         assert_eq!(trial.sequence, 1);
         let trial = recipients.admit(trial).unwrap();
-        assert!(recipients.settled(to, 3).is_empty(), "not the trial");
-        let released = recipients.settled(to, trial.sequence);
+        assert!(recipients.settled(&to, 3).is_empty(), "not the trial");
+        let released = recipients.settled(&to, trial.sequence);
         assert_eq!(released.iter().map(|it| it.sequence).collect::<Vec<_>>(), [3, 4]);
         assert_eq!((recipients.next(), recipients.iter().count()), (None, 0));
     }

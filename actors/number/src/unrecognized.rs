@@ -4,7 +4,7 @@
 //! row probably concerns the account, so an operator must learn of it.
 
 use postrider_channel::{AttemptOutcome, Failure, FailureClass};
-use postrider_domain::Phone;
+use postrider_domain::PartyId;
 
 /// How many different recipients in a row must get the code.
 const RECIPIENTS: usize = 5;
@@ -14,7 +14,7 @@ const RECIPIENTS: usize = 5;
 pub(super) struct Unrecognized {
     code: Option<u32>,
     /// Those who were refused with it, while they are too few.
-    recipients: Vec<Phone>,
+    recipients: Vec<PartyId>,
     /// Whether this row of refusals was reported.
     reported: bool,
 }
@@ -22,7 +22,7 @@ pub(super) struct Unrecognized {
 impl Unrecognized {
     /// Takes the outcome of an attempt to send to `to`. Returns whether it must be reported to
     /// the operator now, which is once for each row of refusals.
-    pub(super) fn take(&mut self, to: Phone, outcome: &AttemptOutcome) -> bool {
+    pub(super) fn take(&mut self, to: &PartyId, outcome: &AttemptOutcome) -> bool {
         let failure = match outcome {
             AttemptOutcome::Failed(failure) => failure,
             AttemptOutcome::Sent | AttemptOutcome::SentAs(_) => {
@@ -41,10 +41,10 @@ impl Unrecognized {
         if *code != self.code {
             *self = Self { code: *code, ..Self::default() };
         }
-        if self.reported || self.recipients.contains(&to) {
+        if self.reported || self.recipients.contains(to) {
             return false;
         }
-        self.recipients.push(to);
+        self.recipients.push(to.clone());
         self.reported = self.recipients.len() == RECIPIENTS;
         if self.reported {
             self.recipients = Vec::new();
@@ -57,7 +57,7 @@ impl Unrecognized {
 mod tests {
     use super::*;
 
-    fn phone(number: u32) -> Phone {
+    fn phone(number: u32) -> PartyId {
         format!("+1555{number:07}").parse().unwrap()
     }
 
@@ -69,20 +69,20 @@ mod tests {
     fn five_recipients_in_a_row_are_reported_once() {
         let unknown = failed(FailureClass::Unrecognized, 139_999);
         let reported = |row: &mut Unrecognized, recipients: std::ops::Range<u32>| {
-            recipients.filter(|number| row.take(phone(*number), &unknown)).collect::<Vec<_>>()
+            recipients.filter(|number| row.take(&phone(*number), &unknown)).collect::<Vec<_>>()
         };
         let mut row = Unrecognized::default();
         assert!(reported(&mut row, 0..4).is_empty());
-        assert!(!row.take(phone(3), &unknown), "the same recipient counts once");
+        assert!(!row.take(&phone(3), &unknown), "the same recipient counts once");
         let wait = AttemptOutcome::Retry { after: None };
-        assert!(!row.take(phone(9), &wait) && !row.take(phone(9), &AttemptOutcome::Unknown));
+        assert!(!row.take(&phone(9), &wait) && !row.take(&phone(9), &AttemptOutcome::Unknown));
         assert_eq!(reported(&mut row, 4..20), [4]);
         for other in [
             AttemptOutcome::Sent,
             failed(FailureClass::Permanent, 131_026),
             failed(FailureClass::Unrecognized, 139_998),
         ] {
-            assert!(!row.take(phone(0), &other));
+            assert!(!row.take(&phone(0), &other));
             assert!(reported(&mut row, 0..4).is_empty(), "{other:?} ends the row");
         }
         assert_eq!(reported(&mut row, 4..6), [4]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use postrider_channel::callback::Callback;
 use postrider_channel::cloud_api::CloudApiNumber;
 use postrider_channel::cloud_api::envelope::{self, About, Part};
+use postrider_channel::cloud_api::items::{FieldNumber, ItemOutcome};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, WorkspaceId};
 
@@ -67,7 +68,8 @@ impl CallbackReceiver {
         if !self.provider.signed(signature, raw) {
             return Err(CallbackError::BadSignature);
         }
-        let parts = envelope::read(raw).ok_or(CallbackError::Unreadable)?;
+        let counts = &self.engine.inner.shared.callback_items;
+        let parts = envelope::read(raw, counts).ok_or(CallbackError::Unreadable)?;
         let mut taken = Ok(());
         for (number, workspace, callback) in self.addressed(parts) {
             let Some(workspace) = self.engine.workspace(&workspace) else { continue };
@@ -82,13 +84,15 @@ impl CallbackReceiver {
     fn addressed(&self, parts: Vec<Part>) -> Vec<(NumberId, WorkspaceId, Callback)> {
         let mut addressed: Vec<(NumberId, WorkspaceId, Callback)> = Vec::new();
         let mut others = None;
-        for Part { about, callback } in parts {
+        for Part { about, callback, parsed } in parts {
+            let mut addressees = 0_u32;
             let mut add = |number: NumberId, workspace: &WorkspaceId| {
                 let at = addressed.iter().position(|(to, ..)| *to == number).unwrap_or_else(|| {
                     addressed.push((number, workspace.clone(), Callback::default()));
                     addressed.len() - 1
                 });
                 addressed[at].2.append(callback.clone());
+                addressees += 1;
             };
             let own = self.provider.is_meant(&about);
             if own {
@@ -96,6 +100,7 @@ impl CallbackReceiver {
             }
             let is_account = matches!(about, About::Account(Some(_)));
             if own && !is_account {
+                self.count(parsed, true);
                 continue;
             }
             let others = others.get_or_insert_with(|| {
@@ -112,7 +117,14 @@ impl CallbackReceiver {
                     }
                 }
             }
+            self.count(parsed, addressees > 0);
         }
         addressed
+    }
+
+    /// Counts the items of a part, which are for somebody or for nobody.
+    fn count(&self, (field, items): (FieldNumber, u64), is_for_somebody: bool) {
+        let outcome = if is_for_somebody { ItemOutcome::Taken } else { ItemOutcome::Ignored };
+        self.engine.inner.shared.callback_items.add(field, outcome, items);
     }
 }

@@ -107,6 +107,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         messages: options.messages,
         guard: Guard::new(options.guard),
         otps: Default::default(),
+        callback_items: Default::default(),
         template_syncs: Default::default(),
         otps_per_workspace_max: options.otps_per_workspace_max,
         admission: Arc::new(admission),

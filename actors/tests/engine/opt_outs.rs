@@ -34,7 +34,9 @@ async fn the_last_word_counts_whichever_comes_last() {
         written += 1;
         let inbound = Inbound {
             provider_id: format!("wamid.{written}").into(),
-            from: phone(from),
+            from: Some(phone(from)),
+            user_id: None,
+            username: None,
             name: None,
             kind: "text".into(),
             text: text.into(),
@@ -47,7 +49,7 @@ async fn the_last_word_counts_whichever_comes_last() {
     let out = async || {
         let page = acme.suppressions(0, 100).await.unwrap();
         assert_eq!(page.total, page.suppressions.len());
-        page.suppressions.iter().map(|it| it.phone).collect::<Vec<_>>()
+        page.suppressions.iter().filter_map(|it| it.party.phone()).collect::<Vec<_>>()
     };
     // Each: what is written when, in the order in which it comes, and whether the phone is out
     // then.
@@ -94,7 +96,10 @@ async fn opting_out_and_in_is_told_once() {
     for (provider_id, text) in [("a", "STOP"), ("b", "stop"), ("b", "stop"), ("c", "START")] {
         let (provider_id, text) = (provider_id.into(), text.into());
         let (from, kind) = (phone(2), "text".into());
-        let inbound = Inbound { provider_id, from, name: None, kind, text, at, referral: None };
+        let (user_id, username, referral) = (None, None, None);
+        let (from, name) = (Some(from), None);
+        let inbound =
+            Inbound { provider_id, from, user_id, username, name, kind, text, at, referral };
         let callback = Callback { inbound: vec![inbound], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();
     }
@@ -125,6 +130,7 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
             at,
             to: Some(phone(index)),
             known_as: None,
+            user_id: None,
         };
         let callback = Callback { statuses: vec![report], ..Callback::default() };
         acme.receive(number, callback).await.unwrap();
@@ -132,7 +138,9 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
     let write = async |from: u32, text: &str, at: Timestamp| {
         let inbound = Inbound {
             provider_id: format!("{from}{text}").into(),
-            from: phone(from),
+            from: Some(phone(from)),
+            user_id: None,
+            username: None,
             name: None,
             kind: "text".into(),
             text: text.into(),
@@ -154,6 +162,7 @@ async fn what_the_channel_reports_late_is_decided_by_its_moment() {
     report(3, second(9999)).await;
     write(3, "START", second(7200)).await;
     let page = acme.suppressions(0, 9).await.unwrap();
-    let out: Vec<_> = page.suppressions.iter().map(|it| (it.phone, it.created_at)).collect();
+    let out: Vec<_> =
+        page.suppressions.iter().map(|it| (it.party.phone().unwrap(), it.created_at)).collect();
     assert_eq!(out, [(phone(1), second(120)), (phone(2), second(30))]);
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use postrider_broadcast::Broadcasts;
+use postrider_channel::cloud_api::items::ItemCounts;
 use postrider_domain::{Limits, MasterKeys, OptOutWords, Prices, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_runtime::{Clock, ScanPool};
@@ -43,6 +44,8 @@ pub struct Services {
     pub guard: Guard,
     /// One-time passwords since the start: sent, verified.
     pub otps: [AtomicU64; 2],
+    /// Items of callbacks since the start.
+    pub callback_items: ItemCounts,
     /// Synchronisations of templates that are under way.
     pub template_syncs: TemplateSyncs,
     /// Requests for one-time passwords that one workspace may hold in memory.

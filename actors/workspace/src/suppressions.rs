@@ -1,8 +1,8 @@
-//! Phones that have opted out of messages.
+//! Phones, and people without a phone, that have opted out of messages.
 //!
-//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`) for each that has
-//! opted out, `w ‖ phone` the moment of the last decision about it, `c ‖ phone` the last choice
-//! that the channel reported, and `n` how many have opted out.
+//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself (`+…`), or `@` and the
+//! channel's id, for each that has opted out, `w ‖ party` the moment of the last decision about
+//! it, `c ‖ party` the last choice that the channel reported, and `n` how many have opted out.
 
 mod channel_choice;
 
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use postrider_domain::event::contact::{OptedInData, OptedOutData};
 use postrider_domain::opt_out::{OptOut, OptOutSource};
-use postrider_domain::{ContactId, EventData, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{ContactId, EventData, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::Workspace;
-use crate::contacts::holder;
+use crate::contacts::{parties_of, party_holder};
 use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
@@ -32,11 +32,11 @@ const SCANNED_PER_PHONE: u64 = 8;
 /// Why a phone that opted out with a message is there.
 const BY_MESSAGE: &str = "opted out by message";
 
-/// A phone that has opted out.
+/// A phone, or a person without one, that has opted out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
-    /// The phone.
-    pub phone: Phone,
+    /// Who.
+    pub party: PartyId,
     /// Why, if somebody said so.
     pub reason: Option<String>,
     /// What opted it out.
@@ -93,21 +93,23 @@ impl Workspace {
     /// [`Unavailable`] when it cannot be taken now.
     pub async fn suppress(
         &self,
-        phone: Phone,
+        party: impl Into<PartyId>,
         reason: Option<String>,
     ) -> Result<Suppression, Unavailable> {
-        self.perform(Suppress { phone, reason }).await
+        let party = party.into();
+        self.perform(Suppress { party, reason }).await
     }
 
     /// Takes an opt-out back.
     ///
     /// # Errors
     /// [`UnsuppressError`]: there is none, or not now.
-    pub async fn unsuppress(&self, phone: Phone) -> Result<(), UnsuppressError> {
-        self.perform(Unsuppress { phone }).await
+    pub async fn unsuppress(&self, party: impl Into<PartyId>) -> Result<(), UnsuppressError> {
+        let party = party.into();
+        self.perform(Unsuppress { party }).await
     }
 
-    /// The phones that have opted out, by phone: `limit` of them after the first `skip`.
+    /// Who has opted out, phones first: `limit` of them after the first `skip`.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -117,19 +119,20 @@ impl Workspace {
         limit: usize,
     ) -> Result<SuppressionsPage, Unavailable> {
         self.scan(move |store, workspace| {
-            let prefix = phones_prefix(workspace);
             let total = count(store, workspace, store.get(TABLE, &count_key(workspace))?)?;
             let (mut seen, mut found) = (0, Vec::new());
-            store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, value| {
-                if seen >= skip.saturating_add(limit) {
-                    return ControlFlow::Break(());
-                }
-                if seen >= skip {
-                    found.push(suppression(&key[prefix.len() - 1..], value));
-                }
-                seen += 1;
-                ControlFlow::Continue(())
-            })?;
+            for prefix in [phones_prefix(workspace), users_prefix(workspace)] {
+                store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, value| {
+                    if seen >= skip.saturating_add(limit) {
+                        return ControlFlow::Break(());
+                    }
+                    if seen >= skip {
+                        found.push(suppression(&key[prefix.len() - 1..], value));
+                    }
+                    seen += 1;
+                    ControlFlow::Continue(())
+                })?;
+            }
             let suppressions = found.into_iter().collect::<Result<_, _>>()?;
             Ok(SuppressionsPage { suppressions, total })
         })
@@ -138,7 +141,7 @@ impl Workspace {
 }
 
 struct Suppress {
-    phone: Phone,
+    party: PartyId,
     reason: Option<String>,
 }
 
@@ -147,13 +150,17 @@ impl Command for Suppress {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Suppression, Unavailable> {
-        let now = context.now();
-        opt_out(context, self.phone, (self.reason, OptOutSource::Api), now)
+        let (now, why) = (context.now(), (self.reason, OptOutSource::Api));
+        // Whoever is known by two names has opted out by both.
+        for other in parties_of(context, &self.party)?.iter().skip(1) {
+            opt_out(context, other, why.clone(), now)?;
+        }
+        opt_out(context, &self.party, why, now)
     }
 }
 
 struct Unsuppress {
-    phone: Phone,
+    party: PartyId,
 }
 
 impl Command for Unsuppress {
@@ -161,8 +168,10 @@ impl Command for Unsuppress {
     type Error = UnsuppressError;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), UnsuppressError> {
-        let now = context.now();
-        let was_out = opt_in(context, self.phone, now)?;
+        let (now, mut was_out) = (context.now(), false);
+        for party in parties_of(context, &self.party)? {
+            was_out |= opt_in(context, &party, now)?;
+        }
         if was_out { Ok(()) } else { Err(UnsuppressError::NotFound) }
     }
 }
@@ -173,7 +182,7 @@ pub fn is_opted_out(
     workspace: &WorkspaceId,
     phone: Phone,
 ) -> Result<bool, StoreError> {
-    Ok(store.get(TABLE, &key(workspace, phone))?.is_some())
+    Ok(store.get(TABLE, &key(workspace, &phone.into()))?.is_some())
 }
 
 /// Whether each of these phones has opted out, in their order, as far as is committed. While few
@@ -206,20 +215,20 @@ pub fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError
 pub(crate) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
     let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
     store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {
-        phones.push(phone_of(&key[prefix.len() - 1..]));
+        phones.push(party_of(&key[prefix.len() - 1..]));
         ControlFlow::Continue(())
     })?;
-    phones.into_iter().collect()
+    phones.into_iter().filter_map(|it| it.map(|it| it.phone()).transpose()).collect()
 }
 
-/// Whether a phone has opted out.
-pub(crate) fn has_opted_out(context: &Context<'_>, phone: Phone) -> Result<bool, Unavailable> {
-    Ok(context.get(TABLE, &key(&context.core.id, phone))?.is_some())
+/// Whether somebody has opted out.
+pub(crate) fn has_opted_out(context: &Context<'_>, party: &PartyId) -> Result<bool, Unavailable> {
+    Ok(context.get(TABLE, &key(&context.core.id, party))?.is_some())
 }
 
-/// When the last decision about a phone was made, in milliseconds; 0 if there was none.
-fn last_decision(context: &Context<'_>, phone: Phone) -> Result<u64, Unavailable> {
-    let last = context.get(TABLE, &decision_key(&context.core.id, phone))?;
+/// When the last decision about somebody was made, in milliseconds; 0 if there was none.
+fn last_decision(context: &Context<'_>, party: &PartyId) -> Result<u64, Unavailable> {
+    let last = context.get(TABLE, &decision_key(&context.core.id, party))?;
     Ok(last.map(|last| number(&last)).transpose().map_err(unreadable)?.unwrap_or(0))
 }
 
@@ -227,89 +236,92 @@ fn last_decision(context: &Context<'_>, phone: Phone) -> Result<u64, Unavailable
 /// may come in any order; the last decision counts, whichever came last.
 pub(crate) fn apply_opt_out(
     context: &mut Context<'_>,
-    phone: Phone,
+    party: &PartyId,
     text: &str,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     let Some(word) = context.core.opt_out.read(text) else { return Ok(()) };
-    if last_decision(context, phone)? > at.as_millis() {
+    if last_decision(context, party)? > at.as_millis() {
         return Ok(());
     }
     match word {
         OptOut::Out => {
             let why = (Some(BY_MESSAGE.to_owned()), OptOutSource::Word);
-            opt_out(context, phone, why, at).map(drop)
+            opt_out(context, party, why, at).map(drop)
         }
-        OptOut::Back => opt_in(context, phone, at).map(drop),
+        OptOut::Back => opt_in(context, party, at).map(drop),
     }
 }
 
-/// Opts a phone out. One that has already keeps its moment, and its reason if none is given.
+/// Opts somebody out. One who has already keeps the moment, and the reason if none is given.
 fn opt_out(
     context: &mut Context<'_>,
-    phone: Phone,
+    party: &PartyId,
     (reason, source): (Option<String>, OptOutSource),
     at: Timestamp,
 ) -> Result<Suppression, Unavailable> {
-    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, phone))?;
+    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, party))?;
     let is_new = old.is_none();
     let (created_at, old_reason) = match old {
         Some(old) => (old.created_at, old.reason),
         None => (at, None),
     };
-    let suppression = Suppression { phone, reason: reason.or(old_reason), source, created_at };
+    let (party, reason) = (party.clone(), reason.or(old_reason));
+    let suppression = Suppression { party, reason, source, created_at };
     put(context, &suppression, is_new)?;
-    decide(context, phone, at);
+    decide(context, &suppression.party, at);
     Ok(suppression)
 }
 
-/// Writes the record of a phone that has opted out, and emits the event if that is new.
+/// Writes the record of somebody who has opted out, and emits the event if that is new.
 fn put(
     context: &mut Context<'_>,
     suppression: &Suppression,
     is_new: bool,
 ) -> Result<(), Unavailable> {
-    let Suppression { phone, source, created_at, .. } = *suppression;
-    let reason = &suppression.reason;
+    let Suppression { party, reason, source, created_at } = suppression;
+    let (source, created_at) = (*source, *created_at);
     if is_new {
-        change_count(context, 1, phone, |contact_id| {
+        change_count(context, 1, party, |contact_id| {
+            let (phone, user_id) = (party.phone(), party.user_id().cloned());
             let reason = reason.clone();
-            EventData::ContactOptedOut(OptedOutData { phone, contact_id, reason, source })
+            EventData::ContactOptedOut(OptedOutData { phone, user_id, contact_id, reason, source })
         })?;
     }
     let record = Record { reason: reason.clone(), created_at, source: Some(source) };
-    context.put_json(TABLE, key(&context.core.id, phone), &record);
+    context.put_json(TABLE, key(&context.core.id, party), &record);
     Ok(())
 }
 
-/// Opts a phone in again; says whether it was out. What the channel reported of a later moment
+/// Opts somebody in again; says whether they were out. What the channel reported of a later moment
 /// stays.
-fn opt_in(context: &mut Context<'_>, phone: Phone, at: Timestamp) -> Result<bool, Unavailable> {
-    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, phone))?;
+fn opt_in(context: &mut Context<'_>, party: &PartyId, at: Timestamp) -> Result<bool, Unavailable> {
+    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, party))?;
     let was_out = old.is_some();
     if let Some(Record { created_at, .. }) = old {
-        match channel_choice::stopped_after(context, phone, at)? {
+        match channel_choice::stopped_after(context, party, at)? {
             Some(stopped) => put(context, &Suppression { created_at, ..stopped }, false)?,
-            None => remove(context, phone)?,
+            None => remove(context, party)?,
         }
     }
-    decide(context, phone, at);
+    decide(context, party, at);
     Ok(was_out)
 }
 
-/// Removes the record of a phone that had opted out, and emits the event.
-fn remove(context: &mut Context<'_>, phone: Phone) -> Result<(), Unavailable> {
-    change_count(context, -1, phone, |contact_id| {
-        EventData::ContactOptedIn(OptedInData { phone, contact_id })
+/// Removes the record of somebody who had opted out, and emits the event.
+fn remove(context: &mut Context<'_>, party: &PartyId) -> Result<(), Unavailable> {
+    change_count(context, -1, party, |contact_id| {
+        let (phone, user_id) = (party.phone(), party.user_id().cloned());
+        EventData::ContactOptedIn(OptedInData { phone, user_id, contact_id })
     })?;
-    let key = key(&context.core.id, phone);
+    let key = key(&context.core.id, party);
     context.delete(TABLE, key);
     Ok(())
 }
 
-/// Notes when the last decision about a phone was made.
-fn decide(context: &mut Context<'_>, phone: Phone, at: Timestamp) {
-    let key = decision_key(&context.core.id, phone);
+/// Notes when the last decision about somebody was made.
+fn decide(context: &mut Context<'_>, party: &PartyId, at: Timestamp) {
+    let key = decision_key(&context.core.id, party);
     context.put(TABLE, key, at.as_millis().to_be_bytes().to_vec());
 }
 
@@ -318,10 +330,10 @@ fn decide(context: &mut Context<'_>, phone: Phone, at: Timestamp) {
 fn change_count(
     context: &mut Context<'_>,
     change: i64,
-    phone: Phone,
+    party: &PartyId,
     event: impl FnOnce(Option<ContactId>) -> EventData,
 ) -> Result<(), Unavailable> {
-    let contact_id = holder(context, phone)?.map(|contact| contact.id);
+    let contact_id = party_holder(context, party)?.map(|contact| contact.id);
     let key = count_key(&context.core.id);
     let kept = context.get(TABLE, &key)?;
     let count = count(context.store(), &context.core.id, kept).map_err(unreadable)?;
@@ -341,11 +353,12 @@ fn count(
         return Ok(number(&kept)? as usize);
     }
     let mut count = 0;
-    let prefix = phones_prefix(workspace);
-    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
-        count += 1;
-        ControlFlow::Continue(())
-    })?;
+    for prefix in [phones_prefix(workspace), users_prefix(workspace)] {
+        store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+    }
     Ok(count)
 }
 
@@ -353,18 +366,27 @@ fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0]].concat()
 }
 
-/// What the keys of all that have opted out begin with.
+/// What the keys of all phones that have opted out begin with.
 fn phones_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [prefix(workspace).as_slice(), b"+"].concat()
 }
 
-/// The key of a phone's record.
-fn key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
-    [prefix(workspace).as_slice(), phone.to_string().as_bytes()].concat()
+/// What the keys of all people begin with that are known by the channel's id and have opted out.
+fn users_prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"@"].concat()
 }
 
-fn decision_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
-    [prefix(workspace).as_slice(), b"w", &phone.as_u64().to_be_bytes()].concat()
+/// The key of somebody's record.
+fn key(workspace: &WorkspaceId, party: &PartyId) -> Vec<u8> {
+    let name = match party {
+        PartyId::Phone(phone) => phone.to_string(),
+        PartyId::User(id) => format!("@{id}"),
+    };
+    [prefix(workspace).as_slice(), name.as_bytes()].concat()
+}
+
+fn decision_key(workspace: &WorkspaceId, party: &PartyId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"w", &party.key_bytes()].concat()
 }
 
 fn count_key(workspace: &WorkspaceId) -> Vec<u8> {
@@ -376,17 +398,21 @@ fn number(bytes: &[u8]) -> Result<u64, StoreError> {
     number.map_err(|_| StoreError::Damaged("a number beside the opt-outs".into()))
 }
 
-fn phone_of(key: &[u8]) -> Result<Phone, StoreError> {
-    let phone = std::str::from_utf8(key).ok().and_then(|phone| phone.parse().ok());
-    phone.ok_or_else(|| StoreError::Damaged("the key of an opt-out".into()))
+fn party_of(key: &[u8]) -> Result<PartyId, StoreError> {
+    let text = std::str::from_utf8(key).ok();
+    let party = text.and_then(|text| match text.strip_prefix('@') {
+        Some(id) => id.parse().ok().map(PartyId::User),
+        None => text.parse().ok().map(PartyId::Phone),
+    });
+    party.ok_or_else(|| StoreError::Damaged("the key of an opt-out".into()))
 }
 
-fn suppression(phone: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
-    let phone = phone_of(phone)?;
+fn suppression(party: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
+    let party = party_of(party)?;
     let record: Record = codec::decode(value)?;
     let source = record.source();
     let Record { reason, created_at, .. } = record;
-    Ok(Suppression { phone, reason, source, created_at })
+    Ok(Suppression { party, reason, source, created_at })
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ impl Channel for Taking {
     fn send(&self, message: Outbound) -> Sending {
         if let Content::Otp { .. } = message.content {
             // Nobody listens any more when the rounds are over.
-            self.arrived.send((message.to, self.since.elapsed())).ok();
+            let arrived = message.to.phone().map(|to| (to, self.since.elapsed()));
+            arrived.map(|arrived| self.arrived.send(arrived).ok());
         }
         Box::pin(async {
             tokio::time::sleep(CHANNEL).await;

@@ -105,7 +105,7 @@ pub(super) async fn send_one(workspace: &Workspace) -> Result<(MessageId, Phone)
     };
     let content = MessageContent::Template(template);
     let to = PHONES.next_phone()?;
-    let message = SendMessage { to, content };
+    let message = SendMessage { to: to.into(), content };
     // The channel answers in time, or its own patience ends.
     let sent = workspace.send_message_and_wait(message, None, std::future::pending()).await?;
     match sent.answer.status {

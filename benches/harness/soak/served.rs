@@ -55,7 +55,7 @@ impl Served {
 
     /// Starts it, and waits until it listens.
     pub(super) fn begin(&mut self, machine: &Machine) -> Result<()> {
-        let log = File::options().create(true).append(true).open(self.log_path())?;
+        let mut log = File::options().create(true).append(true).open(self.log_path())?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
         command.args(["serve", "--listen", &self.address.to_string(), "--data-dir"]);
         command.arg(&self.data).env("POSTRIDER__CLOUD_API__BASE_URL", &self.provider);
@@ -63,8 +63,12 @@ impl Served {
             command.env(format!("POSTRIDER__{name}"), value);
         }
         machine.host(&mut command);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.child = Some(command.spawn()?);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        // Written by this process, so that a disk that is full there loses no line.
+        let mut lines = child.stderr.take().ok_or("its log is a pipe")?;
+        drop(std::thread::spawn(move || std::io::copy(&mut lines, &mut log)));
+        self.child = Some(child);
         let watch = Stopwatch::start();
         // It listens before it has written its first secrets.
         let token = self.data.join("admin.token");

@@ -48,6 +48,12 @@ pub(crate) struct ContactRow {
     /// Its phone, in E.164; no other contact has the same.
     #[schema(example = "+15550123456")]
     phone: Option<String>,
+    /// The channel's id of the person; the channel alone sets it.
+    #[schema(example = "US.13491208655302741918")]
+    user_id: Option<String>,
+    /// The name that the person has chosen on the channel; the channel alone sets it.
+    #[schema(example = "ana")]
+    username: Option<String>,
     /// Its e-mail address.
     #[schema(example = "ana@example.com")]
     email: Option<String>,
@@ -72,6 +78,8 @@ impl From<Contact> for ContactRow {
             id: contact.id.to_string(),
             name: contact.name.as_str().to_owned(),
             phone: contact.phone.map(|phone| phone.to_string()),
+            user_id: contact.user_id.map(|id| id.to_string()),
+            username: contact.username.map(Into::into),
             email: contact.email.map(|email| email.as_str().to_owned()),
             tags: contact.tags.iter().map(str::to_owned).collect(),
             // They were stored as JSON.

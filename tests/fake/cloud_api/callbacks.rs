@@ -50,12 +50,14 @@ pub fn callback(phone_number_id: &str, mut value: Value) -> Value {
 
 pub(super) fn report(shared: &Arc<Shared>, accepted: &Accepted, phone_number_id: &str) {
     let Some(callbacks) = shared.state.lock().unwrap().callbacks.clone() else { return };
-    let recipient = shared.known_as(&accepted.to);
+    let by_id = accepted.body["recipient"].as_str();
+    let recipient = by_id.is_none().then(|| shared.known_as(&accepted.to));
+    let user_id = by_id.map(ToOwned::to_owned).or_else(|| shared.user_id(&accepted.to));
     let bodies = callbacks.statuses.iter().map(|status| {
         let (status, code) = status.split_once(' ').unwrap_or((status, "131026"));
         let mut report = json!({
             "id": accepted.id, "status": status, "timestamp": "1750857384",
-            "recipient_id": recipient, "biz_opaque_callback_data": accepted.opaque,
+            "recipient_id": recipient, "recipient_user_id": user_id, "biz_opaque_callback_data": accepted.opaque,
         });
         if status == "failed" {
             let code: u32 = code.parse().unwrap();

@@ -39,9 +39,16 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
         Some(Scripted::Slow(wait)) => tokio::time::sleep(wait).await,
         _ => {}
     }
+    let contact = match accepted.body["recipient"].as_str() {
+        Some(user_id) => json!({"input": user_id, "user_id": user_id}),
+        None => json!({
+            "input": accepted.to, "wa_id": shared.known_as(&accepted.to),
+            "user_id": shared.user_id(&accepted.to),
+        }),
+    };
     let answer = json!({
         "messaging_product": "whatsapp",
-        "contacts": [{"input": accepted.to, "wa_id": shared.known_as(&accepted.to)}],
+        "contacts": [contact],
         "messages": [{"id": accepted.id, "message_status": "accepted"}],
     });
     Some(Answer(200, answer.to_string()))
@@ -50,8 +57,10 @@ pub(super) async fn take(shared: &Arc<Shared>, path: &str, body: &[u8]) -> Optio
 /// The recipient and the whole body, if it has what every message must.
 fn read(body: &[u8]) -> Option<(String, Value)> {
     let body: Value = serde_json::from_slice(body).ok()?;
-    let to = body["to"].as_str()?.to_owned();
-    let digits = to.bytes().all(|byte| byte.is_ascii_digit());
+    // With both, the phone counts, as with the channel.
+    let phone = body["to"].as_str();
+    let to = phone.or(body["recipient"].as_str())?.to_owned();
+    let digits = phone.is_none_or(|phone| phone.bytes().all(|byte| byte.is_ascii_digit()));
     let content = &body[body["type"].as_str()?];
     let whole = body["messaging_product"] == "whatsapp" && content.is_object();
     (digits && whole).then_some((to, body))
@@ -93,6 +102,11 @@ impl Shared {
     pub(super) fn known_as(&self, to: &str) -> String {
         let state = self.state.lock().unwrap();
         state.known_as.get(to).map_or(to, String::as_str).to_owned()
+    }
+
+    /// The id of whoever has that phone, if the fake tells it.
+    pub(super) fn user_id(&self, to: &str) -> Option<String> {
+        self.state.lock().unwrap().user_ids.get(to).cloned()
     }
 
     fn accept(&self, to: String, body: Value) -> Accepted {

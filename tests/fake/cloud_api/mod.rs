@@ -114,6 +114,8 @@ struct State {
     again: Vec<Again>,
     /// Phones that the fake calls otherwise.
     known_as: HashMap<String, String>,
+    /// The ids of people, by their phones.
+    user_ids: HashMap<String, String>,
     templates: Vec<Value>,
     /// Calls that listed templates.
     template_calls: u32,
@@ -196,6 +198,11 @@ impl FakeCloudApi {
     /// Calls a phone (digits only) by another number from now on, in answers and reports.
     pub fn call_recipient(&self, to: &str, known_as: &str) {
         self.state(|state| state.known_as.insert(to.to_owned(), known_as.to_owned()));
+    }
+
+    /// Tells the id of whoever has a phone (digits only) from now on, in answers and reports.
+    pub fn tell_user_id(&self, phone: &str, user_id: &str) {
+        self.state(|state| state.user_ids.insert(phone.to_owned(), user_id.to_owned()));
     }
 
     /// Forgets all scripts.

@@ -2,7 +2,9 @@
 
 pub mod callbacks;
 pub mod cloud_api;
+mod hidden_phones;
 mod identity;
+mod merged_contacts;
 mod messages;
 mod number_updates;
 mod number_watch;

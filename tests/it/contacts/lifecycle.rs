@@ -48,7 +48,7 @@ async fn a_contact_is_what_it_was_made_of() {
     assert!(id.starts_with("con_") && id.len() == 30, "{id}");
     assert_eq!(made["created_at"], made["updated_at"]);
     millis(made["created_at"].as_str().unwrap());
-    assert_eq!(made.as_object().unwrap().len(), 8);
+    assert_eq!(made.as_object().unwrap().len(), 10);
     assert_eq!(api.get(&path(&made)).await.ok(), made);
     server.restart().await;
     assert_eq!(api.get(&path(&made)).await.ok(), made);

@@ -118,7 +118,10 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 7] = [
+const NEW_FIELDS: [&str; 10] = [
+    "recipient",
+    "user_id",
+    "username",
     "source",
     "expires_at",
     "last_used_at",

@@ -60,7 +60,7 @@ impl OutboundMessages {
                 origin: Origin::Broadcast { broadcast: self.broadcast, index },
                 number: self.number,
                 workspace: self.workspace.clone(),
-                to,
+                to: to.into(),
                 give_up_at,
                 content: Content::Message(self.content(&variables)?),
             });

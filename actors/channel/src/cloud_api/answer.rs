@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::{AttemptOutcome, Failure, FailureClass, Throttle, Trouble};
-use postrider_domain::Phone;
+use postrider_domain::{PartyId, PartyNames};
 
 use super::body;
 use super::http::Answer;
@@ -85,15 +85,15 @@ pub(super) const fn meaning(code: u32) -> Option<Meaning> {
 }
 
 /// The outcome of a request to send a message to `to`.
-pub(super) fn outcome(answer: &Answer, to: Phone) -> AttemptOutcome {
+pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
     let after = answer.retry_after;
     if (200..300).contains(&answer.status) {
         // A success that names no message may be the response of a proxy in between.
         return match serde_json::from_slice::<Accepted<'_>>(&answer.body) {
-            Ok(accepted) if !accepted.messages.is_empty() => {
-                let known_as = accepted.known_as().filter(|known_as| *known_as != to);
-                known_as.map_or(AttemptOutcome::Sent, AttemptOutcome::SentAs)
-            }
+            Ok(accepted) if !accepted.messages.is_empty() => match accepted.known_as(to) {
+                names if names.is_empty() => AttemptOutcome::Sent,
+                names => AttemptOutcome::SentAs(names),
+            },
             _ => AttemptOutcome::Unknown,
         };
     }
@@ -150,10 +150,16 @@ struct Accepted<'a> {
 }
 
 impl Accepted<'_> {
-    /// The number by which the provider knows the recipient, if it is given and is a phone number.
-    fn known_as(&self) -> Option<Phone> {
-        let contacts = serde_json::from_str::<Value>(self.contacts?.get()).ok()?;
-        contacts[0]["wa_id"].as_str().and_then(body::phone)
+    /// By what the provider knows the recipient, as far as it says more than was sent to.
+    fn known_as(&self, to: &PartyId) -> PartyNames {
+        let contacts = self.contacts.and_then(|it| serde_json::from_str::<Value>(it.get()).ok());
+        let Some(contacts) = contacts else { return PartyNames::default() };
+        let phone = contacts[0]["wa_id"].as_str().and_then(body::phone);
+        let user_id = contacts[0]["user_id"].as_str().and_then(|id| id.parse().ok());
+        PartyNames {
+            phone: phone.filter(|phone| to.phone() != Some(*phone)),
+            user_id: user_id.filter(|id| to.user_id() != Some(id)),
+        }
     }
 }
 
@@ -180,6 +186,11 @@ struct ErrorData {
 }
 
 impl ErrorBody {
+    /// The provider's name for the error, cut to what may be kept.
+    pub(super) fn title(&self) -> Option<Box<str>> {
+        self.title.as_ref().map(|title| title.chars().take(DETAILS_CHARS_MAX).collect())
+    }
+
     /// The provider's explanation for an operator, cut to what may be kept.
     fn explanation(&self) -> Box<str> {
         let details = self.error_data.as_ref().and_then(|data| data.details.as_deref());
@@ -201,7 +212,7 @@ mod tests {
 
     /// What an answer means for a message to +15551234567.
     fn outcome(answer: &Answer) -> AttemptOutcome {
-        super::outcome(answer, "+15551234567".parse().unwrap())
+        super::outcome(answer, &"+15551234567".parse().unwrap())
     }
 
     fn refused(status: u16, code: u32) -> AttemptOutcome {
@@ -311,8 +322,11 @@ mod tests {
         };
         let contact = |wa_id: &str| format!(r#"[{{"input":"+15551234567","wa_id":{wa_id}}}]"#);
         assert_eq!(accepted(&contact(r#""15551234567""#)), AttemptOutcome::Sent);
-        let other = "+5511987654".parse().unwrap();
+        let other = PartyNames { phone: "+5511987654".parse().ok(), user_id: None };
         assert_eq!(accepted(&contact(r#""5511987654""#)), AttemptOutcome::SentAs(other));
+        let hidden = r#"[{"input":"+15551234567","wa_id":"15551234567","user_id":"US.1"}]"#;
+        let other = PartyNames { phone: None, user_id: "US.1".parse().ok() };
+        assert_eq!(accepted(hidden), AttemptOutcome::SentAs(other));
         for odd in ["null", "7", "[]", "{}", r#"["\ud83d"]"#, &contact("1"), &contact(r#""x""#)] {
             assert_eq!(accepted(odd), AttemptOutcome::Sent, "{odd}");
         }

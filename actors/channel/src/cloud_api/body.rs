@@ -2,15 +2,18 @@
 
 use crate::{Content, Origin, Outbound};
 use postrider_domain::template::TemplateName;
-use postrider_domain::{MessageContent, Phone, RenderedContent};
+use postrider_domain::{MessageContent, PartyId, Phone, RenderedContent};
 
 /// The JSON of a request to send `message`, with our id in its opaque field.
 pub(super) fn json_of(message: &Outbound) -> Vec<u8> {
     let mut json = Vec::with_capacity(512);
-    json.extend_from_slice(
-        br#"{"messaging_product":"whatsapp","recipient_type":"individual","to":""#,
-    );
-    json.extend_from_slice(message.to.as_u64().to_string().as_bytes());
+    json.extend_from_slice(br#"{"messaging_product":"whatsapp","recipient_type":"individual","#);
+    // An id has letters, digits and dots only, so nothing needs an escape.
+    let (field, party) = match &message.to {
+        PartyId::Phone(phone) => ("to", phone.as_u64().to_string()),
+        PartyId::User(id) => ("recipient", id.to_string()),
+    };
+    json.extend_from_slice(format!(r#""{field}":"{party}"#).as_bytes());
     match &message.content {
         Content::Message(content) => push_content(&mut json, content),
         Content::Otp { template, .. } => {
@@ -31,7 +34,8 @@ fn opaque_of(message: &Outbound) -> String {
         Origin::Otp { request_id, number } => format!("{request_id}:{number}"),
         Origin::Message(id) => id.to_string(),
         Origin::Broadcast { broadcast, index } => {
-            format!("{broadcast}:{index}:{}", message.to.as_u64())
+            let phone = message.to.phone().map(|phone| format!(":{}", phone.as_u64()));
+            format!("{broadcast}:{index}{}", phone.unwrap_or_default())
         }
     }
 }
@@ -138,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn a_person_without_a_phone_is_the_recipient() {
+        let id = MessageId::from_parts(Timestamp::from_millis(1), 7);
+        let content = RenderedContent::Text("Hi".parse().unwrap());
+        let to = "US.13491208655302741918".parse().unwrap();
+        let message =
+            Outbound { to, ..message(Origin::Message(id), Content::Message(Arc::new(content))) };
+        let json: serde_json::Value = serde_json::from_slice(&json_of(&message)).unwrap();
+        assert_eq!(json["recipient"], "US.13491208655302741918");
+        assert_eq!((json.get("to"), &json["text"]["body"]), (None, &"Hi".into()));
+    }
+
+    #[test]
     fn a_text_is_escaped() {
         let id = MessageId::from_parts(Timestamp::from_millis(1_700_000_000_000), 1);
         let text = RenderedContent::Text("Hello \"Ada\"\n".parse().unwrap());
@@ -194,7 +210,7 @@ mod tests {
         let broadcast = postrider_domain::BroadcastId::from_bytes([7; 16]);
         let origin_of = Origin::Broadcast { broadcast, index: 70_000 };
         let recipient = Outbound { origin: origin_of, ..message };
-        let to = Some(recipient.to);
+        let to = recipient.to.phone();
         assert_eq!(parse_opaque(&opaque_of(&recipient)), Some(Opaque { origin: origin_of, to }));
         let without = Some(Opaque { origin: origin_of, to: None });
         assert_eq!(parse_opaque(&format!("{broadcast}:70000")), without);

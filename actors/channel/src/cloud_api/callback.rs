@@ -8,15 +8,16 @@ use subtle::ConstantTimeEq;
 
 use crate::Failure;
 use crate::callback::{
-    ChangedNumber, Inbound, MarketingChoice, Progress, Referral, StatusUpdate, TEXT_CHARS_MAX,
-    TemplateUpdate, WORD_CHARS_MAX,
+    ChannelFault, IdentityChange, Inbound, MarketingChoice, Progress, Referral, StatusUpdate,
+    TEXT_CHARS_MAX, TemplateUpdate, WORD_CHARS_MAX,
 };
-use postrider_domain::Timestamp;
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::printable;
 use postrider_domain::template::TemplateName;
+use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::answer::{ErrorBody, failure};
+use super::items::ItemOutcome;
 use super::{CloudApiNumber, body};
 
 /// Most bytes of a provider's id, or of a template's name.
@@ -103,8 +104,40 @@ pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
         status: progress,
         at: timestamp(&value["timestamp"])?,
         to,
-        known_as: value["recipient_id"].as_str().and_then(body::phone),
+        known_as: phone(&value["recipient_id"]),
+        user_id: user_id(&value["recipient_user_id"]),
     })
+}
+
+/// A phone as the provider writes it, if this is one.
+fn phone(value: &Value) -> Option<Phone> {
+    value.as_str().and_then(body::phone)
+}
+
+/// The provider's id of a person, if this is one.
+fn user_id(value: &Value) -> Option<UserId> {
+    value.as_str()?.parse().ok()
+}
+
+/// Why nothing is taken from a report on a message.
+pub(super) fn why_no_status(value: &Value) -> ItemOutcome {
+    let opaque = value["biz_opaque_callback_data"].as_str();
+    let words = ["sent", "delivered", "read", "failed"];
+    match value["status"].as_str() {
+        // A message that was not sent from here.
+        Some(_) if opaque.and_then(body::parse_opaque).is_none() => ItemOutcome::Ignored,
+        Some(word) if !words.contains(&word) => ItemOutcome::Unknown,
+        _ => ItemOutcome::Unreadable,
+    }
+}
+
+/// Why nothing is taken from a notice of the provider.
+pub(super) fn why_no_change(value: &Value) -> ItemOutcome {
+    match value["system"]["type"].as_str() {
+        Some("customer_identity_changed") => ItemOutcome::Ignored,
+        Some("user_changed_number" | "user_changed_user_id") | None => ItemOutcome::Unreadable,
+        Some(_) => ItemOutcome::Unknown,
+    }
 }
 
 fn failure_of(errors: &Value) -> Failure {
@@ -117,18 +150,40 @@ pub(super) fn is_notice(value: &Value) -> bool {
     value["type"].as_str() == Some("system")
 }
 
-/// Parses the notice that somebody has another number.
-pub(super) fn changed_number(value: &Value) -> Option<ChangedNumber> {
+/// Parses the notice that somebody has another number or another id.
+pub(super) fn identity_change(value: &Value) -> Option<IdentityChange> {
     let notice = &value["system"];
-    if notice["type"].as_str()? != "user_changed_number" {
+    if !matches!(notice["type"].as_str()?, "user_changed_number" | "user_changed_user_id") {
         return None;
     }
-    Some(ChangedNumber {
-        provider_id: id(&value["id"])?,
-        from: body::phone(value["from"].as_str()?)?,
-        to: body::phone(notice["wa_id"].as_str()?)?,
-        at: timestamp(&value["timestamp"])?,
+    let new = PartyNames { phone: phone(&notice["wa_id"]), user_id: user_id(&notice["user_id"]) };
+    let previous = [&notice["previous_user_id"], &value["from_user_id"], &value["from"]];
+    let previous =
+        previous.into_iter().filter_map(user_id).find(|id| Some(id) != new.user_id.as_ref());
+    let old = PartyNames { phone: phone(&value["from"]), user_id: previous };
+    let at = Some(timestamp(&value["timestamp"])?);
+    let change = IdentityChange { provider_id: id(&value["id"])?, old, new, at };
+    (!change.old.is_empty() && !change.new.is_empty()).then_some(change)
+}
+
+/// Parses the change of an id as partners of the provider forward it. It has no id of its own, so
+/// the two ids stand for it.
+pub(super) fn forwarded_change(value: &Value) -> Option<IdentityChange> {
+    let ids = &value["user_id"];
+    let [previous, current] = [&ids["previous"], &ids["current"]].map(user_id);
+    let (previous, current) = (previous?, current?);
+    Some(IdentityChange {
+        provider_id: format!("user_id_update:{previous}:{current}").into(),
+        old: PartyNames { phone: None, user_id: Some(previous) },
+        new: PartyNames { phone: phone(&value["wa_id"]), user_id: Some(current) },
+        at: timestamp(&value["timestamp"]),
     })
+}
+
+/// Parses an error that is about no message.
+pub(super) fn channel_fault(value: &Value) -> Option<ChannelFault> {
+    let error = ErrorBody::deserialize(value).ok()?;
+    Some(ChannelFault { failure: failure(&error), title: error.title() })
 }
 
 /// Parses somebody's choice about marketing messages.
@@ -141,21 +196,38 @@ pub(super) fn choice(value: &Value) -> Option<MarketingChoice> {
         "resume" | "signup" => true,
         _ => return None,
     };
-    let phone = body::phone(value["wa_id"].as_str()?)?;
-    Some(MarketingChoice { phone, wanted, at: timestamp(&value["timestamp"])? })
+    let phone = phone(&value["wa_id"]).map(PartyId::from);
+    let user = user_id(&value["user_id"]).map(PartyId::from);
+    let parties: Vec<_> = phone.into_iter().chain(user).collect();
+    let at = timestamp(&value["timestamp"])?;
+    (!parties.is_empty()).then_some(MarketingChoice { parties, wanted, at })
 }
 
 /// Parses a message that one of the contacts wrote.
 pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
-    let from = value["from"].as_str()?;
-    let writer = contacts.iter().find(|contact| contact["wa_id"].as_str() == Some(from));
+    let from = phone(&value["from"]);
+    // Some partners write the id where the phone would be.
+    let user = user_id(&value["from_user_id"]).or_else(|| user_id(&value["from"]));
+    let writer = contacts.iter().find(|contact| match &user {
+        Some(user) if contact["user_id"].is_string() => contact["user_id"] == user.as_str(),
+        _ => from.is_some() && phone(&contact["wa_id"]) == from,
+    });
+    let user = user.or_else(|| writer.and_then(|writer| user_id(&writer["user_id"])));
+    let from = from.or_else(|| writer.and_then(|writer| phone(&writer["wa_id"])));
+    if from.is_none() && user.is_none() {
+        return None;
+    }
     let referral = &value["referral"];
     let headline = text(&referral["headline"], NAME_CHARS_MAX);
     let source_type = text(&referral["source_type"], WORD_CHARS_MAX);
     let referral = source_type.zip(id(&referral["source_id"]));
     Some(Inbound {
         provider_id: id(&value["id"])?,
-        from: body::phone(from)?,
+        from,
+        user_id: user,
+        username: writer
+            .and_then(|writer| name(&writer["profile"]["username"]))
+            .filter(|name| !name.is_empty()),
         name: writer.and_then(|writer| name(&writer["profile"]["name"])),
         kind: text(&value["type"], WORD_CHARS_MAX)?,
         text: text_of_message(value).unwrap_or_default(),

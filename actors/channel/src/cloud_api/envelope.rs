@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::callback::Callback;
 
 use super::callback;
+use super::items::{FieldNumber, ItemCounts, ItemOutcome};
 
 /// A part of a callback. One callback may have parts about several numbers and accounts, because
 /// those of one app share its callback address.
@@ -18,6 +19,8 @@ pub struct Part {
     pub about: About,
     /// What it reports.
     pub callback: Callback,
+    /// The field that it came in, and how many items of it were parsed.
+    pub parsed: (FieldNumber, u64),
 }
 
 /// The number or account that a part of a callback is about.
@@ -67,47 +70,88 @@ struct Report<'a> {
     statuses: Option<&'a RawValue>,
     #[serde(borrow)]
     user_preferences: Option<&'a RawValue>,
+    #[serde(borrow)]
+    errors: Option<&'a RawValue>,
 }
 
 /// The parts of a callback's body; `None` if the body is not JSON. Items that cannot be parsed are
-/// skipped.
-pub fn read(raw: &[u8]) -> Option<Vec<Part>> {
+/// skipped and counted. Those that can be are counted once it is known whom they are for.
+pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
     let body: &RawValue = serde_json::from_slice(raw).ok()?;
     let mut parts = Vec::new();
     for entry in items(parsed::<Body<'_>>(Some(body)).entry) {
         let entry: Entry<'_> = parsed(Some(entry));
         for change in items(entry.changes) {
             let Change { field, value } = parsed(Some(change));
-            match parsed::<Value>(field).as_str() {
-                Some("messages" | "user_preferences") => parts.push(messages(parsed(value))),
-                Some("message_template_status_update") => {
-                    let templates = callback::template(&parsed(value)).into_iter().collect();
+            let field = parsed::<Value>(field);
+            match field.as_str().unwrap_or_default() {
+                field @ ("messages" | "user_preferences") => {
+                    parts.push(messages(field, parsed(value), counts));
+                }
+                field @ "message_template_status_update" => {
+                    let template = callback::template(&parsed(value));
+                    let template = template.ok_or(ItemOutcome::Unreadable);
+                    let mut tally = counts.tally(field);
+                    let templates = tally.take(template).into_iter().collect();
                     let about = About::Account(parsed::<Value>(entry.id).as_str().map(Into::into));
                     let callback = Callback { templates, ..Callback::default() };
-                    parts.push(Part { about, callback });
+                    parts.push(Part { about, callback, parsed: tally.parsed() });
                 }
-                _ => {}
+                field @ "user_id_update" => {
+                    parts.push(forwarded(field, &parsed(value), counts));
+                }
+                field => counts.pass_over(field),
             }
         }
     }
     Some(parts)
 }
 
-fn messages(report: Report<'_>) -> Part {
+fn messages(field: &str, report: Report<'_>, counts: &ItemCounts) -> Part {
     let values = |list| items(list).map(|it| parsed::<Value>(Some(it)));
     let of = parsed::<Value>(report.metadata)["phone_number_id"].as_str().map(Into::into);
     let contacts: Vec<_> = values(report.contacts).collect();
-    let statuses = values(report.statuses).filter_map(|it| callback::status(&it)).collect();
-    let (notices, messages): (Vec<_>, Vec<_>) =
-        values(report.messages).partition(callback::is_notice);
-    let callback = Callback {
-        statuses,
-        inbound: messages.iter().filter_map(|it| callback::inbound(it, &contacts)).collect(),
-        templates: Vec::new(),
-        choices: values(report.user_preferences).filter_map(|it| callback::choice(&it)).collect(),
-        changed_numbers: notices.iter().filter_map(callback::changed_number).collect(),
+    let (mut callback, mut tally) = (Callback::default(), counts.tally(field));
+    for status in values(report.statuses) {
+        let status = callback::status(&status).ok_or_else(|| callback::why_no_status(&status));
+        callback.statuses.extend(tally.take(status));
+    }
+    for message in values(report.messages) {
+        if callback::is_notice(&message) {
+            let change = callback::identity_change(&message);
+            let change = change.ok_or_else(|| callback::why_no_change(&message));
+            callback.identity_changes.extend(tally.take(change));
+        } else {
+            let inbound = callback::inbound(&message, &contacts).ok_or(ItemOutcome::Unreadable);
+            callback.inbound.extend(tally.take(inbound));
+        }
+    }
+    for choice in values(report.user_preferences) {
+        let choice = callback::choice(&choice).ok_or(ItemOutcome::Unreadable);
+        callback.choices.extend(tally.take(choice));
+    }
+    for error in values(report.errors) {
+        let error = callback::channel_fault(&error).ok_or(ItemOutcome::Unreadable);
+        callback.errors.extend(tally.take(error));
+    }
+    Part { about: About::Number(of), callback, parsed: tally.parsed() }
+}
+
+/// Parses changes of ids, which partners of the provider forward as a list, an object or the value
+/// itself.
+fn forwarded(field: &str, value: &Value, counts: &ItemCounts) -> Part {
+    let of = value["metadata"]["phone_number_id"].as_str().map(Into::into);
+    let (mut callback, mut tally) = (Callback::default(), counts.tally(field));
+    let changes = match &value[field] {
+        Value::Array(changes) => changes.as_slice(),
+        Value::Null => std::slice::from_ref(value),
+        change => std::slice::from_ref(change),
     };
-    Part { about: About::Number(of), callback }
+    for change in changes {
+        let change = callback::forwarded_change(change).ok_or(ItemOutcome::Unreadable);
+        callback.identity_changes.extend(tally.take(change));
+    }
+    Part { about: About::Number(of), callback, parsed: tally.parsed() }
 }
 
 /// The elements of a list; none if the value is no list.
@@ -148,7 +192,7 @@ mod tests {
             {"id": "107", "changes": [first, template]},
             {"id": null, "changes": [second, template, unsaid]},
         ]});
-        let parts = read(body.to_string().as_bytes()).unwrap();
+        let parts = read(body.to_string().as_bytes(), &ItemCounts::default()).unwrap();
         let about: Vec<_> = parts.iter().map(|part| part.about.clone()).collect();
         let number = |id: Option<&str>| About::Number(id.map(Into::into));
         let account = |id: Option<&str>| About::Account(id.map(Into::into));
@@ -177,7 +221,7 @@ mod tests {
                    {{"field": "messages", "value": {{"x": {bad}, "metadata": {bad}, "contacts": [{bad}],
                    "messages": [{good}, {broken}, {bad}, {other}]}}}}]}}]}}"#
             );
-            let parts = read(body.as_bytes()).unwrap();
+            let parts = read(body.as_bytes(), &ItemCounts::default()).unwrap();
             let ids: Vec<_> = parts[0].callback.inbound.iter().map(|it| &*it.provider_id).collect();
             assert_eq!(ids, ["a", "b"], "{bad}");
         }
@@ -188,10 +232,10 @@ mod tests {
         for odd in
             ["{}", "[]", "null", "7", r#"{"entry": {}}"#, r#"{"entry": [null, {"changes": 7}]}"#]
         {
-            assert!(read(odd.as_bytes()).unwrap().is_empty(), "{odd}");
+            assert!(read(odd.as_bytes(), &ItemCounts::default()).unwrap().is_empty(), "{odd}");
         }
         for broken in [&b"{"[..], b"", b"{} x", b"\"\xff\""] {
-            assert!(read(broken).is_none());
+            assert!(read(broken, &ItemCounts::default()).is_none());
         }
     }
 }

@@ -5,6 +5,7 @@ mod body;
 mod callback;
 pub mod envelope;
 mod http;
+pub mod items;
 mod templates;
 
 use std::fmt;
@@ -203,7 +204,7 @@ impl Channel for CloudApiNumber {
         Box::pin(async move {
             match http.post(uri, authorization, body, ANSWER_BYTES_MAX).await {
                 Ok(answer) => {
-                    let outcome = answer::outcome(&answer, to);
+                    let outcome = answer::outcome(&answer, &to);
                     if matches!(outcome, AttemptOutcome::Retry { .. }) {
                         *trouble.lock() = Some(answer::trouble(&answer));
                     }

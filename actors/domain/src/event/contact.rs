@@ -4,16 +4,20 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields;
-use crate::{ContactId, ContactName, Email, OptOutSource, Phone, Tags, Timestamp};
+use crate::{ContactId, ContactName, Email, OptOutSource, Phone, Tags, Timestamp, UserId};
 
 /// A phone that wants no marketing and no broadcasts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OptedOutData {
-    /// The phone, in E.164.
-    #[serde(serialize_with = "fields::text")]
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub phone: Phone,
+    /// The phone, in E.164; null of somebody who is known by the channel's id alone.
+    #[serde(serialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
+    pub phone: Option<Phone>,
+    /// The channel's id of the person, where that is what opted out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub user_id: Option<UserId>,
     /// Whose it is, if anybody's.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub contact_id: Option<ContactId>,
@@ -28,10 +32,14 @@ pub struct OptedOutData {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OptedInData {
-    /// The phone, in E.164.
-    #[serde(serialize_with = "fields::text")]
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub phone: Phone,
+    /// The phone, in E.164; null of somebody who is known by the channel's id alone.
+    #[serde(serialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
+    pub phone: Option<Phone>,
+    /// The channel's id of the person, where that is what had opted out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub user_id: Option<UserId>,
     /// Whose it is, if anybody's.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub contact_id: Option<ContactId>,
@@ -51,10 +59,19 @@ pub struct ContactData {
     #[serde(serialize_with = "fields::optional_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Option<Phone>,
+    /// The channel's id of the person; left out of events of earlier versions.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub user_id: Option<UserId>,
+    /// The name that the person has chosen on the channel; left out of events of earlier versions.
+    pub username: Option<Box<str>>,
     /// The phone that it had before this change, if the change is of the phone.
     #[serde(serialize_with = "fields::optional_text", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub previous_phone: Option<Phone>,
+    /// The channel's id that it had before this change, if the change is of the id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub previous_user_id: Option<UserId>,
     /// Its e-mail address.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub email: Option<Email>,
@@ -72,4 +89,16 @@ pub struct ContactData {
     #[serde(serialize_with = "fields::text")]
     #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
     pub updated_at: Timestamp,
+}
+
+/// Two contacts that turned out to be one person, and are one from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ContactMergedData {
+    /// The contact that stays.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub contact_id: ContactId,
+    /// The contact that it took over; its id names the one that stays.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub merged_contact_id: ContactId,
 }

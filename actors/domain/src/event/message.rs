@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::fields;
-use crate::{BroadcastId, ContactId, ConversationId, MessageId, NumberId, Timestamp};
+use crate::{BroadcastId, ContactId, ConversationId, MessageId, NumberId, Timestamp, UserId};
 
 /// A message that goes out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,6 +20,10 @@ pub struct MessageData {
     /// channel tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// Who gets it, by the channel's id: of a message that does not go to a phone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub recipient: Option<UserId>,
     /// `template`, `text` or `email`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<&'static str>,
@@ -89,8 +93,17 @@ pub struct MessageReceivedData {
     /// `email` of a mail; left out of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<&'static str>,
-    /// Who wrote it: a phone in E.164, or of a mail the address.
-    pub from: String,
+    /// Who wrote it: a phone in E.164, or of a mail the address; null of somebody who hides the
+    /// phone.
+    #[cfg_attr(feature = "schema", schema(required))]
+    pub from: Option<String>,
+    /// The channel's id of whoever wrote it, where it tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub user_id: Option<UserId>,
+    /// The name that they have chosen on the channel, where it tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<Box<str>>,
     /// The subject of a mail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PublicEvent;
 use super::broadcast::{BroadcastCompletedData, BroadcastData};
-use super::contact::{ContactData, OptedInData, OptedOutData};
+use super::contact::{ContactData, ContactMergedData, OptedInData, OptedOutData};
 use super::conversation::ConversationData;
 use super::message::{MessageData, MessageReceivedData};
 use super::number::{ChannelErrorData, NumberData, NumberStoppedData};
@@ -215,15 +215,15 @@ event_types! {
         "webhook.disabled", "a webhook was disabled because its endpoint failed or is gone";
     kind 15: WebhookTest(WebhookData) of [],
         "webhook.test", "somebody asked for a test of one webhook; only that one receives it";
-    kind 16: MessageQueued(MessageData) of [to, message_id],
+    kind 16: MessageQueued(MessageData) of [to, recipient, message_id],
         "message.queued", "a message was accepted for sending";
-    kind 17: MessageSent(MessageData) of [to, message_id],
+    kind 17: MessageSent(MessageData) of [to, recipient, message_id],
         "message.sent", "the channel took the message";
-    kind 18: MessageDelivered(MessageData) of [to, message_id],
+    kind 18: MessageDelivered(MessageData) of [to, recipient, message_id],
         "message.delivered", "the message is on the recipient's device";
-    kind 19: MessageRead(MessageData) of [to, message_id],
+    kind 19: MessageRead(MessageData) of [to, recipient, message_id],
         "message.read", "the recipient has opened the message";
-    kind 20: MessageFailed(MessageData) of [to, message_id],
+    kind 20: MessageFailed(MessageData) of [to, recipient, message_id],
         "message.failed", "the message was not delivered";
     kind 21: MessageReceived(MessageReceivedData) of [from, contact_id, message_id],
         "message.received", "somebody wrote to a number";
@@ -234,14 +234,16 @@ event_types! {
         "number.stopped", "a number's account cannot send; what it has waits";
     kind 24: NumberRecovered(NumberData) of [],
         "number.recovered", "a number that was stopped sends again";
-    kind 25: ContactOptedOut(OptedOutData) of [phone, contact_id],
+    kind 25: ContactOptedOut(OptedOutData) of [phone, contact_id, user_id],
         "contact.opted_out",
         "a phone wants no marketing and no broadcasts; `contact_id` is whose it is, or null";
-    kind 26: ContactOptedIn(OptedInData) of [phone, contact_id],
+    kind 26: ContactOptedIn(OptedInData) of [phone, contact_id, user_id],
         "contact.opted_in", "a phone that had opted out wants messages again";
     kind 27: ChannelError(ChannelErrorData) of [],
         "channel.error",
         "the channel reported an error of a number, or refuses its messages with an unknown code";
+    kind 28: ContactMerged(ContactMergedData) of [contact_id],
+        "contact.merged", "two contacts turned out to be one person, and are one from now on";
 }
 
 #[cfg(test)]

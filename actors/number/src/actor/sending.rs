@@ -7,7 +7,7 @@ use ractor::ActorRef;
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{AttemptOutcome, Failure, FailureClass, Lane, Throttle, Trouble};
-use postrider_domain::Timestamp;
+use postrider_domain::{PartyNames, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
 use postrider_runtime::random;
@@ -171,11 +171,7 @@ impl NumberActor {
                 self.finish(&attempt, FinalOutcome::Unknown, state);
             }
             AttemptOutcome::SentAs(known_as) => {
-                let phone = attempt.message.to;
-                if state.reported_names.must_report(self.clock.now(), phone, known_as) {
-                    let at = attempt.message.message_id.timestamp();
-                    state.learned.push(Recipient::KnownAs { phone, known_as, at });
-                }
+                self.known_as(&attempt, known_as, state);
                 self.sent(&attempt, trial, state);
             }
             AttemptOutcome::Sent => self.sent(&attempt, trial, state),
@@ -183,17 +179,35 @@ impl NumberActor {
                 self.channel_answered(trial, state);
                 // The workspace reads it from the outcome of a single message by itself.
                 let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
-                if failure.class == FailureClass::OptedOut && of_broadcast {
-                    state.learned.push(Recipient::StoppedMarketing(attempt.message.to));
+                if failure.class == FailureClass::OptedOut
+                    && of_broadcast
+                    && let Some(phone) = attempt.message.to.phone()
+                {
+                    state.learned.push(Recipient::StoppedMarketing(phone));
                 }
                 self.finish(&attempt, FinalOutcome::Failed(failure), state);
             }
         }
     }
 
+    /// Notes by which names the provider knows a recipient, if that was not reported lately. The
+    /// ids of a broadcast's recipients come with the reports on its messages, which cost nothing
+    /// more; noting each answer's would cost a commit for some hundreds of them.
+    fn known_as(&self, attempt: &Attempt, mut known_as: PartyNames, state: &mut State) {
+        let to = &attempt.message.to;
+        if attempt.message.origin.lane() == Lane::Bulk {
+            known_as.user_id = None;
+        }
+        let is_news = !known_as.is_empty();
+        if is_news && state.reported_names.must_report(self.clock.now(), to, &known_as) {
+            let at = attempt.message.message_id.timestamp();
+            state.learned.push(Recipient::KnownAs { to: to.clone(), known_as, at });
+        }
+    }
+
     /// Tells the operator of a code that nobody knows, once it is more than one recipient's.
     fn watch_codes(&self, attempt: &Attempt, outcome: &AttemptOutcome, state: &mut State) {
-        if state.unrecognized.take(attempt.message.to, outcome)
+        if state.unrecognized.take(&attempt.message.to, outcome)
             && let AttemptOutcome::Failed(failure) = outcome
         {
             let (code, reason) = (failure.code, &*failure.details);

@@ -120,7 +120,7 @@ impl State {
 
     /// Queues the messages that waited for this attempt, if it was their recipient's trial.
     pub(super) fn requeue_released_by(&mut self, attempt: &Attempt) {
-        for released in self.recipients.settled(attempt.message.to, attempt.sequence) {
+        for released in self.recipients.settled(&attempt.message.to, attempt.sequence) {
             self.queue.put_back(released);
         }
     }

@@ -45,6 +45,7 @@ fn callback(broadcast: BroadcastId, index: u32, status: Progress, to: Option<Pho
         at: START,
         to,
         known_as: None,
+        user_id: None,
     };
     Callback { statuses: vec![status], ..Callback::default() }
 }
@@ -85,7 +86,7 @@ async fn who_a_report_says_has_stopped_marketing_is_not_looked_up() {
     engine.shared().writer.commit(gone.collect()).await.unwrap();
     let told = callback(sale, 1, opted_out(), Some(phone(1)));
     acme.receive(number, told).await.unwrap();
-    assert_eq!(acme.suppressions(0, 9).await.unwrap().suppressions[0].phone, phone(1));
+    assert_eq!(acme.suppressions(0, 9).await.unwrap().suppressions[0].party, phone(1));
 }
 
 /// Whatever of it cannot be read, a report that fails is taken when it comes again.

@@ -73,6 +73,7 @@ async fn long_explanations_of_many_failures_fit_into_commits() {
         at: START,
         to: None,
         known_as: None,
+        user_id: None,
     };
     let statuses = messages.iter().map(report).collect();
     let callback = Callback { statuses, ..Callback::default() };
@@ -142,14 +143,15 @@ fn stop(from: Phone) -> Callback {
 fn reported(origin: Origin, to: Option<Phone>, known_as: Phone) -> Callback {
     let (status, known_as) = (Progress::Delivered, Some(known_as));
     let provider_id = "wamid".into();
-    let report = StatusUpdate { origin, provider_id, status, at: START, to, known_as };
+    let report =
+        StatusUpdate { origin, provider_id, status, at: START, to, known_as, user_id: None };
     Callback { statuses: vec![report], ..Callback::default() }
 }
 
 /// What holds of whoever has opted out with a message from another number of theirs.
 async fn opted_out(engine: &Engine, acme: &Workspace, phone: Phone) {
     let page = acme.suppressions(0, 10).await.unwrap();
-    assert!(page.suppressions.iter().any(|it| it.phone == phone), "{page:?}");
+    assert!(page.suppressions.iter().any(|it| it.party == phone), "{page:?}");
     send(acme, phone).await;
     assert!(engine.actor("acme").is_some());
 }

@@ -58,7 +58,7 @@ impl Channel for Scripted {
         let script = Arc::clone(&self.0);
         let latency = *script.latency.lock();
         if latency.is_zero() {
-            return Box::pin(std::future::ready(script.take(message.to)));
+            return Box::pin(std::future::ready(script.take(message.to.phone().unwrap())));
         }
         Box::pin(async move {
             let clock = script.clock.lock().clone().unwrap();
@@ -69,7 +69,7 @@ impl Channel for Scripted {
             }
             clock.sleep_until(clock.now().plus(latency)).await;
             script.under_way.lock().0 -= 1;
-            script.take(message.to)
+            script.take(message.to.phone().unwrap())
         })
     }
 }

@@ -234,7 +234,7 @@ async fn who_has_stopped_marketing_at_the_channel_is_suppressed() {
         rig.becomes(message, MessageStatus::Failed).await;
         let page = rig.acme.suppressions(0, 9).await.unwrap();
         let [suppressed] = &page.suppressions[..] else { panic!("one") };
-        assert_eq!(suppressed.phone, phone(1), "{reported}");
+        assert_eq!(suppressed.party, phone(1), "{reported}");
     }
 }
 

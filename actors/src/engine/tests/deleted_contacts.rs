@@ -62,6 +62,7 @@ fn known_as(message: MessageId, status: Progress) -> Callback {
         at: START,
         to: Some(phone(1)),
         known_as: Some(phone(2)),
+        user_id: None,
     };
     Callback { statuses: vec![report], ..Callback::default() }
 }

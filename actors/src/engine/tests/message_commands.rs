@@ -42,7 +42,7 @@ pub(super) async fn send_message(
     let TemplateName { name, language } = welcome_name();
     let content = TemplateMessage { name, language, components: Vec::new() };
     let content = MessageContent::Template(content);
-    match workspace.send_message(SendMessage { to, content }, None).await {
+    match workspace.send_message(SendMessage { to: to.into(), content }, None).await {
         Ok(sent) => Ok(sent.answer),
         Err(IdempotentError::Refused(error)) => Err(error),
         Err(why) => panic!("{why}: there was no key"),
@@ -66,6 +66,7 @@ pub(super) async fn report(engine: Engine, message: MessageId, reported: Reporte
         at,
         to: None,
         known_as: None,
+        user_id: None,
     }];
     let callback = Callback { statuses, ..Callback::default() };
     // It may be refused; the provider would repeat it.

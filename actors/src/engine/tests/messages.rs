@@ -30,6 +30,7 @@ pub(super) fn reports(of: impl Reported, statuses: impl IntoIterator<Item = Prog
         at: START,
         to: None,
         known_as: None,
+        user_id: None,
     };
     Callback { statuses: statuses.into_iter().map(report).collect(), ..Callback::default() }
 }

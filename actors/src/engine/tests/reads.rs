@@ -134,6 +134,7 @@ async fn a_broadcast_is_settled_without_reading_its_windows_in_an_actor() {
 /// Reports on the first recipient of each of these windows.
 fn delivered(broadcast: BroadcastId, windows: std::ops::Range<u32>) -> Callback {
     let status = |window| StatusUpdate {
+        user_id: None,
         origin: Origin::Broadcast { broadcast, index: window * WINDOW },
         provider_id: "wamid".into(),
         status: Progress::Delivered,

@@ -7,7 +7,9 @@ use postrider_domain::{MessageId, Phone, Timestamp};
 pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
     let inbound = Inbound {
         provider_id: provider_id.into(),
-        from,
+        from: Some(from),
+        user_id: None,
+        username: None,
         name: None,
         kind: "text".into(),
         text: "Hello".into(),
@@ -18,7 +20,8 @@ pub(crate) fn wrote(from: Phone, provider_id: &str, at: Timestamp) -> Callback {
 }
 
 pub(crate) fn text(to: Phone) -> SendMessage {
-    SendMessage { to, content: MessageContent::Text("Your table is ready.".parse().unwrap()) }
+    let content = MessageContent::Text("Your table is ready.".parse().unwrap());
+    SendMessage { to: to.into(), content }
 }
 
 pub(crate) async fn send(workspace: &Workspace, to: Phone) -> MessageId {

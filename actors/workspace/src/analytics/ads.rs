@@ -12,9 +12,9 @@ use crate::Workspace;
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_channel::callback::{Inbound, Referral};
-use postrider_domain::WorkspaceId;
 use postrider_domain::day::Day;
 use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{PartyId, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table};
 
 use crate::analytics::DayRange;
@@ -70,6 +70,7 @@ fn decode(bytes: &[u8]) -> Result<Stored, StoreError> {
 pub(crate) fn note_referral(
     context: &mut Context<'_>,
     inbound: &Inbound,
+    writer: &PartyId,
 ) -> Result<(), Unavailable> {
     let Some(Referral { source_type, source_id, headline }) = &inbound.referral else {
         return Ok(());
@@ -79,8 +80,7 @@ pub(crate) fn note_referral(
     let source = &digest[..SOURCE_BYTES];
     let day = Day::of(context.now()).number().to_be_bytes();
     let counts = key(&context.core.id, b'a', &[&day, source]);
-    let phone = inbound.from.as_u64().to_be_bytes();
-    let counted = key(&context.core.id, b's', &[&day, source, &phone]);
+    let counted = key(&context.core.id, b's', &[&day, source, &writer.key_bytes()]);
     let stored = context.get(Table::Analytics, &counts)?;
     let stored = stored.map(|bytes| decode(&bytes)).transpose().map_err(unreadable)?;
     let mut stored = stored.unwrap_or_else(|| Stored {

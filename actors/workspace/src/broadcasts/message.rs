@@ -32,7 +32,7 @@ pub(crate) fn message(
         if let Some((to, status, failed)) = of.recipient(index)? {
             return Ok(told(status).map(|(status, reason)| MessageState {
                 message_id: id,
-                to,
+                to: to.into(),
                 kind: MessageKind::Template,
                 template: Some(of.record.template.clone()),
                 status,

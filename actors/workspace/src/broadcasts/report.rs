@@ -72,7 +72,7 @@ pub(crate) fn report(
         && failure.class == FailureClass::OptedOut
         && let Some(phone) = recipient(context, &record, index, *to)?
     {
-        stopped_marketing(context, phone, *at)?;
+        stopped_marketing(context, &phone.into(), *at)?;
     }
     if report != Report::Sent {
         analytics::note(context, &record, |counts| count(counts, mark, before, report))?;
@@ -174,6 +174,7 @@ fn emit(
         message_id: message_id(id, index),
         broadcast_id: Some(id),
         to: to.map(|to| to.to_string()),
+        recipient: None,
         r#type: None,
         status,
         template: None,

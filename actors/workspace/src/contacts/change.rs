@@ -3,6 +3,7 @@
 use crate::Workspace;
 use crate::core::command::{Command, Context};
 use crate::core::quota;
+use crate::core::view::unreadable;
 use postrider_domain::event::contact::ContactData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, EventData};
@@ -11,6 +12,7 @@ use postrider_store::view::codec;
 
 use crate::contacts::create::phone_holder;
 use crate::contacts::index;
+use crate::contacts::merge;
 use crate::contacts::record;
 use crate::contacts::record::{Contact, ContactChange};
 
@@ -58,6 +60,8 @@ impl Command for UpdateContact {
             id: old.id,
             name,
             phone: phone.unwrap_or(old.phone),
+            user_id: old.user_id.clone(),
+            username: old.username.clone(),
             email: email.unwrap_or_else(|| old.email.clone()),
             tags: tags.unwrap_or_else(|| old.tags.clone()),
             custom_fields: custom_fields.unwrap_or_else(|| old.custom_fields.clone()),
@@ -76,7 +80,8 @@ impl Command for UpdateContact {
     }
 }
 
-/// Writes a contact after a change, and emits the event of it. No other contact may have its phone.
+/// Writes a contact after a change, and emits the event of it. No other contact may have its phone
+/// or its id.
 pub(crate) fn put_changed(
     context: &mut Context<'_>,
     old: &Contact,
@@ -94,15 +99,39 @@ pub(crate) fn put_changed(
             context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
         }
     }
+    if new.user_id != old.user_id {
+        if let Some(id) = &old.user_id {
+            context.delete(Table::Contacts, record::user_key(&context.core.id, id));
+        }
+        if let Some(id) = &new.user_id {
+            let key = record::user_key(&context.core.id, id);
+            context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
+        }
+    }
     context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), new);
     let previous_phone = old.phone.filter(|_| moves);
-    let data = ContactData { previous_phone, ..new.event_data() };
+    let previous_user_id = old.user_id.clone().filter(|_| new.user_id != old.user_id);
+    let data = ContactData { previous_phone, previous_user_id, ..new.event_data() };
     context.effects.emit(context.now(), EventData::ContactUpdated(data));
     Ok(())
 }
 
-/// The contact of that identifier, with what earlier commands have made of it.
+/// The contact of that identifier, or the one that it was merged into, with what earlier commands
+/// have made of it.
 pub(crate) fn find(context: &Context<'_>, id: ContactId) -> Result<Option<Contact>, Unavailable> {
+    let found = find_own(context, id)?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    let merged = merge::merged_key(&context.core.id, record::place_of(id));
+    let merged = context.get(Table::Contacts, &merged)?;
+    match merge::survivor(merged, id).map_err(unreadable)? {
+        Some(survivor) => find_own(context, survivor),
+        None => Ok(None),
+    }
+}
+
+fn find_own(context: &Context<'_>, id: ContactId) -> Result<Option<Contact>, Unavailable> {
     let key = record::contact_key(&context.core.id, record::place_of(id));
     let found: Option<Contact> = context.get_json(Table::Contacts, &key)?;
     Ok(found.filter(|contact| contact.id == id))

@@ -8,11 +8,12 @@ use crate::core::command::{Command, Context, Footprint};
 use crate::creation_limit::Creations;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{EventData, Phone};
+use postrider_domain::{EventData, PartyId, Phone, UserId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::random;
 use postrider_store::Table;
 
+use crate::contacts::created::CreatedContact;
 use crate::contacts::record;
 use crate::contacts::record::{Contact, NewContact};
 use crate::contacts::{emit, index};
@@ -54,7 +55,8 @@ impl Workspace {
         key: Option<IdempotencyKey>,
     ) -> Result<Replayable<Contact>, IdempotentError<CreateContactError>> {
         let command = CreateContact { new, unique: random::unique(), limit: self.creation_limit() };
-        self.perform(Idempotent { key, command }).await
+        let Replayable { answer, replayed } = self.perform(Idempotent { key, command }).await?;
+        Ok(Replayable { answer: answer.into(), replayed })
     }
 
     /// Makes contacts, each or not as [`create_contact`](Self::create_contact) would; together they
@@ -83,7 +85,9 @@ impl Workspace {
             match self.perform(Idempotent { key, command }).await {
                 Ok(Replayable { answer, replayed }) => {
                     all_replayed &= replayed;
-                    let row = |made: Option<_>| made.ok_or(CreateContactError::PhoneTaken);
+                    let row = |made: Option<CreatedContact>| {
+                        made.map(Contact::from).ok_or(CreateContactError::PhoneTaken)
+                    };
                     made.extend(answer.into_iter().map(row));
                 }
                 Err(IdempotentError::Refused(error)) if number > 0 => {
@@ -143,17 +147,17 @@ struct CreateContact {
 }
 
 impl Command for CreateContact {
-    type Answer = Contact;
+    type Answer = CreatedContact;
     type Error = CreateContactError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, CreateContactError> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<CreatedContact, CreateContactError> {
         if phone_holder(context, self.new.phone)?.is_some() {
             return Err(CreateContactError::PhoneTaken);
         }
         self.limit.take(context)?;
-        Ok(create(context, self.new, self.unique)?)
+        Ok(create(context, self.new, self.unique)?.into())
     }
 }
 
@@ -165,7 +169,7 @@ struct CreateContacts {
 
 impl Command for CreateContacts {
     /// In order; nothing where the phone is taken.
-    type Answer = Vec<Option<Contact>>;
+    type Answer = Vec<Option<CreatedContact>>;
     type Error = CreateContactError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
@@ -178,7 +182,7 @@ impl Command for CreateContacts {
         for (new, unique) in self.part {
             made.push(match phone_holder(context, new.phone)? {
                 Some(_) => None,
-                None => Some(create(context, new, unique)?),
+                None => Some(create(context, new, unique)?.into()),
             });
         }
         Ok(made)
@@ -200,10 +204,71 @@ pub(crate) fn holder(context: &Context<'_>, phone: Phone) -> Result<Option<Conta
     context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
 }
 
+/// The contact that has the channel's id of a person.
+pub(crate) fn user_holder(
+    context: &Context<'_>,
+    id: &UserId,
+) -> Result<Option<Contact>, Unavailable> {
+    let Some(place) = holders_place(context, &id.clone().into())? else { return Ok(None) };
+    context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
+}
+
+/// The place of somebody's contact.
+pub(crate) fn holders_place(
+    context: &Context<'_>,
+    party: &PartyId,
+) -> Result<Option<u64>, Unavailable> {
+    match party {
+        PartyId::Phone(phone) => phone_holder(context, Some(*phone)),
+        PartyId::User(id) => number(context, &record::user_key(&context.core.id, id)),
+    }
+}
+
+/// The names of somebody, and those of the contact that has this one.
+pub(crate) fn parties_of(
+    context: &Context<'_>,
+    party: &PartyId,
+) -> Result<Vec<PartyId>, Unavailable> {
+    let mut parties = vec![party.clone()];
+    if let Some(contact) = party_holder(context, party)? {
+        let known = contact.names().parties();
+        parties.extend(known.into_iter().filter(|known| known != party));
+    }
+    Ok(parties)
+}
+
+/// The contact of somebody.
+pub(crate) fn party_holder(
+    context: &Context<'_>,
+    party: &PartyId,
+) -> Result<Option<Contact>, Unavailable> {
+    match party {
+        PartyId::Phone(phone) => holder(context, *phone),
+        PartyId::User(id) => user_holder(context, id),
+    }
+}
+
 /// Makes a contact whose phone nobody has.
 pub(crate) fn create(
     context: &mut Context<'_>,
     new: NewContact,
+    unique: u128,
+) -> Result<Contact, Unavailable> {
+    create_known(context, new, ChannelNames::default(), unique)
+}
+
+/// How the channel names a person, besides by phone.
+#[derive(Debug, Default)]
+pub(crate) struct ChannelNames {
+    pub(crate) user_id: Option<UserId>,
+    pub(crate) username: Option<Box<str>>,
+}
+
+/// Makes a contact of somebody whom the channel names so. Nobody has the phone or the id.
+pub(crate) fn create_known(
+    context: &mut Context<'_>,
+    new: NewContact,
+    ids: ChannelNames,
     unique: u128,
 ) -> Result<Contact, Unavailable> {
     let now = context.now();
@@ -214,6 +279,8 @@ pub(crate) fn create(
         id: record::contact_id(now, place, unique),
         name,
         phone,
+        user_id: ids.user_id,
+        username: ids.username,
         email,
         tags,
         custom_fields,
@@ -224,6 +291,10 @@ pub(crate) fn create(
     context.put(Table::Contacts, next, (place + 1).to_be_bytes().to_vec());
     if let Some(phone) = phone {
         let key = record::phone_key(&context.core.id, phone);
+        context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
+    }
+    if let Some(id) = &contact.user_id {
+        let key = record::user_key(&context.core.id, id);
         context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
     }
     context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), &contact);

@@ -17,6 +17,8 @@ pub(crate) fn contact() -> Contact {
         id: contact_id(AT, PLACE, UNIQUE),
         name: ContactName::new("Ánn Őz").unwrap(),
         phone: Some("+15550123456".parse().unwrap()),
+        user_id: None,
+        username: None,
         email: Some(Email::new("Ann@Example.com").unwrap()),
         tags: Tags::new(["vip", "é"].iter()).unwrap(),
         custom_fields: CustomFields::new(&fields).unwrap(),
@@ -35,9 +37,12 @@ fn a_contact_is_stored_as_ever() {
     let mut sheet = Sheet::default();
     sheet.json("contact", &contact());
     sheet.json("bare", &bare());
+    let user_id = "US.13491208".parse().ok();
+    sheet.json("by id", &Contact { user_id, username: Some("ann".into()), ..bare() });
     sheet.is(expect![[r#"
         contact: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":15550123456,"email":"Ann@Example.com","tags":["vip","é"],"custom_fields":"{\"age\":41,\"list\":[100.0,\"x\",null],\"plan\":\"gold\",\"sum\":100.0}","created_at":1700000000123,"updated_at":1700000000123}
         bare: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":null,"email":null,"tags":[],"custom_fields":"{}","created_at":1700000000123,"updated_at":1700000000123}
+        by id: {"id":"con_01hf7yat3v000000820r3gg28a","name":"Ánn Őz","phone":null,"user_id":"US.13491208","username":"ann","email":null,"tags":[],"custom_fields":"{}","created_at":1700000000123,"updated_at":1700000000123}
     "#]]);
     assert_eq!((contact().place(), place_of(contact().id)), (PLACE, PLACE));
 }
@@ -47,6 +52,7 @@ fn keys_are_as_ever() {
     let (workspace, mut sheet): (WorkspaceId, _) = ("acme".parse().unwrap(), Sheet::default());
     sheet.text("contact", &contact_key(&workspace, PLACE));
     sheet.text("phone", &phone_key(&workspace, "+15550123456".parse().unwrap()));
+    sheet.text("user id", &user_key(&workspace, &"US.13491208".parse().unwrap()));
     sheet.text("next place", &next_key(&workspace));
     for kind in *b"ltf" {
         sheet.text("index", &key(&workspace, kind, 0x0304));
@@ -54,6 +60,7 @@ fn keys_are_as_ever() {
     sheet.is(expect![[r#"
         contact: acme\x00c\x00\x00\x00\x00\x00\x00\x01\x02
         phone: acme\x00p\x00\x00\x00\x03\x9e\xdc\r\xc0
+        user id: acme\x00uUS.13491208
         next place: acme\x00n
         index: acme\x00l\x00\x00\x00\x00\x00\x00\x03\x04
         index: acme\x00t\x00\x00\x00\x00\x00\x00\x03\x04

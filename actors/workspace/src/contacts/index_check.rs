@@ -9,7 +9,7 @@ use postrider_domain::WorkspaceId;
 use postrider_store::{Direction, Table, View};
 
 use crate::contacts::record;
-use crate::contacts::record::{Contact, contact_key, next_key, phone_key, prefix};
+use crate::contacts::record::{Contact, contact_key, next_key, phone_key, prefix, user_key};
 use crate::contacts::{occupancy, search_index, segment_index};
 
 /// Every record below a prefix.
@@ -39,6 +39,10 @@ pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
             let key = phone_key(workspace, phone);
             assert!(of_places.insert(key, place.to_be_bytes().into()).is_none(), "a phone twice");
         }
+        if let Some(id) = &contact.user_id {
+            let key = user_key(workspace, id);
+            assert!(of_places.insert(key, place.to_be_bytes().into()).is_none(), "an id twice");
+        }
         let keys = [(b'l', chunk / 64), (b't', chunk), (b'f', chunk)];
         let [of_live, of_texts, of_facets] =
             keys.map(|(kind, number)| record::key(workspace, kind, number));
@@ -55,6 +59,8 @@ pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
         let next = u64::from_be_bytes(next.try_into().unwrap());
         assert!(contacts.iter().all(|contact| contact.place() < next));
     }
+    // Of merged contacts their ids are kept.
+    kept.retain(|key, _| ![b'x', b'm'].contains(&key[workspace.as_str().len() + 1]));
     assert_eq!(kept, of_places);
     assert_eq!(all(store, Table::ContactIndex, workspace.as_str().as_bytes()), index);
     contacts

@@ -6,6 +6,7 @@
 mod change;
 mod chunk;
 mod create;
+mod created;
 mod export;
 mod filter;
 #[cfg(test)]
@@ -14,6 +15,7 @@ pub(crate) mod index;
 #[cfg(any(test, feature = "testing"))]
 mod index_check;
 mod list;
+mod merge;
 mod occupancy;
 mod rebuild;
 pub(crate) mod record;
@@ -31,7 +33,11 @@ pub use record::{Contact, ContactChange, NewContact};
 pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
 
 pub(crate) use change::{find as find_contact, put_changed};
-pub(crate) use create::{create, holder};
+pub(crate) use create::{
+    ChannelNames, create, create_known, holder, holders_place, parties_of, party_holder,
+    user_holder,
+};
+pub(crate) use merge::{MERGED_MAX, combined, forget_merged, merged_ids, take_over};
 pub(crate) use record::{place_of, read as read_contact};
 
 #[cfg(any(test, feature = "testing"))]

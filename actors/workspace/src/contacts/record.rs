@@ -1,17 +1,21 @@
 //! A contact, and the records that it is kept in.
 //!
 //! All are in [`Table::Contacts`] under `workspace ‖ 0 ‖ kind`: `c ‖ place` holds the contact as
-//! JSON, `p ‖ phone` the place of the contact that has the phone, `n` the next free place. Places
-//! are numbers that count up in the order in which contacts are made, and none is used again.
+//! JSON, `p ‖ phone` and `u ‖ user id` the place of the contact that has it, `n` the next free
+//! place. Places are numbers that count up in the order in which contacts are made, and none is
+//! used again.
 
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 
 use postrider_domain::event::contact::ContactData;
 use postrider_domain::{
-    ContactId, ContactName, CustomFields, Email, Phone, Tags, Timestamp, WorkspaceId,
+    ContactId, ContactName, CustomFields, Email, PartyNames, Phone, Tags, Timestamp, UserId,
+    WorkspaceId,
 };
 use postrider_store::{StoreError, Table, View};
+
+use crate::contacts::merge;
 
 /// Bits of an identifier that are the contact's place.
 const PLACE_BITS: u32 = 40;
@@ -25,6 +29,12 @@ pub struct Contact {
     pub name: ContactName,
     /// Its phone; no other contact of the workspace has the same.
     pub phone: Option<Phone>,
+    /// The channel's id of the person; no other contact of the workspace has the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
+    /// The name that the person has chosen on the channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<Box<str>>,
     /// Its address.
     pub email: Option<Email>,
     /// Its tags.
@@ -84,13 +94,21 @@ impl Contact {
             contact_id: self.id,
             name: self.name.clone(),
             phone: self.phone,
+            user_id: self.user_id.clone(),
+            username: self.username.clone(),
             previous_phone: None,
+            previous_user_id: None,
             email: self.email.clone(),
             tags: self.tags.clone(),
             custom_fields: self.custom_fields.to_value(),
             created_at: self.created_at,
             updated_at: self.updated_at,
         }
+    }
+
+    /// The names by which the channel knows the person.
+    pub(crate) fn names(&self) -> PartyNames {
+        PartyNames { phone: self.phone, user_id: self.user_id.clone() }
     }
 
     pub(crate) fn place(&self) -> u64 {
@@ -134,6 +152,10 @@ pub(crate) fn phone_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
     key(workspace, b'p', phone.as_u64())
 }
 
+pub(crate) fn user_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {
+    [prefix(workspace, b'u').as_slice(), id.as_str().as_bytes()].concat()
+}
+
 pub(crate) fn next_key(workspace: &WorkspaceId) -> Vec<u8> {
     prefix(workspace, b'n')
 }
@@ -148,12 +170,18 @@ pub(crate) fn read_at(
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// The contact of that identifier, if there is one.
+/// The contact of that identifier, or the one that it was merged into, if there is one.
 pub(crate) fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: ContactId,
 ) -> Result<Option<Contact>, StoreError> {
+    let found = read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id);
+    if found.is_some() {
+        return Ok(found);
+    }
+    let merged = store.get(Table::Contacts, &merge::merged_key(workspace, place_of(id)))?;
+    let Some(id) = merge::survivor(merged, id)? else { return Ok(None) };
     Ok(read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id))
 }
 

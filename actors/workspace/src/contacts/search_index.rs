@@ -1,5 +1,6 @@
-//! What contacts are searched by: name, phone and e-mail of 64 neighbours in one record, in one
-//! case.
+//! What contacts are searched by: names, phone and e-mail of 64 neighbours in one record.
+//!
+//! The names are the contact's own and those by which the channel knows the person, in one case.
 //!
 //! A search reads all of it, some 60 bytes a contact, which takes the same for every word that is
 //! looked for, finds words of any length in any script, and counts what it finds on the way. An
@@ -9,7 +10,7 @@
 use memchr::memmem::Finder;
 
 use postrider_domain::fold::fold;
-use postrider_domain::{Email, Phone};
+use postrider_domain::{Email, Phone, UserId};
 
 use crate::contacts::chunk::Mask;
 use crate::contacts::record::Contact;
@@ -28,6 +29,11 @@ pub(crate) fn text_of(contact: &Contact) -> Vec<u8> {
     }
     text.push(FIELD_END);
     text.extend_from_slice(fold(contact.email.as_ref().map_or("", Email::as_str)).as_bytes());
+    let user_id = contact.user_id.as_ref().map(UserId::as_str);
+    for name in user_id.into_iter().chain(contact.username.as_deref()) {
+        text.push(FIELD_END);
+        text.extend_from_slice(fold(name).as_bytes());
+    }
     text
 }
 

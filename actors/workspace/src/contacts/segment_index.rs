@@ -142,6 +142,8 @@ mod tests {
             id: contact_id(at, 0, 0),
             name: ContactName::new("x").unwrap(),
             phone: None,
+            user_id: None,
+            username: None,
             email: None,
             tags: Tags::new(tags.iter()).unwrap(),
             custom_fields: CustomFields::new(fields).unwrap(),

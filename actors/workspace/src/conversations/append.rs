@@ -1,10 +1,10 @@
 //! Keeping conversations current: what contacts write, and what is written to them.
 
-use crate::contacts::{NewContact, create, holder, place_of};
+use crate::contacts::{Contact, party_holder, place_of};
 use crate::core::command::Context;
 use postrider_channel::callback::Inbound;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ContactName, CustomFields, EventData, MessageId, Phone, Tags};
+use postrider_domain::{EventData, MessageId, PartyId};
 use postrider_domain::{NumberId, Timestamp};
 use postrider_store::Table;
 
@@ -38,18 +38,14 @@ pub(crate) struct Wrote<'a> {
 /// Most characters of a message that its conversation shows; the message has all of them.
 const PREVIEW_CHARS_MAX: usize = 200;
 
-/// Takes what a contact wrote: makes the contact if the phone is nobody's, and opens the
-/// conversation, which it gives.
+/// Takes what a contact wrote, and opens the conversation, which it gives.
 pub(crate) fn received(
     context: &mut Context<'_>,
+    contact: &Contact,
     received: &Received<'_>,
 ) -> Result<Conversation, Unavailable> {
     let Received { id, number, at, inbound } = *received;
     let unique = u128::from_be_bytes(*id.as_bytes());
-    let contact = match holder(context, inbound.from)? {
-        Some(contact) => contact,
-        None => create(context, stranger(inbound), unique)?,
-    };
     let old = of_place(context, place_of(contact.id))?;
     let mut new =
         old.clone().unwrap_or_else(|| Conversation::new(contact.id, context.now(), at, unique));
@@ -69,25 +65,12 @@ pub(crate) fn received(
     Ok(new)
 }
 
-/// What is known of somebody who writes for the first time.
-fn stranger(inbound: &Inbound) -> NewContact {
-    let name = inbound.name.as_deref().unwrap_or_default();
-    let name: String = name.chars().take(postrider_domain::contact::NAME_CHARS_MAX).collect();
-    NewContact {
-        name: ContactName::new(&name).unwrap_or_else(|_| ContactName::of_phone(inbound.from)),
-        phone: Some(inbound.from),
-        email: None,
-        tags: Tags::default(),
-        custom_fields: CustomFields::default(),
-    }
-}
-
-/// The conversation with whoever has a phone.
-pub(crate) fn of_phone(
+/// The conversation with somebody.
+pub(crate) fn of_party(
     context: &Context<'_>,
-    phone: Phone,
+    party: &PartyId,
 ) -> Result<Option<Conversation>, Unavailable> {
-    match holder(context, phone)? {
+    match party_holder(context, party)? {
         Some(contact) => of_place(context, place_of(contact.id)),
         None => Ok(None),
     }

@@ -10,6 +10,7 @@ pub(crate) mod append;
 pub(crate) mod change;
 mod counts;
 pub(crate) mod list;
+mod merge;
 pub(crate) mod record;
 
 pub use change::{ConversationChange, UpdateConversationError};
@@ -17,7 +18,8 @@ pub use counts::{CountError, see_to_counts};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use record::{Conversation, ConversationStatus, Direction};
 
-pub(crate) use append::{Wrote, note, of_phone, received, sent};
+pub(crate) use append::{Wrote, note, of_party, received, sent};
 pub(crate) use change::answered;
 pub(crate) use counts::moved;
-pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, emit, find, of_place, put};
+pub(crate) use merge::{all_of, forget_former, take_over};
+pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, emit, find, put};

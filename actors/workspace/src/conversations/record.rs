@@ -178,12 +178,12 @@ pub(crate) fn conversation_key(workspace: &WorkspaceId, id: ConversationId) -> V
 }
 
 /// The key of the conversation with a contact over one channel.
-fn contact_key(workspace: &WorkspaceId, kind: u8, place: u64) -> Vec<u8> {
+pub(super) fn contact_key(workspace: &WorkspaceId, kind: u8, place: u64) -> Vec<u8> {
     [prefix(workspace, kind).as_slice(), &place.to_be_bytes()].concat()
 }
 
 /// The kind of the key of the conversation with a contact.
-const fn kind_of(conversation: &Conversation) -> u8 {
+pub(super) const fn kind_of(conversation: &Conversation) -> u8 {
     if conversation.mail.is_some() { BY_MAIL } else { BY_MESSAGE }
 }
 

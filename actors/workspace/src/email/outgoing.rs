@@ -189,6 +189,7 @@ fn emit(context: &mut Context<'_>, id: MessageId, record: &Record) {
         message_id: id,
         broadcast_id: None,
         to: Some(record.to.as_str().to_owned()),
+        recipient: None,
         r#type: Some(MessageData::EMAIL),
         status: record.status.as_str(),
         template: None,

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use postrider_broadcast::FanoutMessage;
 use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
-    Callback, ChangedNumber, Inbound, MarketingChoice, Progress, StatusUpdate, TemplateUpdate,
+    Callback, ChannelFault, IdentityChange, Inbound, MarketingChoice, Progress, StatusUpdate,
+    TemplateUpdate,
 };
 use postrider_channel::{Failure, FailureClass, Origin};
-use postrider_domain::{BroadcastId, NumberId};
+use postrider_domain::event::number::ChannelErrorData;
+use postrider_domain::{BroadcastId, EventData, NumberId, PartyId, Timestamp};
 
 use crate::core::command::{Command, Context};
 use crate::counts_under_way::CountsUnderWay;
-use crate::inbox::changed_number;
+use crate::inbox::identity;
+use crate::inbox::identity_change;
 use crate::inbox::inbound_messages;
 use crate::inbox::phone_aliases;
 use crate::suppressions::{Choice, chose};
@@ -37,14 +40,15 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
-        let Callback { statuses, inbound, templates, choices, changed_numbers } = callback;
+        let Callback { statuses, inbound, templates, choices, identity_changes, errors } = callback;
         let reports = statuses.into_iter().map(|it| Item::Report(number, it));
         let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
         let templates = templates.into_iter().map(Item::Template);
-        let changed = changed_numbers.into_iter().map(|it| Item::ChangedNumber(number, it));
+        let changed = identity_changes.into_iter().map(|it| Item::IdentityChange(number, it));
+        let errors = errors.into_iter().map(|it| Item::Fault(number, it));
         let choices = choices.into_iter().map(Item::Choice);
         let items = reports.chain(inbound).chain(changed).chain(choices).chain(templates);
-        let mut rest: VecDeque<_> = items.collect();
+        let mut rest: VecDeque<_> = items.chain(errors).collect();
         while !rest.is_empty() {
             let counting = Arc::clone(&self.shared.counting);
             let taken = self.perform(Take { items: rest, counting }).await?;
@@ -76,9 +80,10 @@ impl Workspace {
 enum Item {
     Report(NumberId, StatusUpdate),
     Inbound(NumberId, Inbound),
-    ChangedNumber(NumberId, ChangedNumber),
+    IdentityChange(NumberId, IdentityChange),
     Choice(MarketingChoice),
     Template(TemplateUpdate),
+    Fault(NumberId, ChannelFault),
 }
 
 /// Takes up items from the front, as many as fit in a commit.
@@ -135,9 +140,10 @@ impl Command for Take {
                     }
                 }
                 Some(Item::Inbound(number, it)) => inbound_messages::take(context, number, &it)?,
-                Some(Item::ChangedNumber(number, it)) => {
-                    changed_number::take(context, number, &it)?;
+                Some(Item::IdentityChange(number, it)) => {
+                    identity_change::take(context, number, &it)?;
                 }
+                Some(Item::Fault(number, it)) => news.concerns_number(fault(context, number, it)),
                 Some(Item::Choice(it)) => choose(context, &it)?,
                 Some(Item::Template(update)) => {
                     news.unknown_template |= !apply_template_update(context, &update)?;
@@ -163,11 +169,26 @@ impl News {
     }
 }
 
-/// Takes somebody's choice about marketing, for each phone that is theirs.
+/// Tells of an error that is about no message. Returns the failure that it is.
+fn fault(context: &mut Context<'_>, number_id: NumberId, fault: ChannelFault) -> Failure {
+    let ChannelFault { failure, title } = fault;
+    let (error_code, details) = (failure.code, failure.details.clone());
+    tracing::warn!(
+        workspace = %context.core.id, number = %number_id, code = error_code,
+        "the channel reports an error of a number"
+    );
+    let data = ChannelErrorData { number_id, error_code, title, details };
+    context.effects.emit(context.now(), EventData::ChannelError(data));
+    failure
+}
+
+/// Takes somebody's choice about marketing, for everything by which they are known.
 fn choose(context: &mut Context<'_>, told: &MarketingChoice) -> Result<(), Unavailable> {
     let choice = if told.wanted { Choice::Resumed } else { Choice::Stopped };
-    let phones = phone_aliases::writer(context, told.phone)?.phones();
-    phones.into_iter().try_for_each(|phone| chose(context, phone, choice, told.at))
+    for party in identity::everything_of(context, &told.parties)? {
+        chose(context, &party, choice, told.at)?;
+    }
+    Ok(())
 }
 
 fn report(
@@ -176,22 +197,39 @@ fn report(
     update: &StatusUpdate,
     news: &mut News,
 ) -> Result<(), Unavailable> {
-    let StatusUpdate { origin, status, at, to, known_as, .. } = update;
+    let StatusUpdate { origin, status, at, to, .. } = update;
     let (to, written_at) = match *origin {
         Origin::Otp { request_id, number } => {
             context.core.report(request_id, number, status, context.effects);
-            (context.core.known(request_id).map(|otp| otp.phone), request_id.timestamp())
+            let to = context.core.known(request_id).map(|otp| otp.phone.into());
+            (to, request_id.timestamp())
         }
         Origin::Message(id) => (messages::report(context, id, status, *at)?, id.timestamp()),
         Origin::Broadcast { broadcast, index } => {
             let failure = broadcasts::report(context, broadcast, index, update)?;
             news.failed.extend(failure.is_new.then_some((broadcast, index)));
             news.stopped.extend(failure.stopped);
-            (*to, broadcast.timestamp())
+            (to.map(PartyId::from), broadcast.timestamp())
         }
     };
-    match to.zip(*known_as) {
-        Some((to, known_as)) => phone_aliases::learn(context, number, to, known_as, written_at),
+    learn(context, number, (to, update), written_at)
+}
+
+/// Learns by which names the provider knows the recipient of a message, which was accepted at `at`.
+fn learn(
+    context: &mut Context<'_>,
+    number: NumberId,
+    (to, update): (Option<PartyId>, &StatusUpdate),
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let StatusUpdate { known_as, user_id, .. } = update;
+    let phone = to.as_ref().and_then(PartyId::phone);
+    if let Some((phone, known_as)) = phone.zip(*known_as) {
+        phone_aliases::learn(context, number, phone, known_as, at)?;
+    }
+    let id = user_id.as_ref().or_else(|| to.as_ref().and_then(PartyId::user_id));
+    match phone.or(*known_as).zip(id) {
+        Some((phone, id)) => identity::learn(context, phone, id, at),
         None => Ok(()),
     }
 }

@@ -1,11 +1,11 @@
 //! Deleting a contact, and what other features keep of it.
 
-use postrider_domain::{ContactId, EventData, Unavailable};
+use postrider_domain::{ContactId, EventData, PartyId, Unavailable};
 use postrider_store::Table;
 
 use crate::Workspace;
-use crate::contacts::{emit, find_contact, index, record};
-use crate::conversations::{by_mail, moved, of_place};
+use crate::contacts::{emit, find_contact, forget_merged, index, merged_ids, record};
+use crate::conversations::{all_of, forget_former, moved};
 use crate::core::command::{Command, Context};
 use crate::inbox::deletion::forget;
 use crate::inbox::phone_aliases;
@@ -46,8 +46,9 @@ impl Command for DeleteContact {
         let contact = find_contact(context, self.id)?.ok_or(DeleteContactError::NotFound)?;
         // What can fail comes first: a refusal's changes are carried out too.
         let place = contact.place();
-        let conversations = [of_place(context, place)?, by_mail(context, place)?];
-        let conversations = Vec::from_iter(conversations.iter().flatten());
+        let conversations = all_of(context, place)?;
+        let conversations = Vec::from_iter(conversations.iter());
+        let merged = merged_ids(context, place)?;
         let counted = moved(context, &conversations, &[])?;
         let names = contact.phone.map(|phone| phone_aliases::of(context, phone)).transpose()?;
         index::update(context, place, None)?;
@@ -55,12 +56,18 @@ impl Command for DeleteContact {
             forget(context, conversation);
         }
         counted.write(context);
+        forget_former(context, place);
+        forget_merged(context, place, &merged);
         if let Some(names) = names {
             phone_aliases::forget(context, &names);
         }
         context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
         if let Some(phone) = contact.phone {
             context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
+        }
+        if let Some(id) = &contact.user_id {
+            context.delete(Table::Contacts, record::user_key(&context.core.id, id));
+            phone_aliases::forget_name(context, &PartyId::User(id.clone()));
         }
         emit(context, EventData::ContactDeleted, &contact);
         Ok(())

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use postrider_channel::callback::{Inbound, Referral};
 use postrider_domain::event::message::{MessageReceivedData, ReferralData};
-use postrider_domain::{EventData, MessageId, NumberId, WorkspaceId};
+use postrider_domain::{EventData, MessageId, NumberId, PartyId, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
 use crate::analytics;
+use crate::contacts::Contact;
 use crate::conversations;
 use crate::conversations::Conversation;
 use crate::conversations::append::Received;
 use crate::core::command::Context;
-use crate::inbox::phone_aliases;
-use crate::inbox::phone_aliases::Writer;
+use crate::inbox::author::{self, Author};
 use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
@@ -47,31 +47,51 @@ pub(crate) fn take(
         return Ok(());
     }
     let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
-    received_first(context, &received)?;
+    let parties = received_first(context, &received)?;
     // Last, so that one that could not be taken is not known when it comes again.
-    context.put(Table::Received, key, service_window::own_key(line, inbound.from));
+    context.put(Table::Received, key, window_names(line, &parties));
     Ok(())
 }
 
-/// Everything that a contact's message sets off. Each message comes here exactly once.
-fn received_first(context: &mut Context<'_>, received: &Received<'_>) -> Result<(), Unavailable> {
-    let Received { number, at, inbound, .. } = *received;
-    let Writer { phone, other } = phone_aliases::writer(context, inbound.from)?;
-    let inbound = &Inbound { from: phone, ..inbound.clone() };
-    let received = &Received { inbound, ..*received };
-    let conversation = conversations::received(context, received)?;
-    for phone in other.into_iter().chain([phone]) {
-        service_window::open(context, number, phone, at)?;
-        apply_opt_out(context, phone, &inbound.text, at)?;
+/// The names of the windows that a message opened, those of phones first.
+fn window_names(line: NumberId, parties: &[PartyId]) -> Vec<u8> {
+    parties.iter().flat_map(|party| service_window::own_key(line, party)).collect()
+}
+
+/// Everything that a contact's message sets off. Each message comes here exactly once. Returns for
+/// which names it opened a window.
+fn received_first(
+    context: &mut Context<'_>,
+    received: &Received<'_>,
+) -> Result<Vec<PartyId>, Unavailable> {
+    let Received { id, number, at, inbound } = *received;
+    let unique = u128::from_be_bytes(*id.as_bytes());
+    let Some(Author { contact, phone, parties }) = author::of(context, inbound, unique)? else {
+        return Ok(Vec::new());
+    };
+    let conversation = conversations::received(context, &contact, received)?;
+    for party in &parties {
+        service_window::open(context, number, party, at)?;
+        apply_opt_out(context, party, &inbound.text, at)?;
     }
-    reply_attribution::note_reply(context, phone, at)?;
-    analytics::note_referral(context, inbound)?;
-    context.effects.emit(context.now(), event(received, &conversation));
-    Ok(())
+    if let Some(phone) = phone {
+        reply_attribution::note_reply(context, phone, at)?;
+    }
+    if let Some(writer) = phone.map(PartyId::from).as_ref().or(parties.last()) {
+        analytics::note_referral(context, inbound, writer)?;
+    }
+    let phone = phone.map(|phone| phone.to_string());
+    context.effects.emit(context.now(), event(received, &conversation, &contact, phone));
+    Ok(parties)
 }
 
-fn event(received: &Received<'_>, conversation: &Conversation) -> EventData {
-    let Inbound { from, name, kind, text, referral, .. } = received.inbound.clone();
+fn event(
+    received: &Received<'_>,
+    conversation: &Conversation,
+    contact: &Contact,
+    from: Option<String>,
+) -> EventData {
+    let Inbound { name, kind, text, referral, .. } = received.inbound.clone();
     let referral = referral.map(|Referral { source_type, source_id, headline }| ReferralData {
         source_type,
         source_id,
@@ -83,7 +103,9 @@ fn event(received: &Received<'_>, conversation: &Conversation) -> EventData {
         contact_id: conversation.contact_id,
         number_id: Some(received.number),
         channel: None,
-        from: from.to_string(),
+        from,
+        user_id: contact.user_id.clone(),
+        username: contact.username.clone(),
         subject: None,
         name,
         r#type: kind,

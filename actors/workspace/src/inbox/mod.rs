@@ -1,9 +1,11 @@
 //! What comes in from outside, and what reads or deletes across features.
 
+mod author;
 pub mod callbacks;
-mod changed_number;
 mod delete_contact;
 pub mod deletion;
+pub(crate) mod identity;
+mod identity_change;
 pub mod inbound_messages;
 pub(crate) mod old_messages;
 pub mod phone_aliases;

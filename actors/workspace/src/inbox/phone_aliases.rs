@@ -6,13 +6,14 @@
 //! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's
 //! name`, and nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of
 //! a phone. Of a phone whose contact was deleted it has the moment, under `workspace ‖ 0 ‖ d ‖ hash
-//! of the phone`: what is reported of earlier messages teaches nothing.
+//! of the phone`, and likewise of the channel's id: what is reported of earlier messages teaches
+//! nothing.
 
 use std::ops::ControlFlow;
 
 use sha2::{Digest, Sha256};
 
-use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
 use crate::core::command::Context;
@@ -36,15 +37,15 @@ fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> V
     [workspace.as_str().as_bytes(), b"\0r", &phone, known_as.as_ref().map_or(&[], |it| it)].concat()
 }
 
-/// The key of the moment when a phone's contact was deleted.
-fn deleted_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
-    let hash = Sha256::digest(phone.as_u64().to_be_bytes());
+/// The key of the moment when the contact with a name was deleted.
+fn deleted_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
+    let hash = Sha256::digest(name.key_bytes());
     [workspace.as_str().as_bytes(), b"\0d", &hash[..16]].concat()
 }
 
-/// When a phone's contact was deleted; the start of time if that was not.
-fn deleted_at(context: &Context<'_>, phone: Phone) -> Result<Timestamp, Unavailable> {
-    let at = context.get(Table::Aliases, &deleted_key(&context.core.id, phone))?;
+/// When the contact with a name was deleted; the start of time if that was not.
+pub(super) fn deleted_at(context: &Context<'_>, name: &PartyId) -> Result<Timestamp, Unavailable> {
+    let at = context.get(Table::Aliases, &deleted_key(&context.core.id, name))?;
     let at = at.map(|at| at.try_into().map(u64::from_be_bytes)).transpose();
     let damaged = |_| unreadable(StoreError::Damaged("when a contact was deleted".into()));
     Ok(Timestamp::from_millis(at.map_err(damaged)?.unwrap_or_default()))
@@ -76,12 +77,13 @@ pub(crate) fn learn(
     if phone == known_as || is_known {
         return Ok(());
     }
-    if deleted_at(context, phone)?.max(deleted_at(context, known_as)?) >= at {
+    let deleted = deleted_at(context, &phone.into())?;
+    if deleted.max(deleted_at(context, &known_as.into())?) >= at {
         return Ok(());
     }
-    suppressions::follow(context, phone, known_as)?;
-    if let Some(at) = service_window::last(context, number, known_as)? {
-        service_window::open(context, number, phone, at)?;
+    suppressions::follow(context, &phone.into(), &known_as.into())?;
+    if let Some(at) = service_window::last(context, number, &known_as.into())? {
+        service_window::open(context, number, &phone.into(), at)?;
     }
     let key = key(&context.core.id, known_as);
     context.put(Table::Aliases, key, phone.as_u64().to_be_bytes().to_vec());
@@ -119,11 +121,9 @@ pub(crate) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailab
 pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
     let Names { phone, known_as, written_to } = names;
     let workspace = context.core.id.clone();
-    let now = context.now().as_millis().to_be_bytes();
-    context.put(Table::Aliases, deleted_key(&workspace, *phone), now.to_vec());
-    service_window::forget_all(context, *phone);
+    forget_name(context, &(*phone).into());
     for name in known_as {
-        service_window::forget_all(context, *name);
+        service_window::forget_all(context, &(*name).into());
         context.delete(Table::Aliases, key(&workspace, *name));
         context.delete(Table::Aliases, name_key(&workspace, *phone, Some(*name)));
     }
@@ -131,6 +131,14 @@ pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
         context.delete(Table::Aliases, key(&workspace, *phone));
         context.delete(Table::Aliases, name_key(&workspace, *written_to, Some(*phone)));
     }
+}
+
+/// Forgets the windows of a name, and notes when its contact was deleted: now.
+pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
+    let now = context.now().as_millis().to_be_bytes();
+    let key = deleted_key(&context.core.id, name);
+    context.put(Table::Aliases, key, now.to_vec());
+    service_window::forget_all(context, name);
 }
 
 /// Somebody who writes.
@@ -143,8 +151,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Every phone that is theirs, the one that the workspace knows them by last.
-    pub(crate) fn phones(&self) -> Vec<Phone> {
-        self.other.into_iter().chain([self.phone]).collect()
+    pub(crate) fn phones(&self) -> Vec<PartyId> {
+        self.other.into_iter().chain([self.phone]).map(PartyId::from).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Replying in a conversation, by message or by mail.
 
-use postrider_domain::{ConversationId, Email, EventData};
+use postrider_domain::{ConversationId, Email, EventData, PartyId};
 use postrider_runtime::random;
 
 use crate::Workspace;
@@ -54,7 +54,8 @@ impl Command for Reply {
             let of = (&conversation, thread);
             return email::reply(context, of, contact.phone, &content, unique, mail_from.as_ref());
         }
-        let to = contact.phone.ok_or(ReplyError::NoPhone)?;
+        let by_id = contact.user_id.clone().map(PartyId::from);
+        let to = contact.phone.map(PartyId::from).or(by_id).ok_or(ReplyError::NoPhone)?;
         let counted = answered(context, &conversation)?;
         let (message, through) = (SendMessage { to, content }, conversation.number);
         let send = Send { message, through, unique, waiter: None };

@@ -32,7 +32,7 @@ pub(crate) fn outbound(
         origin: Origin::Message(state.message_id),
         number: state.number,
         workspace: workspace.clone(),
-        to: state.to,
+        to: state.to.clone(),
         give_up_at: state.give_up_at,
         content: Content::Message(Arc::new(content)),
     }

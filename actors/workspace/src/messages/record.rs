@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use postrider_domain::event::message::{MessageData, MessageErrorData, MessageTemplateData};
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    EventData, MessageId, MessageKind, NumberId, Phone, PublicEvent, Timestamp, WorkspaceId,
+    EventData, MessageId, MessageKind, NumberId, PartyId, PublicEvent, Timestamp, WorkspaceId,
 };
 
 use crate::core::message_status::MessageStatus;
@@ -37,7 +37,7 @@ pub struct MessageState {
     /// The message.
     pub message_id: MessageId,
     /// Who gets it.
-    pub to: Phone,
+    pub to: PartyId,
     /// What kind it is.
     pub kind: MessageKind,
     /// The template that it is made of, if it is one.
@@ -153,7 +153,8 @@ impl MessageState {
         let data = MessageData {
             message_id: self.message_id,
             broadcast_id: None,
-            to: Some(self.to.to_string()),
+            to: self.to.phone().map(|phone| phone.to_string()),
+            recipient: self.to.user_id().cloned(),
             r#type: Some(self.kind.as_str()),
             status: self.status.as_str(),
             template: template

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::contacts::parties_of;
 use crate::conversations;
 use crate::conversations::Wrote;
 use crate::core::command::{Command, Context, Footprint};
@@ -13,7 +14,7 @@ use crate::suppressions::has_opted_out;
 use crate::templates::use_template;
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Event, MessageContent, MessageId, NumberId, Phone, RenderedContent};
+use postrider_domain::{Event, MessageContent, MessageId, NumberId, PartyId, RenderedContent};
 use postrider_number::capacity::HandedOver;
 use postrider_number::record::NumberInfo;
 use postrider_store::Table;
@@ -25,7 +26,7 @@ use crate::messages::record::MessageState;
 #[derive(Debug, Clone)]
 pub struct SendMessage {
     /// Who gets it.
-    pub to: Phone,
+    pub to: PartyId,
     /// What it says.
     pub content: MessageContent,
 }
@@ -57,6 +58,9 @@ pub enum SendMessageError {
     /// The template is marketing, and the recipient wants none.
     #[error("the recipient has opted out of marketing")]
     OptedOut,
+    /// The template is for authentication, and the recipient is not given by phone.
+    #[error("an authentication template goes to a phone only")]
+    RecipientNeedsPhone,
     /// The workspace cannot pay for it.
     #[error("not enough credits: {needed} needed, {available} available")]
     InsufficientCredits {
@@ -98,9 +102,9 @@ impl Command for Send {
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
         let Self { message: SendMessage { to, content }, through, unique, waiter } = self;
         // Before anything is changed: what can fail is done first.
-        let conversation = conversations::of_phone(context, to)?;
+        let conversation = conversations::of_party(context, &to)?;
         let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
-        let checked = check(context, to, through, written_to, content)?;
+        let checked = check(context, &to, through, written_to, content)?;
         let Checked { number, price, content } = checked;
         may_send(context, number, price)?;
         let now = context.now();
@@ -155,7 +159,7 @@ impl Command for Send {
 /// that the recipient last wrote to.
 fn check(
     context: &Context<'_>,
-    to: Phone,
+    to: &PartyId,
     through: Option<NumberId>,
     written_to: Option<NumberId>,
     content: MessageContent,
@@ -175,7 +179,7 @@ fn check(
 /// another one.
 fn open_number(
     context: &Context<'_>,
-    to: Phone,
+    to: &PartyId,
     written_to: Option<NumberId>,
 ) -> Result<NumberId, SendMessageError> {
     let preferred = through(context, written_to).ok_or(SendMessageError::NotConnected)?;
@@ -191,15 +195,22 @@ fn open_number(
 /// The number for a template of this category. Marketing goes to nobody who has opted out of it.
 fn template_number(
     context: &Context<'_>,
-    to: Phone,
+    to: &PartyId,
     written_to: Option<NumberId>,
     category: TemplateCategory,
 ) -> Result<NumberId, SendMessageError> {
+    if category == TemplateCategory::Authentication && to.phone().is_none() {
+        return Err(SendMessageError::RecipientNeedsPhone);
+    }
     let has_template = |id: &NumberId| has_templates(context, *id);
     let number = through(context, written_to.filter(has_template));
     let number = number.ok_or(SendMessageError::NotConnected)?;
-    if category == TemplateCategory::Marketing && has_opted_out(context, to)? {
-        return Err(SendMessageError::OptedOut);
+    if category == TemplateCategory::Marketing {
+        for party in parties_of(context, to)? {
+            if has_opted_out(context, &party)? {
+                return Err(SendMessageError::OptedOut);
+            }
+        }
     }
     Ok(number)
 }

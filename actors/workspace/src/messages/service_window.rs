@@ -2,45 +2,64 @@
 //!
 //! While it is open, the number may answer with free text.
 //!
-//! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ line ‖ phone`: a number
-//! that is connected anew has its windows still. One that has passed is forgotten with the message
-//! that opened it.
+//! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ line ‖ party`: a number
+//! that is connected anew has its windows still. A party is a phone, or the channel's id of a
+//! person; whoever is known by both has a window for each. One that has passed is forgotten with
+//! the message that opened it.
 
 use std::time::Duration;
 
-use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
 use crate::core::command::Context;
 use crate::core::view::unreadable;
-use crate::sweep::Look;
+use crate::sweep::{Look, RecordKeys};
 use postrider_domain::unavailable::Unavailable;
 
 /// How long it stays open.
 const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
 
-fn key(workspace: &WorkspaceId, line: NumberId, contact: Phone) -> Vec<u8> {
+fn key(workspace: &WorkspaceId, line: NumberId, contact: &PartyId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], &own_key(line, contact)].concat()
 }
 
 /// What names a window within its workspace.
-pub(crate) fn own_key(line: NumberId, contact: Phone) -> Vec<u8> {
-    [line.as_bytes(), &contact.as_u64().to_be_bytes()[..]].concat()
+pub(crate) fn own_key(line: NumberId, contact: &PartyId) -> Vec<u8> {
+    [&line.as_bytes()[..], &contact.key_bytes()].concat()
 }
 
-/// The record of the window of this name, if it has passed.
-pub(crate) fn passed(
-    look: &Look<'_>,
-    own_key: &[u8],
-) -> Result<Option<(Table, Vec<u8>)>, StoreError> {
-    let key = [look.workspace.as_str().as_bytes(), &[0], own_key].concat();
-    let Some(last) = look.store.get(Table::Windows, &key)? else { return Ok(None) };
-    let is_over = moment(last)?.plus(OPEN_FOR) <= look.now;
-    Ok(is_over.then_some((Table::Windows, key)))
+/// Bytes of a phone's [`own_key`].
+const PHONE_KEY_BYTES: usize = 24;
+
+/// Splits names of windows that stand one behind the other: phones' first, then a person's id.
+fn split(mut own_keys: &[u8]) -> Vec<&[u8]> {
+    let mut names = Vec::new();
+    while let Some((phone, rest)) = own_keys.split_at_checked(PHONE_KEY_BYTES)
+        && phone.get(size_of::<NumberId>()) != Some(&b'u')
+    {
+        names.push(phone);
+        own_keys = rest;
+    }
+    names.extend(Some(own_keys).filter(|rest| !rest.is_empty()));
+    names
+}
+
+/// The records of the windows with these names, as far as they have passed.
+pub(crate) fn passed(look: &Look<'_>, own_keys: &[u8]) -> Result<RecordKeys, StoreError> {
+    let mut keys = Vec::new();
+    for name in split(own_keys) {
+        let key = [look.workspace.as_str().as_bytes(), &[0], name].concat();
+        let Some(last) = look.store.get(Table::Windows, &key)? else { continue };
+        if moment(last)?.plus(OPEN_FOR) <= look.now {
+            keys.push((Table::Windows, key));
+        }
+    }
+    Ok(keys)
 }
 
 /// Forgets the windows of a contact with the connected numbers.
-pub(crate) fn forget_all(context: &mut Context<'_>, contact: Phone) {
+pub(crate) fn forget_all(context: &mut Context<'_>, contact: &PartyId) {
     for number in context.connected {
         for id in [number.line(), number.id] {
             let key = key(&context.core.id, id, contact);
@@ -52,7 +71,7 @@ pub(crate) fn forget_all(context: &mut Context<'_>, contact: Phone) {
 /// Closes the windows of a contact that have not been opened since `at`.
 pub(crate) fn close(
     context: &mut Context<'_>,
-    contact: Phone,
+    contact: &PartyId,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     for number in context.connected {
@@ -70,7 +89,7 @@ pub(crate) fn close(
 pub(crate) fn last(
     context: &Context<'_>,
     number: NumberId,
-    contact: Phone,
+    contact: &PartyId,
 ) -> Result<Option<Timestamp>, Unavailable> {
     let line = context.line(number);
     let last = read(context, &key(&context.core.id, line, contact))?;
@@ -96,7 +115,7 @@ fn moment(bytes: Vec<u8>) -> Result<Timestamp, StoreError> {
 pub(crate) fn is_open(
     context: &Context<'_>,
     number: NumberId,
-    contact: Phone,
+    contact: &PartyId,
 ) -> Result<bool, Unavailable> {
     let last = last(context, number, contact)?;
     Ok(last.is_some_and(|last| context.now() < last.plus(OPEN_FOR)))
@@ -106,7 +125,7 @@ pub(crate) fn is_open(
 pub(crate) fn open(
     context: &mut Context<'_>,
     number: NumberId,
-    contact: Phone,
+    contact: &PartyId,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     if last(context, number, contact)?.is_none_or(|last| last < at) {

@@ -8,7 +8,7 @@ use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, FailureClass};
 use postrider_domain::event::OtpFailure;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{Event, MessageId, Phone, Timestamp};
+use postrider_domain::{Event, MessageId, PartyId, Timestamp};
 use postrider_store::Table;
 
 use crate::core::message_status::MessageStatus;
@@ -52,7 +52,7 @@ pub(crate) fn report(
     id: MessageId,
     progress: &Progress,
     at: Timestamp,
-) -> Result<Option<Phone>, Unavailable> {
+) -> Result<Option<PartyId>, Unavailable> {
     let learned = match progress {
         Progress::Sent => Learned::Sent,
         Progress::Delivered => Learned::Delivered,
@@ -80,7 +80,7 @@ fn learn(
     learned: Learned,
     failure: Option<&Failure>,
     at: Timestamp,
-) -> Result<Option<Phone>, Unavailable> {
+) -> Result<Option<PartyId>, Unavailable> {
     let key = MessageState::key(&context.core.id, id);
     let Some(mut state) = context.get_json::<MessageState>(Table::Messages, &key)? else {
         if context.core.hot.messages.contains(id) {
@@ -89,7 +89,7 @@ fn learn(
         }
         return Ok(None);
     };
-    let to = Some(state.to);
+    let to = Some(state.to.clone());
     if state.stays_unknown(context.now(), context.core.rules.messages.unknown_after) {
         return Ok(to);
     }
@@ -99,7 +99,7 @@ fn learn(
         return Ok(to);
     }
     if failure.is_some_and(|failure| failure.class == FailureClass::OptedOut) {
-        stopped_marketing(context, state.to, at)?;
+        stopped_marketing(context, &state.to, at)?;
     }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);

@@ -2,11 +2,11 @@
 
 use postrider_channel::Failure;
 use postrider_domain::event::number::{ChannelErrorData, NumberData, NumberStoppedData};
-use postrider_domain::{EventData, NumberId};
+use postrider_domain::{EventData, NumberId, PartyNames};
 use postrider_number::notices::{NumberNotice, Recipient};
 
 use crate::core::command::{Command, Context};
-use crate::inbox::phone_aliases;
+use crate::inbox::{identity, phone_aliases};
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
 
@@ -52,12 +52,19 @@ fn note(
     recipient: Recipient,
 ) -> Result<(), Unavailable> {
     match recipient {
-        Recipient::KnownAs { phone, known_as, at } => {
-            phone_aliases::learn(context, number, phone, known_as, at)
+        Recipient::KnownAs { to, known_as: PartyNames { phone, user_id }, at } => {
+            if let Some((to, known_as)) = to.phone().zip(phone) {
+                phone_aliases::learn(context, number, to, known_as, at)?;
+            }
+            let id = user_id.as_ref().or(to.user_id());
+            match to.phone().or(phone).zip(id) {
+                Some((phone, id)) => identity::learn(context, phone, id, at),
+                None => Ok(()),
+            }
         }
         Recipient::StoppedMarketing(phone) => {
             let now = context.now();
-            suppressions::stopped_marketing(context, phone, now)
+            suppressions::stopped_marketing(context, &phone.into(), now)
         }
     }
 }

@@ -5,7 +5,7 @@
 //! or if the channel's last choice does and no later word opts in.
 
 use postrider_domain::opt_out::OptOutSource;
-use postrider_domain::{Phone, Timestamp, WorkspaceId};
+use postrider_domain::{PartyId, Timestamp, WorkspaceId};
 use postrider_store::StoreError;
 
 use super::{Record, Suppression, TABLE, key, last_decision, opt_out, prefix, put, remove};
@@ -48,8 +48,8 @@ impl Choice {
     }
 }
 
-pub(super) fn choice_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
-    [prefix(workspace).as_slice(), b"c", &phone.as_u64().to_be_bytes()].concat()
+pub(super) fn choice_key(workspace: &WorkspaceId, party: &PartyId) -> Vec<u8> {
+    [prefix(workspace).as_slice(), b"c", &party.key_bytes()].concat()
 }
 
 /// The last choice of a phone, as it is stored: the moment (u64, big endian), then the choice.
@@ -67,9 +67,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(Timestamp, Choice), StoreError> {
 
 fn last_choice(
     context: &Context<'_>,
-    phone: Phone,
+    party: &PartyId,
 ) -> Result<Option<(Timestamp, Choice)>, Unavailable> {
-    let bytes = context.get(TABLE, &choice_key(&context.core.id, phone))?;
+    let bytes = context.get(TABLE, &choice_key(&context.core.id, party))?;
     bytes.map(|bytes| decode(&bytes)).transpose().map_err(unreadable)
 }
 
@@ -77,69 +77,69 @@ fn last_choice(
 /// whichever is known first.
 pub(crate) fn chose(
     context: &mut Context<'_>,
-    phone: Phone,
+    party: &PartyId,
     choice: Choice,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     // The channel's clock may be ahead of ours.
     let at = at.min(context.now());
-    if last_choice(context, phone)?.is_some_and(|last| last >= (at, choice)) {
+    if last_choice(context, party)?.is_some_and(|last| last >= (at, choice)) {
         return Ok(());
     }
-    let last_decision = last_decision(context, phone)?;
-    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, phone))?;
+    let last_decision = last_decision(context, party)?;
+    let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, party))?;
     match (choice.source(), old) {
         (Some(source), None) if last_decision <= at.as_millis() => {
-            put(context, &suppression(phone, source, at), true)?;
+            put(context, &suppression(party, source, at), true)?;
         }
-        (None, Some(old)) if old.source().is_channel() => remove(context, phone)?,
+        (None, Some(old)) if old.source().is_channel() => remove(context, party)?,
         _ => {}
     }
-    context.put(TABLE, choice_key(&context.core.id, phone), encode(at, choice));
+    context.put(TABLE, choice_key(&context.core.id, party), encode(at, choice));
     Ok(())
 }
 
 /// The channel has refused marketing to a phone that wanted none at that moment.
 pub(crate) fn stopped_marketing(
     context: &mut Context<'_>,
-    phone: Phone,
+    party: &PartyId,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
-    chose(context, phone, Choice::Refused, at)
+    chose(context, party, Choice::Refused, at)
 }
 
 /// A phone turns out to be of the same person as another: if the other has opted out, it has too,
 /// unless something later was decided about it.
 pub(crate) fn follow(
     context: &mut Context<'_>,
-    phone: Phone,
-    other: Phone,
+    party: &PartyId,
+    other: &PartyId,
 ) -> Result<(), Unavailable> {
     let other: Option<Record> = context.get_json(TABLE, &key(&context.core.id, other))?;
     let Some(other) = other else { return Ok(()) };
     let (source, at) = (other.source(), other.created_at);
     match source {
-        OptOutSource::Channel => return chose(context, phone, Choice::Stopped, at),
-        OptOutSource::Refusal => return chose(context, phone, Choice::Refused, at),
+        OptOutSource::Channel => return chose(context, party, Choice::Stopped, at),
+        OptOutSource::Refusal => return chose(context, party, Choice::Refused, at),
         OptOutSource::Word | OptOutSource::Api => {}
     }
-    if last_decision(context, phone)? > at.as_millis() {
+    if last_decision(context, party)? > at.as_millis() {
         return Ok(());
     }
-    opt_out(context, phone, (other.reason, source), at).map(drop)
+    opt_out(context, party, (other.reason, source), at).map(drop)
 }
 
 /// What is kept of a phone whose marketing the channel says was stopped after `at`.
 pub(super) fn stopped_after(
     context: &Context<'_>,
-    phone: Phone,
+    party: &PartyId,
     at: Timestamp,
 ) -> Result<Option<Suppression>, Unavailable> {
-    let last = last_choice(context, phone)?.filter(|(chosen, _)| *chosen > at);
+    let last = last_choice(context, party)?.filter(|(chosen, _)| *chosen > at);
     let stopped = last.and_then(|(chosen, choice)| Some((chosen, choice.source()?)));
-    Ok(stopped.map(|(chosen, source)| suppression(phone, source, chosen)))
+    Ok(stopped.map(|(chosen, source)| suppression(party, source, chosen)))
 }
 
-fn suppression(phone: Phone, source: OptOutSource, created_at: Timestamp) -> Suppression {
-    Suppression { phone, reason: Some(AT_CHANNEL.to_owned()), source, created_at }
+fn suppression(party: &PartyId, source: OptOutSource, created_at: Timestamp) -> Suppression {
+    Suppression { party: party.clone(), reason: Some(AT_CHANNEL.to_owned()), source, created_at }
 }

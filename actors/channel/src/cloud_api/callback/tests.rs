@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::callback::Callback;
 use crate::cloud_api::envelope::{self, About};
+use crate::cloud_api::items::ItemCounts;
 use crate::cloud_api::{CloudApi, CloudApiAccount, CloudApiOptions, CloudApiSecrets};
 use crate::{FailureClass, Origin};
 use postrider_runtime::Secret;
@@ -31,7 +32,9 @@ fn read(field: &str, value: Value) -> Callback {
     let body = json!({"object": "whatsapp_business_account", "entry": [
         {"id": "107", "changes": [{"field": field, "value": value}]},
     ]});
-    let [part] = &mut envelope::read(body.to_string().as_bytes()).unwrap()[..] else {
+    let [part] =
+        &mut envelope::read(body.to_string().as_bytes(), &ItemCounts::default()).unwrap()[..]
+    else {
         panic!("one")
     };
     std::mem::take(&mut part.callback)
@@ -125,7 +128,8 @@ fn an_inbound_message_is_parsed() {
     ];
     assert_eq!(said, expected);
     let first = &callback.inbound[0];
-    assert_eq!(first.from.to_string(), "+16505551234");
+    assert_eq!(first.from.unwrap().to_string(), "+16505551234");
+    assert_eq!((&first.user_id, &first.username), (&None, &None));
     assert_eq!(first.name.as_deref(), Some("Sheena"));
     assert_eq!(first.at.as_millis(), 1_749_416_383_000);
     let (source_type, source_id) = ("ad".into(), "7".into());
@@ -148,6 +152,50 @@ fn a_templates_status_is_parsed() {
     assert_eq!(&*update.status, "PAUSED");
 }
 
+fn named(phone: &str, id: &str) -> PartyNames {
+    PartyNames { phone: phone.parse().ok(), user_id: id.parse().ok() }
+}
+
+#[test]
+fn changes_of_ids_are_parsed() {
+    let system = |from: &str, system: Value| {
+        json!({
+            "from": from, "id": "wamid.s", "timestamp": "1", "type": "system", "system": system,
+        })
+    };
+    let (previous, current) = ("US.A1", "US.B2");
+    let callback = messages(json!({"messages": [
+        system("16505551234", json!({"type": "user_changed_number", "wa_id": "16505559876",
+            "user_id": current, "previous_user_id": previous})),
+        system("", json!({"type": "user_changed_user_id", "user_id": current,
+            "previous_user_id": previous})),
+        system("US.A1", json!({"type": "user_changed_user_id", "user_id": current})),
+        system("", json!({"type": "user_changed_user_id", "user_id": current})),
+        system("US.A1", json!({"type": "user_changed_user_id"})),
+    ]}));
+    let changes: Vec<_> =
+        callback.identity_changes.iter().map(|it| (it.old.clone(), it.new.clone())).collect();
+    let expected = [
+        (named("+16505551234", previous), named("+16505559876", current)),
+        (named("", previous), named("", current)),
+        (named("", previous), named("", current)),
+    ];
+    assert_eq!(changes, expected);
+    let forwarded =
+        json!({"wa_id": "16505551234", "user_id": {"previous": previous, "current": current}});
+    for value in [
+        forwarded.clone(),
+        json!({"user_id_update": forwarded}),
+        json!({"user_id_update": [forwarded, {"user_id": {"current": current}}]}),
+    ] {
+        let callback = read("user_id_update", value);
+        let [change] = &callback.identity_changes[..] else { panic!("one") };
+        let names = (&change.old, &change.new);
+        assert_eq!(names, (&named("", previous), &named("+16505551234", current)));
+        assert_eq!(change.at, None);
+    }
+}
+
 #[test]
 fn notices_and_choices_are_parsed_and_nobody_wrote_them() {
     let notice = |kind: &str, to: Value| {
@@ -162,9 +210,13 @@ fn notices_and_choices_are_parsed_and_nobody_wrote_them() {
         notice("customer_identity_changed", json!("16505559876")),
     ]}));
     assert_eq!(callback.inbound.len(), 0);
-    let [changed] = &callback.changed_numbers[..] else { panic!("one") };
-    assert_eq!((changed.from.as_u64(), changed.to.as_u64()), (16_505_551_234, 16_505_559_876));
-    assert_eq!((&*changed.provider_id, changed.at.as_millis()), ("wamid.s", 1_749_416_383_000));
+    let [changed] = &callback.identity_changes[..] else { panic!("one") };
+    assert_eq!(
+        (&changed.old, &changed.new),
+        (&named("+16505551234", ""), &named("+16505559876", ""))
+    );
+    let at = changed.at.map(Timestamp::as_millis);
+    assert_eq!((&*changed.provider_id, at), ("wamid.s", Some(1_749_416_383_000)));
     let choice = |category: &str, value: &str| json!({"wa_id": "16505551234", "category": category, "value": value, "timestamp": 7});
     let callback = read(
         "user_preferences",
@@ -229,4 +281,43 @@ fn a_number_recognizes_the_parts_about_it() {
     for (id, meant) in [(None, true), (Some("107"), true), (Some("106"), false)] {
         assert_eq!(is_meant(About::Account(id.map(Into::into))), meant, "{id:?}");
     }
+}
+
+#[test]
+fn who_writes_is_known_by_phone_or_id_wherever_they_stand() {
+    let contacts = json!([
+        {"profile": {"name": "Ana", "username": "ana"}, "wa_id": "16505551234", "user_id": "US.A1"},
+        {"profile": {"name": "Bo", "username": "bo"}, "user_id": "US.B2"},
+    ]);
+    let wrote = |from: Value, user: Value| {
+        json!({
+            "from": from, "from_user_id": user, "id": "wamid.i", "timestamp": "1749416383",
+            "type": "text", "text": {"body": "Hi"},
+        })
+    };
+    let callback = messages(json!({"contacts": contacts, "messages": [
+        wrote(json!("16505551234"), json!("US.A1")), wrote(json!("16505551234"), json!(null)),
+        wrote(json!(null), json!("US.B2")), wrote(json!(""), json!("US.B2")),
+        wrote(json!("US.B2"), json!(null)), wrote(json!(null), json!("US.A1")),
+        wrote(json!(null), json!("US.C3")), wrote(json!(null), json!(null)),
+        wrote(json!("x"), json!("x")),
+    ]}));
+    let phone = Some("+16505551234".parse::<Phone>().unwrap());
+    let user = |id: &str| Some(id.parse::<UserId>().unwrap());
+    let found: Vec<_> = callback
+        .inbound
+        .iter()
+        .map(|it| (it.from, it.user_id.clone(), it.name.as_deref(), it.username.as_deref()))
+        .collect();
+    let (ana, bo) = (Some("Ana"), Some("Bo"));
+    let expected = [
+        (phone, user("US.A1"), ana, Some("ana")),
+        (phone, user("US.A1"), ana, Some("ana")),
+        (None, user("US.B2"), bo, Some("bo")),
+        (None, user("US.B2"), bo, Some("bo")),
+        (None, user("US.B2"), bo, Some("bo")),
+        (phone, user("US.A1"), ana, Some("ana")),
+        (None, user("US.C3"), None, None),
+    ];
+    assert_eq!(found, expected);
 }

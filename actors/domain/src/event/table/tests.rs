@@ -6,237 +6,16 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::event::message::{MessageErrorData, MessageTemplateData, ReferralData};
-use crate::event::{LogEntry, OtpFailure, broadcast::CompletedCounts};
-use crate::golden::{AT, Sheet, UNIQUE};
-use crate::template::{TemplateCategory, TemplateStatus};
-use crate::{
-    BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, OptOutSource,
-    Phone, RequestId, Tags, WebhookId,
-};
+use crate::event::LogEntry;
+use crate::golden::{AT, Sheet};
+use samples::{events, other_payloads, payloads, variants};
+
+mod samples;
 
 /// The fields by which webhook queues once found the contact of every event. The hash of what they
 /// found is on disk.
-const NAMED_BY: [&str; 5] = ["phone", "to", "from", "contact_id", "message_id"];
-
-fn phone() -> Phone {
-    "+15550123456".parse().unwrap()
-}
-
-fn broadcast() -> BroadcastData {
-    BroadcastData {
-        broadcast_id: BroadcastId::from_parts(AT, UNIQUE),
-        name: "Spring \"é\"".into(),
-        status: "paused",
-        total_recipients: 7,
-        reason: Some("the template is paused".into()),
-    }
-}
-
-fn completed() -> BroadcastCompletedData {
-    let BroadcastData { broadcast_id, name, total_recipients, reason, .. } = broadcast();
-    let counts = CompletedCounts { sent: 4, failed: 1, unknown: 0, suppressed: 2 };
-    let status = "completed";
-    BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts }
-}
-
-fn contact() -> ContactData {
-    ContactData {
-        contact_id: ContactId::from_parts(AT, UNIQUE),
-        name: ContactName::new("Ánn").unwrap(),
-        phone: Some(phone()),
-        previous_phone: None,
-        email: Some(Email::new("ann@example.com").unwrap()),
-        tags: Tags::new(["vip", "é"].iter()).unwrap(),
-        custom_fields: json!({"plan": "gold", "age": 41, "sum": 100.0}),
-        created_at: AT,
-        updated_at: AT,
-    }
-}
-
-fn conversation() -> ConversationData {
-    ConversationData {
-        conversation_id: ConversationId::from_parts(AT, UNIQUE),
-        contact_id: ContactId::from_parts(AT, UNIQUE),
-        phone: Some(phone()),
-        status: "open",
-        channel: "messaging",
-        assigned_to: Some("ann".to_owned()),
-        last_message: "Hi".to_owned(),
-        last_message_at: AT,
-        created_at: AT,
-    }
-}
-
-fn message(status: &'static str) -> MessageData {
-    let error = ("channel_refused".into(), Some(131_026), "no such phone".into());
-    let (reason, code, details) = error;
-    MessageData {
-        message_id: MessageId::from_parts(AT, UNIQUE),
-        broadcast_id: None,
-        to: Some(phone().to_string()),
-        r#type: Some("template"),
-        status,
-        template: Some(MessageTemplateData { name: "offer".into(), language: "en".into() }),
-        error: Some(MessageErrorData { reason, code, details }),
-    }
-}
-
-fn broadcast_message(to: Option<String>) -> MessageData {
-    let broadcast_id = Some(BroadcastId::from_parts(AT, UNIQUE));
-    MessageData { broadcast_id, to, r#type: None, template: None, error: None, ..message("read") }
-}
-
-fn mail() -> MessageData {
-    let (to, r#type) = (Some("ann@example.com".to_owned()), Some(MessageData::EMAIL));
-    MessageData { to, r#type, template: None, ..message("failed") }
-}
-
-fn received() -> MessageReceivedData {
-    let referral = ReferralData {
-        source_type: "ad".into(),
-        source_id: "42".into(),
-        headline: Some("Spring".into()),
-    };
-    MessageReceivedData {
-        message_id: MessageId::from_parts(AT, UNIQUE),
-        conversation_id: ConversationId::from_parts(AT, UNIQUE),
-        contact_id: ContactId::from_parts(AT, UNIQUE),
-        number_id: Some(NumberId::from_parts(AT, UNIQUE)),
-        channel: None,
-        from: phone().to_string(),
-        subject: None,
-        name: Some("Ann".into()),
-        r#type: "text".into(),
-        text: "Hi".into(),
-        at: AT,
-        referral: Some(referral),
-    }
-}
-
-/// One of each type that is made of a payload, with every field that its way of emission may have.
-fn payloads() -> Vec<EventData> {
-    use EventData as Data;
-    let (request_id, webhook_id) =
-        (RequestId::from_parts(AT, UNIQUE), WebhookId::from_parts(AT, UNIQUE));
-    let (number_id, contact_id) =
-        (NumberId::from_parts(AT, UNIQUE), Some(ContactId::from_parts(AT, UNIQUE)));
-    let (calling_code, source) = ("971".to_owned(), OptOutSource::Api);
-    let (phone, reason) = (phone(), Some("asked to".to_owned()));
-    vec![
-        Data::OtpDelivered(OtpData { request_id, phone }),
-        Data::BroadcastCreated(broadcast()),
-        Data::BroadcastStarted(broadcast()),
-        Data::BroadcastPaused(broadcast()),
-        Data::BroadcastResumed(broadcast()),
-        Data::BroadcastCompleted(completed()),
-        Data::BroadcastCancelled(broadcast()),
-        Data::BroadcastFailed(broadcast()),
-        Data::OtpPumpingSuspected(OtpPumpingData {
-            calling_code,
-            unverified: 30,
-            hour: AT,
-            refused: true,
-        }),
-        Data::ContactCreated(contact()),
-        Data::ContactUpdated(ContactData { previous_phone: Some(phone), ..contact() }),
-        Data::ContactDeleted(contact()),
-        Data::ConversationOpened(conversation()),
-        Data::ConversationUpdated(conversation()),
-        Data::WebhookDisabled(WebhookDisabledData { webhook_id, reason: "gone" }),
-        Data::WebhookTest(WebhookData { webhook_id }),
-        Data::MessageQueued(message("queued")),
-        Data::MessageSent(message("sent")),
-        Data::MessageDelivered(message("delivered")),
-        Data::MessageRead(message("read")),
-        Data::MessageFailed(message("failed")),
-        Data::MessageReceived(received()),
-        Data::TemplateStatusChanged(TemplateStatusData {
-            name: "offer".into(),
-            language: "en_US".into(),
-            category: TemplateCategory::Utility,
-            status: TemplateStatus::InAppeal,
-            previous_status: TemplateStatus::Approved,
-        }),
-        Data::NumberStopped(NumberStoppedData {
-            number_id,
-            error_code: Some(131_031),
-            reason: "locked".into(),
-        }),
-        Data::NumberRecovered(NumberData { number_id }),
-        Data::ContactOptedOut(OptedOutData { phone, contact_id, reason, source }),
-        Data::ContactOptedIn(OptedInData { phone, contact_id }),
-        Data::ChannelError(ChannelErrorData {
-            number_id,
-            error_code: Some(131_031),
-            title: Some("Account locked".into()),
-            details: "locked".into(),
-        }),
-    ]
-}
-
-/// Payloads of other ways of emission, and such that lack what may be absent.
-fn other_payloads() -> Vec<EventData> {
-    use EventData as Data;
-    let (phone, contact_id, reason) = (phone(), None, None);
-    let (number_id, from) = (None, "ann@example.com".to_owned());
-    let (channel, subject) = (Some("email"), Some("Order".to_owned()));
-    let message_with = |template, error| MessageData {
-        r#type: Some("text"),
-        template,
-        error,
-        ..message("queued")
-    };
-    vec![
-        Data::MessageQueued(message_with(None, None)),
-        Data::MessageRead(broadcast_message(Some(phone.to_string()))),
-        Data::MessageRead(broadcast_message(None)),
-        Data::MessageFailed(mail()),
-        Data::MessageReceived(MessageReceivedData {
-            number_id,
-            channel,
-            from,
-            subject,
-            r#type: "email".into(),
-            referral: None,
-            ..received()
-        }),
-        Data::BroadcastStarted(BroadcastData { reason: None, ..broadcast() }),
-        Data::ContactCreated(ContactData { phone: None, email: None, ..contact() }),
-        Data::ConversationOpened(ConversationData {
-            phone: None,
-            assigned_to: None,
-            ..conversation()
-        }),
-        Data::NumberStopped(NumberStoppedData {
-            number_id: NumberId::from_parts(AT, UNIQUE),
-            error_code: None,
-            reason: "".into(),
-        }),
-        Data::ContactOptedOut(OptedOutData {
-            phone,
-            contact_id,
-            reason,
-            source: OptOutSource::Channel,
-        }),
-    ]
-}
-
-/// One event of each type that is stored with its fields.
-fn variants() -> Vec<PublicEvent> {
-    let (request_id, phone) = (RequestId::from_parts(AT, UNIQUE), phone());
-    let reason = OtpFailure::Channel { error_code: Some(131_026) };
-    vec![
-        PublicEvent::OtpSent { request_id, phone, expires_at: AT, resend: true },
-        PublicEvent::OtpVerified { request_id, phone },
-        PublicEvent::OtpExpired { request_id, phone },
-        PublicEvent::OtpFailed { request_id, phone, reason },
-    ]
-}
-
-fn events() -> Vec<PublicEvent> {
-    variants().into_iter().chain(payloads().into_iter().map(PublicEvent::from)).collect()
-}
+const NAMED_BY: [&str; 7] =
+    ["phone", "to", "recipient", "from", "contact_id", "user_id", "message_id"];
 
 #[test]
 fn every_event_type_has_a_row_and_a_name_of_its_own() {
@@ -295,9 +74,9 @@ fn payloads_are_stored_as_ever() {
         broadcast.cancelled: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
         broadcast.failed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
         otp.pumping_suspected: {"calling_code":"971","hour":"2023-11-14T22:13:20.123Z","refused":true,"unverified":30}
-        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
-        contact.updated: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","previous_phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
-        contact.deleted: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
+        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":null,"username":null}
+        contact.updated: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","previous_phone":"+15550123456","previous_user_id":"US.1","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":"US.2","username":"ann"}
+        contact.deleted: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":null,"username":null}
         conversation.opened: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
         conversation.updated: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
         webhook.disabled: {"reason":"gone","webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
@@ -314,16 +93,20 @@ fn payloads_are_stored_as_ever() {
         contact.opted_out: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"asked to","source":"api"}
         contact.opted_in: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
         channel.error: {"details":"locked","error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","title":"Account locked"}
+        contact.merged: {"contact_id":"con_01hf7yat3v041061050r3gg28a","merged_contact_id":"con_01hf7yat3v041061050r3gg28b"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read"}
         message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","status":"failed","to":"ann@example.com","type":"email"}
         message.received: {"at":"2023-11-14T22:13:20.123Z","channel":"email","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"ann@example.com","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","subject":"Order","text":"Hi","type":"email"}
         broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7}
-        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":null,"name":"Ánn","phone":null,"tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z"}
+        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":null,"name":"Ánn","phone":null,"tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":null,"username":null}
         conversation.opened: {"assigned_to":null,"channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":null,"status":"open"}
         number.stopped: {"error_code":null,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":""}
-        contact.opted_out: {"contact_id":null,"phone":"+15550123456","reason":null,"source":"channel"}
+        message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":null,"message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"text","user_id":"US.13491208","username":"ann"}
+        contact.opted_in: {"contact_id":null,"phone":null,"user_id":"US.13491208"}
+        contact.opted_out: {"contact_id":null,"phone":null,"reason":null,"source":"channel","user_id":"US.13491208"}
     "#]]);
 }
 

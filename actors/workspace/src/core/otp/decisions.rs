@@ -197,7 +197,7 @@ impl Core {
             },
             number,
             workspace: self.id.clone(),
-            to: otp.phone,
+            to: otp.phone.into(),
             give_up_at: otp.expires_at(),
             content: Content::Otp {
                 request_id: otp.id,

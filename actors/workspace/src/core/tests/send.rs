@@ -30,7 +30,7 @@ fn a_send_has_all_its_effects_at_once() {
     };
     assert_eq!(bench.log, [LogEntry { at: START, event }]);
     let [message] = &bench.outbound[..] else { panic!("one message goes out") };
-    assert_eq!((message.to, message.give_up_at), (phone(1), expires_at));
+    assert_eq!((message.to.phone(), message.give_up_at), (Some(phone(1)), expires_at));
     assert_eq!(message.code().unwrap().reveal(), bench.code(sent.request_id));
     assert_eq!(bench.code(sent.request_id).len(), 8);
     assert_eq!(bench.events().len(), 1);

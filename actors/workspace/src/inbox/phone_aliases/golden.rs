@@ -13,7 +13,7 @@ fn keys_are_as_ever() {
     sheet.text("name", &key(&workspace, name));
     sheet.text("names of a phone", &name_key(&workspace, phone, None));
     sheet.text("name of a phone", &name_key(&workspace, phone, Some(name)));
-    sheet.text("deleted", &deleted_key(&workspace, phone));
+    sheet.text("deleted", &deleted_key(&workspace, &phone.into()));
     sheet.is(expect![[r#"
         name: acme\x00\x00\x00\x00\x80UX&\xb1
         names of a phone: acme\x00r\x00\x00\x05\x03\\\x10\xee\xb1

@@ -1,0 +1,135 @@
+//! Pure: counts the items of callbacks by their field and by what becomes of them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The fields of callbacks that the provider documents, and `other` for every other one.
+pub const FIELDS: [&str; 18] = [
+    "messages",
+    "user_preferences",
+    "message_template_status_update",
+    "template_category_update",
+    "message_template_quality_update",
+    "message_template_components_update",
+    "phone_number_quality_update",
+    "phone_number_name_update",
+    "business_capability_update",
+    "account_update",
+    "account_alerts",
+    "account_review_update",
+    "security",
+    "user_id_update",
+    "smb_message_echoes",
+    "history",
+    "smb_app_state_sync",
+    "other",
+];
+
+/// What becomes of items, in the order of [`ItemOutcome`].
+pub const OUTCOMES: [&str; 4] = ["taken", "ignored", "unknown", "unreadable"];
+
+/// What becomes of an item of a callback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemOutcome {
+    /// It is taken. One that comes again is, too, and changes nothing.
+    Taken,
+    /// It is known and of no use, or it is about something of somebody else.
+    Ignored,
+    /// Its field, type or status is not known.
+    Unknown,
+    /// It has not what an item of its type must have.
+    Unreadable,
+}
+
+/// How many items of callbacks have come, by [`FIELDS`] and [`OUTCOMES`].
+#[derive(Debug, Default)]
+pub struct ItemCounts([[AtomicU64; OUTCOMES.len()]; FIELDS.len()]);
+
+/// The place of a field among [`FIELDS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldNumber(usize);
+
+/// Counts the items of one change of a field. Those that can be parsed are counted by whoever
+/// learns whom they are for.
+pub(super) struct Tally<'a> {
+    counts: &'a ItemCounts,
+    field: FieldNumber,
+    parsed: u64,
+}
+
+impl Tally<'_> {
+    /// Counts an item. Returns it if it can be parsed.
+    pub(super) fn take<T>(&mut self, item: Result<T, ItemOutcome>) -> Option<T> {
+        match item {
+            Ok(item) => {
+                self.parsed += 1;
+                Some(item)
+            }
+            Err(outcome) => {
+                self.counts.add(self.field, outcome, 1);
+                None
+            }
+        }
+    }
+
+    /// The field, and how many of its items were parsed.
+    pub(super) const fn parsed(&self) -> (FieldNumber, u64) {
+        (self.field, self.parsed)
+    }
+}
+
+impl ItemCounts {
+    /// Begins to count the items of a change of this field.
+    pub(super) fn tally(&self, field: &str) -> Tally<'_> {
+        let of = FIELDS.iter().position(|known| *known == field).unwrap_or(FIELDS.len() - 1);
+        Tally { counts: self, field: FieldNumber(of), parsed: 0 }
+    }
+
+    /// Counts items of a field.
+    pub fn add(&self, field: FieldNumber, outcome: ItemOutcome, items: u64) {
+        if let Some(count) = self.0.get(field.0).and_then(|counts| counts.get(outcome as usize)) {
+            count.fetch_add(items, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a change of a field from which nothing is taken.
+    pub(super) fn pass_over(&self, field: &str) {
+        let is_known = FIELDS[..FIELDS.len() - 1].contains(&field);
+        let outcome = if is_known { ItemOutcome::Ignored } else { ItemOutcome::Unknown };
+        self.tally(field).take::<()>(Err(outcome));
+    }
+
+    /// Field, outcome and count of each, in the order of [`FIELDS`] and then [`OUTCOMES`].
+    pub fn read(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let named =
+            FIELDS.iter().flat_map(|field| OUTCOMES.iter().map(move |outcome| (field, outcome)));
+        let counts = self.0.iter().flatten().map(|count| count.load(Ordering::Relaxed));
+        named.zip(counts).map(|((field, outcome), count)| (*field, *outcome, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_is_counted_under_its_field_and_outcome() {
+        let counts = ItemCounts::default();
+        let mut tally = counts.tally("messages");
+        assert_eq!(tally.take(Ok(7)), Some(7));
+        assert_eq!(tally.take::<()>(Err(ItemOutcome::Unreadable)), None);
+        let (field, parsed) = tally.parsed();
+        counts.add(field, ItemOutcome::Taken, parsed);
+        counts.pass_over("history");
+        counts.pass_over("something_new");
+        counts.pass_over("other");
+        let found: Vec<_> = counts.read().filter(|(.., count)| *count > 0).collect();
+        let expected = [
+            ("messages", "taken", 1),
+            ("messages", "unreadable", 1),
+            ("history", "ignored", 1),
+            ("other", "unknown", 2),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(counts.read().count(), FIELDS.len() * OUTCOMES.len());
+    }
+}

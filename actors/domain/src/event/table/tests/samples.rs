@@ -1,0 +1,266 @@
+//! Pure: one payload of each event type, and of each way in which it is emitted.
+
+use serde_json::json;
+
+use crate::event::message::{MessageErrorData, MessageTemplateData, ReferralData};
+use crate::event::table::*;
+use crate::event::{OtpFailure, broadcast::CompletedCounts};
+use crate::golden::{AT, UNIQUE};
+use crate::template::{TemplateCategory, TemplateStatus};
+use crate::{
+    BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, OptOutSource,
+    Phone, RequestId, Tags, WebhookId,
+};
+
+fn phone() -> Phone {
+    "+15550123456".parse().unwrap()
+}
+
+fn broadcast() -> BroadcastData {
+    BroadcastData {
+        broadcast_id: BroadcastId::from_parts(AT, UNIQUE),
+        name: "Spring \"é\"".into(),
+        status: "paused",
+        total_recipients: 7,
+        reason: Some("the template is paused".into()),
+    }
+}
+
+fn completed() -> BroadcastCompletedData {
+    let BroadcastData { broadcast_id, name, total_recipients, reason, .. } = broadcast();
+    let counts = CompletedCounts { sent: 4, failed: 1, unknown: 0, suppressed: 2 };
+    let status = "completed";
+    BroadcastCompletedData { broadcast_id, name, status, total_recipients, reason, counts }
+}
+
+fn contact() -> ContactData {
+    ContactData {
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        name: ContactName::new("Ánn").unwrap(),
+        phone: Some(phone()),
+        user_id: None,
+        username: None,
+        previous_phone: None,
+        previous_user_id: None,
+        email: Some(Email::new("ann@example.com").unwrap()),
+        tags: Tags::new(["vip", "é"].iter()).unwrap(),
+        custom_fields: json!({"plan": "gold", "age": 41, "sum": 100.0}),
+        created_at: AT,
+        updated_at: AT,
+    }
+}
+
+fn conversation() -> ConversationData {
+    ConversationData {
+        conversation_id: ConversationId::from_parts(AT, UNIQUE),
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        phone: Some(phone()),
+        status: "open",
+        channel: "messaging",
+        assigned_to: Some("ann".to_owned()),
+        last_message: "Hi".to_owned(),
+        last_message_at: AT,
+        created_at: AT,
+    }
+}
+
+fn message(status: &'static str) -> MessageData {
+    let error = ("channel_refused".into(), Some(131_026), "no such phone".into());
+    let (reason, code, details) = error;
+    MessageData {
+        message_id: MessageId::from_parts(AT, UNIQUE),
+        broadcast_id: None,
+        to: Some(phone().to_string()),
+        recipient: None,
+        r#type: Some("template"),
+        status,
+        template: Some(MessageTemplateData { name: "offer".into(), language: "en".into() }),
+        error: Some(MessageErrorData { reason, code, details }),
+    }
+}
+
+fn broadcast_message(to: Option<String>) -> MessageData {
+    let broadcast_id = Some(BroadcastId::from_parts(AT, UNIQUE));
+    MessageData { broadcast_id, to, r#type: None, template: None, error: None, ..message("read") }
+}
+
+fn mail() -> MessageData {
+    let (to, r#type) = (Some("ann@example.com".to_owned()), Some(MessageData::EMAIL));
+    MessageData { to, r#type, template: None, ..message("failed") }
+}
+
+fn received() -> MessageReceivedData {
+    let referral = ReferralData {
+        source_type: "ad".into(),
+        source_id: "42".into(),
+        headline: Some("Spring".into()),
+    };
+    MessageReceivedData {
+        message_id: MessageId::from_parts(AT, UNIQUE),
+        conversation_id: ConversationId::from_parts(AT, UNIQUE),
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        number_id: Some(NumberId::from_parts(AT, UNIQUE)),
+        channel: None,
+        from: Some(phone().to_string()),
+        user_id: None,
+        username: None,
+        subject: None,
+        name: Some("Ann".into()),
+        r#type: "text".into(),
+        text: "Hi".into(),
+        at: AT,
+        referral: Some(referral),
+    }
+}
+
+fn changed_contact() -> ContactData {
+    ContactData {
+        previous_phone: Some(phone()),
+        user_id: "US.2".parse().ok(),
+        previous_user_id: "US.1".parse().ok(),
+        username: Some("ann".into()),
+        ..contact()
+    }
+}
+
+fn channel_error() -> ChannelErrorData {
+    ChannelErrorData {
+        number_id: NumberId::from_parts(AT, UNIQUE),
+        error_code: Some(131_031),
+        title: Some("Account locked".into()),
+        details: "locked".into(),
+    }
+}
+
+/// One of each type that is made of a payload, with every field that its way of emission may have.
+pub(super) fn payloads() -> Vec<EventData> {
+    use EventData as Data;
+    let (request_id, webhook_id) =
+        (RequestId::from_parts(AT, UNIQUE), WebhookId::from_parts(AT, UNIQUE));
+    let (number_id, contact_id) =
+        (NumberId::from_parts(AT, UNIQUE), Some(ContactId::from_parts(AT, UNIQUE)));
+    let (calling_code, source) = ("971".to_owned(), OptOutSource::Api);
+    let (phone, reason) = (Some(phone()), Some("asked to".to_owned()));
+    let (user_id, its_phone) = (None, self::phone());
+    vec![
+        Data::OtpDelivered(OtpData { request_id, phone: its_phone }),
+        Data::BroadcastCreated(broadcast()),
+        Data::BroadcastStarted(broadcast()),
+        Data::BroadcastPaused(broadcast()),
+        Data::BroadcastResumed(broadcast()),
+        Data::BroadcastCompleted(completed()),
+        Data::BroadcastCancelled(broadcast()),
+        Data::BroadcastFailed(broadcast()),
+        Data::OtpPumpingSuspected(OtpPumpingData {
+            calling_code,
+            unverified: 30,
+            hour: AT,
+            refused: true,
+        }),
+        Data::ContactCreated(contact()),
+        Data::ContactUpdated(changed_contact()),
+        Data::ContactDeleted(contact()),
+        Data::ConversationOpened(conversation()),
+        Data::ConversationUpdated(conversation()),
+        Data::WebhookDisabled(WebhookDisabledData { webhook_id, reason: "gone" }),
+        Data::WebhookTest(WebhookData { webhook_id }),
+        Data::MessageQueued(message("queued")),
+        Data::MessageSent(message("sent")),
+        Data::MessageDelivered(message("delivered")),
+        Data::MessageRead(message("read")),
+        Data::MessageFailed(message("failed")),
+        Data::MessageReceived(received()),
+        Data::TemplateStatusChanged(TemplateStatusData {
+            name: "offer".into(),
+            language: "en_US".into(),
+            category: TemplateCategory::Utility,
+            status: TemplateStatus::InAppeal,
+            previous_status: TemplateStatus::Approved,
+        }),
+        Data::NumberStopped(NumberStoppedData {
+            number_id,
+            error_code: Some(131_031),
+            reason: "locked".into(),
+        }),
+        Data::NumberRecovered(NumberData { number_id }),
+        Data::ContactOptedOut(OptedOutData { user_id: None, phone, contact_id, reason, source }),
+        Data::ContactOptedIn(OptedInData { phone, user_id, contact_id }),
+        Data::ChannelError(channel_error()),
+        Data::ContactMerged(ContactMergedData {
+            contact_id: ContactId::from_parts(AT, UNIQUE),
+            merged_contact_id: ContactId::from_parts(AT, UNIQUE + 1),
+        }),
+    ]
+}
+
+/// Payloads of other ways of emission, and such that lack what may be absent.
+pub(super) fn other_payloads() -> Vec<EventData> {
+    use EventData as Data;
+    let to = phone().to_string();
+    let (phone, contact_id, reason, source) = (None, None, None, OptOutSource::Channel);
+    let (number_id, from) = (None, Some("ann@example.com".to_owned()));
+    let user_id: Option<crate::UserId> = "US.13491208".parse().ok();
+    let (channel, subject) = (Some("email"), Some("Order".to_owned()));
+    let message_with = |template, error| MessageData {
+        r#type: Some("text"),
+        template,
+        error,
+        ..message("queued")
+    };
+    vec![
+        Data::MessageQueued(message_with(None, None)),
+        Data::MessageQueued(MessageData {
+            to: None,
+            recipient: user_id.clone(),
+            ..message_with(None, None)
+        }),
+        Data::MessageRead(broadcast_message(Some(to))),
+        Data::MessageRead(broadcast_message(None)),
+        Data::MessageFailed(mail()),
+        Data::MessageReceived(MessageReceivedData {
+            number_id,
+            channel,
+            from,
+            subject,
+            r#type: "email".into(),
+            referral: None,
+            ..received()
+        }),
+        Data::BroadcastStarted(BroadcastData { reason: None, ..broadcast() }),
+        Data::ContactCreated(ContactData { phone: None, email: None, ..contact() }),
+        Data::ConversationOpened(ConversationData {
+            phone: None,
+            assigned_to: None,
+            ..conversation()
+        }),
+        Data::NumberStopped(NumberStoppedData {
+            number_id: NumberId::from_parts(AT, UNIQUE),
+            error_code: None,
+            reason: "".into(),
+        }),
+        Data::MessageReceived(MessageReceivedData {
+            from: None,
+            user_id: user_id.clone(),
+            username: Some("ann".into()),
+            ..received()
+        }),
+        Data::ContactOptedIn(OptedInData { phone, user_id: user_id.clone(), contact_id }),
+        Data::ContactOptedOut(OptedOutData { phone, user_id, contact_id, reason, source }),
+    ]
+}
+
+/// One event of each type that is stored with its fields.
+pub(super) fn variants() -> Vec<PublicEvent> {
+    let (request_id, phone) = (RequestId::from_parts(AT, UNIQUE), phone());
+    let reason = OtpFailure::Channel { error_code: Some(131_026) };
+    vec![
+        PublicEvent::OtpSent { request_id, phone, expires_at: AT, resend: true },
+        PublicEvent::OtpVerified { request_id, phone },
+        PublicEvent::OtpExpired { request_id, phone },
+        PublicEvent::OtpFailed { request_id, phone, reason },
+    ]
+}
+
+pub(super) fn events() -> Vec<PublicEvent> {
+    variants().into_iter().chain(payloads().into_iter().map(PublicEvent::from)).collect()
+}

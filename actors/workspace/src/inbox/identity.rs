@@ -1,0 +1,168 @@
+//! Binds the phone and the channel's id of one person, and merges contacts that are one person's.
+//!
+//! Once both names are known together, they are one contact's, and an opt-out or an open window of
+//! one of them holds for the other.
+
+use postrider_domain::event::contact::ContactMergedData;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{EventData, NumberId, PartyId, PartyNames, Phone, Timestamp, UserId};
+
+use crate::contacts::{self, Contact, MERGED_MAX, holder, holders_place, put_changed, user_holder};
+use crate::conversations;
+use crate::core::command::Context;
+use crate::inbox::phone_aliases;
+use crate::messages::service_window;
+use crate::suppressions;
+
+/// Takes what a report or an answer to a message of `at` says: the phone and the id are one
+/// person's. It may be old, so it changes no id that is known, and it brings back nobody who was
+/// deleted since.
+pub(crate) fn learn(
+    context: &mut Context<'_>,
+    phone: Phone,
+    id: &UserId,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
+    let phone = phone_aliases::writer(context, phone)?.phone;
+    let (of_phone, of_id) = (PartyId::from(phone), PartyId::from(id.clone()));
+    if holders_place(context, &of_phone)? == holders_place(context, &of_id)? {
+        return Ok(());
+    }
+    let deleted = phone_aliases::deleted_at(context, &of_phone)?;
+    if deleted.max(phone_aliases::deleted_at(context, &of_id)?) >= at {
+        return Ok(());
+    }
+    if holder(context, phone)?.is_some_and(|contact| contact.user_id.is_some()) {
+        return Ok(());
+    }
+    bind(context, phone, id).map(drop)
+}
+
+/// Makes one contact of the one with the phone and the one with the id. Returns it, or nothing if
+/// nobody has either.
+pub(super) fn bind(
+    context: &mut Context<'_>,
+    phone: Phone,
+    id: &UserId,
+) -> Result<Option<Contact>, Unavailable> {
+    let names = PartyNames { phone: Some(phone), user_id: Some(id.clone()) };
+    let (by_phone, by_id) = (holder(context, phone)?, user_holder(context, id)?);
+    match (by_phone, by_id) {
+        (Some(contact), Some(other)) if contact.id == other.id => Ok(Some(contact)),
+        // It has another phone, which nobody says is not its own.
+        (None, Some(contact)) if contact.phone.is_some() => Ok(Some(contact)),
+        (by_phone, by_id) => {
+            // First, so that it is not left out where the rest could not be done.
+            unite(context, phone, id)?;
+            match (by_phone, by_id) {
+                (None, None) => Ok(None),
+                (Some(contact), None) | (None, Some(contact)) => {
+                    name(context, &contact, names).map(Some)
+                }
+                (Some(contact), Some(other)) if other.phone.is_none() => {
+                    merge(context, &contact, &other, names).map(Some)
+                }
+                (Some(contact), Some(other)) => {
+                    hand_over(context, &contact, &other, names).map(Some)
+                }
+            }
+        }
+    }
+}
+
+/// Merges two contacts into the first, which gets these names; one of the two has each of them that
+/// anybody has. The id of the second names the first from then on. Where too many were merged into
+/// one already, the names are handed over, and both contacts stay.
+pub(super) fn merge(
+    context: &mut Context<'_>,
+    survivor: &Contact,
+    other: &Contact,
+    names: PartyNames,
+) -> Result<Contact, Unavailable> {
+    let merged = [survivor, other].map(|contact| contacts::merged_ids(context, contact.place()));
+    let [own, others] = merged;
+    let (own, others) = (own?, others?);
+    if own.len() + others.len() >= MERGED_MAX {
+        return hand_over(context, survivor, other, names);
+    }
+    let [of_own, of_other] =
+        [survivor, other].map(|contact| conversations::all_of(context, contact.place()));
+    let conversations = (of_own?, of_other?);
+    // Whatever can fail is done before anything that could not be done again.
+    contacts::index::update(context, other.place(), None)?;
+    let contact = contacts::combined(survivor, other, names, context.now());
+    put_changed(context, survivor, &contact)?;
+    contacts::take_over(context, &contact, other, (own, others));
+    conversations::take_over(context, (contact.id, other.id), conversations);
+    let data = ContactMergedData { contact_id: contact.id, merged_contact_id: other.id };
+    context.effects.emit(context.now(), EventData::ContactMerged(data));
+    Ok(contact)
+}
+
+/// Gives a contact these names, which another one loses. Both stay.
+fn hand_over(
+    context: &mut Context<'_>,
+    contact: &Contact,
+    other: &Contact,
+    names: PartyNames,
+) -> Result<Contact, Unavailable> {
+    let kept = PartyNames {
+        phone: other.phone.filter(|phone| names.phone != Some(*phone)),
+        user_id: other.user_id.clone().filter(|id| names.user_id.as_ref() != Some(id)),
+    };
+    name(context, other, kept)?;
+    name(context, contact, names)
+}
+
+/// Gives a contact these names, which nobody else has. Returns what it is then.
+pub(super) fn name(
+    context: &mut Context<'_>,
+    contact: &Contact,
+    names: PartyNames,
+) -> Result<Contact, Unavailable> {
+    if contact.names() == names {
+        return Ok(contact.clone());
+    }
+    let PartyNames { phone, user_id } = names;
+    let named = Contact { phone, user_id, updated_at: context.now(), ..contact.clone() };
+    put_changed(context, contact, &named)?;
+    Ok(named)
+}
+
+/// The phone and the id are one person's: opt-outs and windows of each hold for the other.
+pub(super) fn unite(
+    context: &mut Context<'_>,
+    phone: Phone,
+    id: &UserId,
+) -> Result<(), Unavailable> {
+    let (user, phone) = (PartyId::User(id.clone()), PartyId::Phone(phone));
+    let numbers: Vec<NumberId> = context.connected.iter().map(|number| number.id).collect();
+    for (one, other) in [(&user, &phone), (&phone, &user)] {
+        if !suppressions::has_opted_out(context, one)? {
+            suppressions::follow(context, one, other)?;
+        }
+        for number in &numbers {
+            if let Some(at) = service_window::last(context, *number, other)? {
+                service_window::open(context, *number, one, at)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything by which the person with these names is known.
+pub(super) fn everything_of(
+    context: &Context<'_>,
+    parties: &[PartyId],
+) -> Result<Vec<PartyId>, Unavailable> {
+    let mut all = Vec::new();
+    for party in parties {
+        if let PartyId::Phone(phone) = party {
+            all.extend(phone_aliases::writer(context, *phone)?.phones());
+        }
+        all.extend(contacts::parties_of(context, party)?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
