@@ -4,6 +4,7 @@ use postrider_domain::fuzz::edited;
 
 use crate::callback::TEXT_CHARS_MAX;
 use crate::cloud_api::envelope;
+use crate::cloud_api::items::ItemCounts;
 use crate::email::inbound::{mailbox, text_of_html};
 
 /// Callbacks as the provider sends them: messages, reports, choices, notices, templates.
@@ -39,14 +40,14 @@ const CALLBACKS: [&[u8]; 6] = [
 fn the_examples_are_read() {
     let items: usize = CALLBACKS
         .iter()
-        .flat_map(|raw| envelope::read(raw).unwrap())
+        .flat_map(|raw| envelope::read(raw, &ItemCounts::default()).unwrap())
         .map(|part| {
             let it = part.callback;
             it.statuses.len()
                 + it.inbound.len()
                 + it.templates.len()
                 + it.choices.len()
-                + it.changed_numbers.len()
+                + it.identity_changes.len()
         })
         .sum();
     assert!(items >= 6, "only {items} items are read, so the fuzzer does not reach their parsers");
@@ -58,7 +59,7 @@ fn fuzz_callbacks() {
     let fuzzer = bolero::check!().with_iterations(20_000);
     fuzzer.for_each(|script: &[u8]| {
         let raw = edited(&CALLBACKS, &script[..script.len().min(1 + 2 * 4)]);
-        let Some(parts) = envelope::read(&raw) else { return };
+        let Some(parts) = envelope::read(&raw, &ItemCounts::default()) else { return };
         let mut held = 0;
         for part in &parts {
             held += part.callback.statuses.len() + part.callback.templates.len();

@@ -155,6 +155,8 @@ pub(super) fn hash(path: &Path) -> Result<(String, u64), ImportError> {
 
 #[cfg(test)]
 mod tests {
+    use postrider_actors::domain::fuzz::{SCRIPT_BYTES_MAX, edited};
+
     use super::*;
 
     fn lines(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
@@ -197,5 +199,29 @@ mod tests {
         assert!(lines.next().unwrap().is_some());
         let error = lines.next().err().unwrap().to_string();
         assert!(error.contains("double quote"), "{error}");
+    }
+
+    #[test]
+    fn fuzz_lines() {
+        let examples: [&[u8]; 3] = [
+            b"\xef\xbb\xbfname,phone,tags\r\nAna,+15550123456,a;b\r\n\"B\nC\",,\"[\"\"x\"\"]\"\r\n",
+            b"name,custom_fields,custom.plan,id\nBo,\"{\"\"n\"\":1}\",gold,con_1\n'=1,,,\n",
+            b"name\na\n\nb",
+        ];
+        let (_dir, path) = lines(b"");
+        let fuzzer = bolero::check!().with_iterations(1_000);
+        fuzzer.for_each(|script: &[u8]| {
+            let content = edited(&examples, &script[..script.len().min(SCRIPT_BYTES_MAX)]);
+            std::fs::write(&path, &content).unwrap();
+            let Ok(mut lines) = Lines::open(&path, None) else { return };
+            let mut last = 0;
+            while let Ok(Some(line)) = lines.next() {
+                assert!(line.number >= last.max(1), "line {} after {last}", line.number);
+                last = line.number;
+                // An import may go on from behind each line.
+                let passed = lines.position().line() - 1;
+                assert!(passed <= content.iter().filter(|byte| **byte == b'\n').count() as u64);
+            }
+        });
     }
 }
