@@ -1,12 +1,14 @@
 //! Deleting a workspace: its traffic ends at once, and its rows go in the background.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditEntry, WorkspaceId};
 use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
 use postrider_store::StoreError;
+use postrider_store::writer::CommitError;
 use postrider_workspace::core::records;
 use postrider_workspace::core::view::unreadable;
 use postrider_workspace::mailbox::slot::Slot;
@@ -15,6 +17,10 @@ use postrider_workspace::services::Services;
 
 use super::Admin;
 use crate::audit::record_of;
+
+/// How often, and how far apart, it is tried to learn whether a failed commit is durable.
+const CERTAIN_TRIES: u32 = 60;
+const CERTAIN_WAIT: Duration = Duration::from_secs(1);
 
 /// Why a workspace was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +66,13 @@ async fn delete(admin: &Admin, id: &WorkspaceId, name: &str) -> Result<(), Delet
     changes.extend(admin.access.deletions_of(id));
     let entry = AuditEntry::new("workspace.delete").target(id).workspace(id);
     changes.push(record_of(shared.clock.now(), &admin.caller, entry));
-    shared.writer.commit(changes).await.map_err(Unavailable::from)?;
+    if let Err(error) = shared.writer.commit(changes).await {
+        // A commit that failed may be durable nevertheless. Then the next start would delete what
+        // was acknowledged since.
+        if !is_marked_for_certain(shared, id).await {
+            return Err(Unavailable::from(error).into());
+        }
+    }
     end_traffic(admin, id, &slot).await;
     removal::begin(shared, id.clone(), Some(slot));
     Ok(())
@@ -92,6 +104,19 @@ async fn end_traffic(admin: &Admin, id: &WorkspaceId, slot: &Slot) {
     shared.broadcasts.end_all_of(id).await;
     shared.webhooks.end_all_of(&slot.subscribers).await;
     shared.numbers.close_all_of(id);
+}
+
+/// Whether the workspace is marked as deleted, once the store is open again; `false` if it does
+/// not open for a minute.
+async fn is_marked_for_certain(shared: &Services, id: &WorkspaceId) -> bool {
+    for _ in 0..CERTAIN_TRIES {
+        match shared.writer.barrier().await {
+            Ok(()) => return is_under_way(shared, id).unwrap_or_default(),
+            Err(CommitError::Closed) => return false,
+            Err(_) => tokio::time::sleep(CERTAIN_WAIT).await,
+        }
+    }
+    false
 }
 
 /// Whether rows of a deleted workspace of this id are left.

@@ -97,7 +97,7 @@ impl Services {
                 let (store, of) = (Arc::clone(&services.store), workspace.clone());
                 let scan = move || records::deletions(store.as_ref(), &of, id);
                 let Ok(Ok(changes)) = tokio::task::spawn_blocking(scan).await else { return };
-                if changes.is_empty() || services.writer.commit(changes).await.is_err() {
+                if changes.is_empty() || services.writer.commit_own(changes).await.is_err() {
                     return;
                 }
             }

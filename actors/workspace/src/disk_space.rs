@@ -53,6 +53,7 @@ impl DiskSpace {
         let refused_from = match footprint {
             Footprint::Grows => 1,
             Footprint::Settles => 2,
+            Footprint::Ends => return Ok(()),
         };
         if self.level(self.free.load(Ordering::Relaxed)) < refused_from {
             return Ok(());
@@ -66,7 +67,7 @@ impl DiskSpace {
         let what = match self.level(free) {
             0 => return None,
             1 => "nothing more is made",
-            _ => "nothing is written",
+            _ => "nothing more is begun",
         };
         Some(format!("disk: {free} bytes are free, of at least {}, so {what}", self.min))
     }
@@ -97,6 +98,7 @@ mod tests {
             disk.measured(free);
             assert_eq!((taken(), disk.free()), (expected, Some(free)));
             assert_eq!(disk.warning().is_some(), !expected[0]);
+            assert_eq!(disk.admit(Footprint::Ends), Ok(()), "what ends something is always taken");
         }
         let unbounded = DiskSpace::new(0);
         unbounded.measured(0);

@@ -71,7 +71,8 @@ impl Fault {
     /// How long it lasts.
     const fn length(self) -> Duration {
         match self {
-            Self::ClockGlitch => Duration::from_millis(200),
+            // The engine looks at the wall clock once a second: it must see it.
+            Self::ClockGlitch => Duration::from_millis(1500),
             Self::Kill | Self::Stop => Duration::ZERO,
             Self::Pause | Self::FullDisk | Self::KillOnSlowDisk => Duration::from_secs(3),
             Self::AnswersLost | Self::ClockBehind | Self::ClockAhead => Duration::from_secs(5),

@@ -149,6 +149,7 @@ fn flat(world: &World, usages: &[(Duration, Usage)]) {
     let quarter = usages.len() / 4;
     // Too few say nothing.
     if quarter < 4 {
+        eprintln!("  too short to judge memory and descriptors");
         return;
     }
     let of = |from: usize, figure: fn(&Usage) -> f64| {

@@ -1,7 +1,8 @@
 //! The server of a soak: a process on one port that is killed and started again.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -70,9 +71,8 @@ impl Served {
         drop(std::thread::spawn(move || std::io::copy(&mut lines, &mut log)));
         self.child = Some(child);
         let watch = Stopwatch::start();
-        // It listens before it has written its first secrets.
-        let token = self.data.join("admin.token");
-        while std::net::TcpStream::connect(self.address).is_err() || !token.exists() {
+        // It is bound long before it answers, and a fault in between would only stop the start.
+        while !self.answers() {
             if !self.runs()? || watch.elapsed() > PATIENCE {
                 return Err(format!("it does not start: see {}", self.log_path().display()).into());
             }
@@ -81,7 +81,20 @@ impl Served {
         Ok(())
     }
 
-    /// Where it writes its log, of all its lives.
+    /// Whether it answers that it is alive.
+    fn answers(&self) -> bool {
+        let ask = || {
+            let mut stream = TcpStream::connect(self.address)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(b"GET /healthz HTTP/1.0\r\nhost: localhost\r\n\r\n")?;
+            let mut head = [0; 12];
+            stream.read_exact(&mut head)?;
+            Ok::<_, std::io::Error>(head.ends_with(b" 200"))
+        };
+        ask().unwrap_or_default()
+    }
+
+    /// Where its log is, of all its lives.
     pub(super) fn log_path(&self) -> PathBuf {
         self.data.with_extension("log")
     }

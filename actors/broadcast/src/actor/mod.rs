@@ -272,7 +272,8 @@ impl Fanout {
             })
             .collect();
         changes.extend(state.counted.changes(&self.slot.workspace, self.id));
-        match self.services.writer.commit(changes).await {
+        // Refused, it would repeat what the number has done. Only one is under way at a time.
+        match self.services.writer.commit_own(changes).await {
             Ok(()) => {
                 state.plan.written();
                 state.counted.written();

@@ -298,9 +298,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Counts bytes if there is room for them.
+    /// Counts bytes if there is room for them in the part of the queue that new work may fill. One
+    /// batch that is larger than that part has it alone.
     fn reserve(&mut self, bytes: usize) -> Result<(), CommitError> {
-        let is_full = self.queued_bytes + bytes > self.queued_bytes_max;
+        let part = self.queued_bytes_max / 4 * 3;
+        let is_full = self.queued_bytes > 0 && self.queued_bytes + bytes > part;
         if is_full && bytes <= self.queued_bytes_max {
             return Err(CommitError::Full);
         }

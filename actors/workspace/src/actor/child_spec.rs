@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postrider_domain::WorkspaceId;
-use postrider_runtime::supervise::{ChildSpec, LoadedActor};
+use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement};
 use ractor::ActorRef;
 
 use crate::actor::WorkspaceActor;
@@ -24,6 +24,15 @@ impl ChildSpec for WorkspaceSpec {
 
     fn directory(&self) -> &Workspaces {
         &self.0.workspaces
+    }
+
+    fn publish(&self, id: &WorkspaceId, placement: Placement<WorkspaceMessage>) {
+        match (self.0.workspaces.slot(id), placement) {
+            (Some(slot), placement) => slot.publish(placement),
+            // The workspace was deleted while its actor started. Nobody else would stop it.
+            (None, Placement::Live(actor)) => actor.stop(None),
+            (None, _) => {}
+        }
     }
 
     async fn spawn(

@@ -12,7 +12,7 @@ use postrider_domain::{BroadcastId, EventData};
 use postrider_store::{CommitError, Table};
 
 use crate::broadcasts::{BroadcastCounts, counts, emit, find, save};
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
 use crate::templates::{approved_template, find_template};
@@ -76,6 +76,8 @@ pub(crate) struct ControlBroadcast {
 impl Command for ControlBroadcast {
     type Answer = Record;
     type Error = BroadcastError;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Record, BroadcastError> {
         use BroadcastStatus::{Paused, Queued, Scheduled, Sending};

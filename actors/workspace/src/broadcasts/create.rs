@@ -254,10 +254,13 @@ impl Workspace {
         fits.map_err(refused)?;
         let total = u32::try_from(new.audience.len()).unwrap_or(u32::MAX);
         let sendable = u32::try_from(sendable).unwrap_or(u32::MAX);
-        self.write_audience(id, &new.audience, &by_phone)
-            .await
-            .map_err(|why| refused(why.into()))?;
         let schedule_at = new.schedule_at;
+        if let Err(why) = self.write_audience(id, &new.audience, &by_phone).await {
+            // What was written of it must not stay, nor count for the workspace.
+            let workspace = self.clone();
+            drop(tokio::spawn(async move { workspace.after_unknown(id, schedule_at).await }));
+            return Err(refused(why.into()));
+        }
         // The audience is written, and only whether it has variables still matters.
         let new = NewBroadcast { audience: emptied(new.audience), ..new };
         let command = CreateBroadcast { id, new, sendable, total, retry_of };
@@ -322,7 +325,7 @@ impl Workspace {
     async fn forget_draft(&self, id: BroadcastId) -> Result<(), Unavailable> {
         let changes =
             self.scan(move |store, workspace| draft_changes(store, workspace, id)).await?;
-        Ok(self.shared.writer.commit(changes).await?)
+        Ok(self.shared.writer.commit_own(changes).await?)
     }
 }
 

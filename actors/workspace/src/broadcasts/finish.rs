@@ -14,7 +14,7 @@ use postrider_domain::{BroadcastId, EventData};
 use crate::broadcasts::control::{BroadcastError, settle};
 use crate::broadcasts::counts::WindowCounts;
 use crate::broadcasts::{BroadcastCounts, event_data, find};
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::counts_under_way::Changed;
 use crate::handle::Workspace;
 
@@ -29,6 +29,8 @@ struct AfterAll;
 impl Command for AfterAll {
     type Answer = ();
     type Error = BroadcastError;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, _: &mut Context<'_>) -> Result<(), BroadcastError> {
         Ok(())
@@ -52,6 +54,8 @@ enum Finished {
 impl Command for FinishBroadcast {
     type Answer = Finished;
     type Error = BroadcastError;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Finished, BroadcastError> {
         let Self { id, mut counts, changed } = self;

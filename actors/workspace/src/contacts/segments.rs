@@ -189,6 +189,8 @@ impl Command for DeleteSegment {
     type Answer = ();
     type Error = SegmentError;
 
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), SegmentError> {
         let key = key(&context.core.id, self.id);
         context.get(Table::Segments, &key)?.ok_or(SegmentError::NotFound)?;

@@ -26,8 +26,11 @@ use postrider_domain::unavailable::Unavailable;
 pub enum Footprint {
     /// It makes records that are kept.
     Grows,
-    /// It settles, changes or deletes what is there, such as the check of a code or a callback.
+    /// It settles or changes what is there, such as the check of a code or a callback.
     Settles,
+    /// It stops something, records an outcome, or deletes. It is taken however little space there
+    /// is and however much waits to be written: what it ends would write more.
+    Ends,
 }
 
 /// Something that a workspace can be asked to do or tell.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::conversations;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::messages::{MessageError, MessageStatus};
 use postrider_channel::email::{Mailed, OutgoingMail};
 use postrider_domain::event::message::MessageData;
@@ -115,6 +115,8 @@ pub(crate) struct SettleMail(pub(crate) MessageId, pub(crate) Mailed);
 impl Command for SettleMail {
     type Answer = ();
     type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         let Self(id, mailed) = self;

@@ -6,7 +6,7 @@ use postrider_store::Table;
 use crate::Workspace;
 use crate::contacts::{emit, find_contact, forget_merged, index, merged_ids, record};
 use crate::conversations::{all_of, forget_former, moved};
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::inbox::deletion::forget;
 use crate::inbox::phone_aliases;
 
@@ -41,6 +41,8 @@ struct DeleteContact {
 impl Command for DeleteContact {
     type Answer = ();
     type Error = DeleteContactError;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), DeleteContactError> {
         let contact = find_contact(context, self.id)?.ok_or(DeleteContactError::NotFound)?;

@@ -3,7 +3,7 @@
 use postrider_domain::Unavailable;
 
 use crate::core::audit::AuditDraft;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota;
 use crate::mailbox::slot::ReplyTo;
 
@@ -11,6 +11,8 @@ use crate::mailbox::slot::ReplyTo;
 pub trait Errand: Send {
     /// Carries the command out.
     fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
+    /// Whether it is taken even while too much waits to be written.
+    fn ends(&self) -> bool;
     /// Says that it cannot be taken.
     fn refuse(self: Box<Self>, why: Unavailable);
 }
@@ -52,6 +54,10 @@ impl<C: Command> Errand for Asked<C> {
             audit.add_to(context.effects, now);
         }
         Box::new(Answered { reply, answer })
+    }
+
+    fn ends(&self) -> bool {
+        C::FOOTPRINT == Footprint::Ends
     }
 
     fn refuse(self: Box<Self>, why: Unavailable) {

@@ -56,11 +56,10 @@ pub enum WorkspaceMessage {
 impl WorkspaceMessage {
     /// Whether somebody asks for a change, who can be refused while too much is waiting to be
     /// written. The rest must be written, or writes nothing.
-    pub(crate) const fn is_command(&self) -> bool {
+    pub(crate) fn is_command(&self) -> bool {
         match self {
-            Self::SendOtp(..) | Self::VerifyOtp(..) | Self::ResendOtp(..) | Self::Perform(_) => {
-                true
-            }
+            Self::SendOtp(..) | Self::VerifyOtp(..) | Self::ResendOtp(..) => true,
+            Self::Perform(errand) => !errand.ends(),
             Self::Configure(configure, ..) => !matches!(configure, Configure::Read),
             _ => false,
         }

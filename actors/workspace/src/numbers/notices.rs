@@ -5,7 +5,7 @@ use postrider_domain::event::number::{ChannelErrorData, NumberData, NumberStoppe
 use postrider_domain::{EventData, NumberId, PartyNames};
 use postrider_number::notices::{NumberNotice, Recipient};
 
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::inbox::{identity, phone_aliases};
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
@@ -23,6 +23,8 @@ pub struct RecordNotice {
 impl Command for RecordNotice {
     type Answer = ();
     type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         let number_id = self.number;

@@ -11,7 +11,7 @@ use postrider_webhook::delivery::DisabledReason;
 use postrider_webhook::{DisableError, EndpointControl};
 
 use crate::Workspace;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::services::Services;
 use crate::webhooks::WebhookError;
 
@@ -51,6 +51,8 @@ struct DisableWebhook {
 impl Command for DisableWebhook {
     type Answer = ();
     type Error = WebhookError;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), WebhookError> {
         let Self { id, reason, enabled_at } = self;

@@ -330,6 +330,8 @@ impl Command for DeleteWebhook {
     type Answer = ();
     type Error = WebhookError;
 
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), WebhookError> {
         let mut endpoints = context.endpoints()?;
         let before = endpoints.len();
