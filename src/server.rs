@@ -10,8 +10,8 @@ use postrider_actors::clock::{Clock, ClockOptions, Stopwatch};
 use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions, CloudApiOptions,
-    DeliveriesKept, Engine, EngineOptions, EventOptions, GuardOptions, MessageOptions, Prices,
-    SandboxOptions, ShutdownError, StartError, WebhookOptions,
+    DeliveriesKept, DirectorySpace, Engine, EngineOptions, EventOptions, GuardOptions,
+    MessageOptions, Prices, SandboxOptions, ShutdownError, StartError, WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -251,6 +251,17 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// The free bytes below which nothing more is made. A tenth of a small disk is enough where nobody
+/// has set them.
+fn free_bytes_min(settings: &Settings, directory: &DataDir) -> u64 {
+    const AUTO: u64 = 1 << 30;
+    settings.storage.free_bytes_min.unwrap_or_else(|| {
+        let space = DirectorySpace(directory.path().to_owned());
+        // Where the file system does not say how large it is, the engine logs it when it measures.
+        space.total_bytes().map_or(AUTO, |total| AUTO.min(total / 10))
+    })
+}
+
 fn engine_options(
     settings: &Settings,
     directory: &DataDir,
@@ -294,7 +305,7 @@ fn engine_options(
         otps_per_workspace_max: settings.admission.otps_per_workspace_max,
         queued_bytes_max: settings.storage.queued_bytes_max,
         snapshot_journal_bytes: settings.storage.snapshot_journal_bytes,
-        free_bytes_min: settings.storage.free_bytes_min,
+        free_bytes_min: free_bytes_min(settings, directory),
         sandbox: SandboxOptions { messages_kept: settings.sandbox.messages_kept },
         events: event_options(settings),
         audit: AuditOptions { kept_for: settings.audit.kept_days },

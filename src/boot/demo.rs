@@ -15,11 +15,11 @@ const WORKSPACE: &str = "demo";
 pub(super) const KEY_FILE: &str = "demo.key";
 const CREDITS: u64 = 1_000_000;
 
-/// Creates what is missing of the demo workspace and returns its API key.
-///
 /// How long it waits for the removal of an earlier workspace before it looks again.
 const REMOVAL_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
 
+/// Creates what is missing of the demo workspace and returns its API key.
+///
 /// The key file is written last. While it exists and its key is valid, the workspace was complete
 /// once, and whatever is missing was removed by its user.
 pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secret, BootError> {

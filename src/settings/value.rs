@@ -145,6 +145,14 @@ pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
     parts.map(|part| part.parse().ok()).collect()
 }
 
+/// A whole number, or `auto` for `None`.
+pub(super) fn whole_or_auto<T: TryFrom<u64>>(
+    allowed: RangeInclusive<u64>,
+) -> impl Fn(&Raw) -> Option<Option<T>> {
+    let whole = whole(allowed);
+    move |raw| if raw.as_text() == Some("auto") { Some(None) } else { whole(raw).map(Some) }
+}
+
 /// Subnets, or `auto` for `None`.
 pub(super) fn subnets_or_auto(raw: &Raw) -> Option<Option<Vec<ipnet::IpNet>>> {
     if raw.as_text()? == "auto" { Some(None) } else { subnets(raw).map(Some) }

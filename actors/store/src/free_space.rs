@@ -21,6 +21,17 @@ fn failed(error: rustix::io::Errno) -> StoreError {
 #[derive(Debug, Clone)]
 pub struct DirectorySpace(pub PathBuf);
 
+impl DirectorySpace {
+    /// The bytes of the whole file system.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the file system does not answer.
+    pub fn total_bytes(&self) -> Result<u64, StoreError> {
+        let found = rustix::fs::statvfs(&self.0).map_err(failed)?;
+        Ok(found.f_blocks.saturating_mul(found.f_frsize))
+    }
+}
+
 impl FreeSpace for DirectorySpace {
     fn free_bytes(&self) -> Result<u64, StoreError> {
         let found = rustix::fs::statvfs(&self.0).map_err(failed)?;
@@ -36,7 +47,8 @@ mod tests {
     #[test]
     fn a_directory_has_space_and_a_missing_one_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(DirectorySpace(dir.path().to_owned()).free_bytes().unwrap() > 0);
+        let space = DirectorySpace(dir.path().to_owned());
+        assert!((1..=space.total_bytes().unwrap()).contains(&space.free_bytes().unwrap()));
         let missing = DirectorySpace(dir.path().join("missing"));
         assert!(matches!(missing.free_bytes(), Err(StoreError::Failed(_))));
     }

@@ -306,7 +306,7 @@ mod tests {
         }
         for (operation, name, _) in PARAMETERS {
             let count = parameters(&mut document, operation, name).count();
-            assert!(count == 1 || *operation == "*" && count == 18, "{operation} {name}: {count}");
+            assert!(count == 1 || *operation == "*" && count == 19, "{operation} {name}: {count}");
         }
     }
 }
