@@ -44,7 +44,7 @@ pub use contacts::whole as whole_contacts;
 pub use contacts::{
     Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
     CreateContactError, CreateSegmentError, NewContact, ReadContactError, SEGMENTS_MAX, Segment,
-    SegmentError, SegmentsPage, UpdateContactError,
+    SegmentError, SegmentsPage,
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationFilter, ConversationStatus, ConversationView,
@@ -55,7 +55,7 @@ pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;
 pub use handle::{EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use inbox::{ConversationMessage, DeleteContactError, MessagesPage};
+pub use inbox::{ConversationMessage, DeleteContactError, MessagesPage, UpdateContactError};
 pub use messages::ReplyError;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};

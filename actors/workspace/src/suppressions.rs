@@ -23,7 +23,7 @@ use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
-pub(crate) use channel_choice::{Choice, chose, follow, stopped_marketing};
+pub(crate) use channel_choice::{Choice, chose, follow, share, stopped_marketing};
 
 const TABLE: Table = Table::Suppressions;
 /// Opt-outs for each phone that is asked for up to which they are scanned as a whole.

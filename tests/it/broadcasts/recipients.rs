@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::channel::callbacks::post;
 use crate::channel::cloud_api::{Rig, number};
+use crate::channel::hidden_phones;
 use crate::fake::{Scripted, callback};
 use crate::support::{Api, eventually, millis};
 
@@ -67,6 +68,28 @@ async fn who_stopped_marketing_is_suppressed_by_a_broadcasts_report_once() {
     assert_eq!(reader.delete(row).await.status, 204);
     assert_eq!(post(&rig, &report).await.status, 200);
     assert_eq!(suppressed(&reader).await, [] as [Value; 0], "it says nothing new");
+}
+
+#[tokio::test]
+async fn a_phone_that_a_contact_gets_has_opted_out_as_its_id_has() {
+    let rig = Rig::new().await;
+    let api = hidden_phones::reader(&rig).await;
+    let at = hidden_phones::seconds(&rig).await;
+    let [by_id, ..] = hidden_phones::phoneless();
+    let stop = hidden_phones::wrote(&by_id, "wamid.a", "STOP", at);
+    assert_eq!(post(&rig, &stop).await.status, 200);
+    let contact = hidden_phones::received(&rig).await[0]["contact_id"].clone();
+    let path = format!("/v1/contacts/{}", contact.as_str().unwrap());
+    for phone in ["+15550000001", "+15550000002"] {
+        let change = json!({"name": "Sheena", "phone": phone});
+        api.send_json("PATCH", &path, &change).await.ok();
+        assert!(suppressed(&api).await.contains(&json!(phone)), "{phone}");
+    }
+    let told = rig.api.get("/v1/events?type=contact.opted_out").await.ok();
+    assert_eq!(told["data"].as_array().unwrap().len(), 3);
+    broadcast(&rig, &["+15550000000", "+15550000001", "+15550000002"]).await;
+    assert_eq!(rig.fake.accepted_to("15550000000"), 1);
+    assert_eq!(rig.fake.accepted_to("15550000001") + rig.fake.accepted_to("15550000002"), 0);
 }
 
 #[tokio::test]

@@ -10,18 +10,18 @@ use crate::channel::hidden_phones::{
 use crate::fake::{Callbacks, callback};
 use crate::support::{Api, eventually};
 
-const NEXT: &str = "US.999";
+pub const NEXT: &str = "US.999";
 
-fn both() -> Value {
+pub fn both() -> Value {
     json!({"from": &PHONE[1..], "from_user_id": USER})
 }
 
-async fn contact(api: &Api, id: &Value) -> Value {
+pub async fn contact(api: &Api, id: &Value) -> Value {
     api.get(&format!("/v1/contacts/{}", id.as_str().unwrap())).await.ok()
 }
 
 /// The names of a contact: its phone and its id.
-fn names(contact: &Value) -> (&Value, &Value) {
+pub fn names(contact: &Value) -> (&Value, &Value) {
     (&contact["phone"], &contact["user_id"])
 }
 
@@ -125,7 +125,7 @@ async fn an_answer_or_a_report_that_names_the_id_binds_it() {
 }
 
 /// Sends a text to the phone; gives the message's id.
-async fn message(rig: &Rig) -> Value {
+pub async fn message(rig: &Rig) -> Value {
     let text = json!({"to": PHONE, "type": "text", "text": "Hello"});
     rig.api.post("/v1/messaging/send", &text).await.ok()["message_id"].clone()
 }
@@ -156,7 +156,7 @@ async fn reports_of_the_fake_bind_the_recipient_of_an_id() {
 }
 
 /// The notice that somebody's names have changed.
-fn notice(id: &str, from: &str, system: Value, at: u64) -> Value {
+pub fn notice(id: &str, from: &str, system: Value, at: u64) -> Value {
     let message = json!({
         "from": from, "id": id, "timestamp": at.to_string(), "type": "system", "system": system,
     });
@@ -164,7 +164,7 @@ fn notice(id: &str, from: &str, system: Value, at: u64) -> Value {
 }
 
 /// What the two notices of a changed id look like.
-fn changed_ids(at: u64) -> [Value; 2] {
+pub fn changed_ids(at: u64) -> [Value; 2] {
     let ids = json!({
         "type": "user_changed_user_id", "user_id": NEXT, "previous_user_id": USER, "body": "x",
     });

@@ -2,7 +2,7 @@
 
 pub mod callbacks;
 pub mod cloud_api;
-mod hidden_phones;
+pub mod hidden_phones;
 mod identity;
 mod merged_contacts;
 mod messages;
@@ -12,4 +12,5 @@ mod preferences;
 mod rare_codes;
 mod sandbox;
 mod second_number;
+mod shared_opt_outs;
 mod template_sync;

@@ -1,84 +1,16 @@
-//! Changing and deleting contacts.
+//! Writing a contact that has changed, and finding one by its identifier.
 
-use crate::Workspace;
-use crate::core::command::{Command, Context};
-use crate::core::quota;
+use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::event::contact::ContactData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, EventData};
 use postrider_store::Table;
-use postrider_store::view::codec;
 
-use crate::contacts::create::phone_holder;
 use crate::contacts::index;
 use crate::contacts::merge;
 use crate::contacts::record;
-use crate::contacts::record::{Contact, ContactChange};
-
-/// Why a contact was not changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UpdateContactError {
-    /// The workspace has no such contact.
-    #[error("no such contact")]
-    NotFound,
-    /// Another contact has the phone.
-    #[error("another contact has this phone")]
-    PhoneTaken,
-    /// It cannot be taken now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
-impl Workspace {
-    /// Changes a contact; gives what it is then.
-    ///
-    /// # Errors
-    /// [`UpdateContactError`]: there is none, another one has the phone, or not now.
-    pub async fn update_contact(
-        &self,
-        id: ContactId,
-        change: ContactChange,
-    ) -> Result<Contact, UpdateContactError> {
-        self.perform(UpdateContact { id, change }).await
-    }
-}
-
-struct UpdateContact {
-    id: ContactId,
-    change: ContactChange,
-}
-
-impl Command for UpdateContact {
-    type Answer = Contact;
-    type Error = UpdateContactError;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, UpdateContactError> {
-        let old = find(context, self.id)?.ok_or(UpdateContactError::NotFound)?;
-        let ContactChange { name, phone, email, tags, custom_fields } = self.change;
-        let contact = Contact {
-            id: old.id,
-            name,
-            phone: phone.unwrap_or(old.phone),
-            user_id: old.user_id.clone(),
-            username: old.username.clone(),
-            email: email.unwrap_or_else(|| old.email.clone()),
-            tags: tags.unwrap_or_else(|| old.tags.clone()),
-            custom_fields: custom_fields.unwrap_or_else(|| old.custom_fields.clone()),
-            created_at: old.created_at,
-            updated_at: context.now(),
-        };
-        if contact.phone != old.phone && phone_holder(context, contact.phone)?.is_some() {
-            return Err(UpdateContactError::PhoneTaken);
-        }
-        // What makes it smaller is taken over a quota, too.
-        if codec::encode(&contact).len() > codec::encode(&old).len() {
-            quota::check_bytes(context)?;
-        }
-        put_changed(context, &old, &contact)?;
-        Ok(contact)
-    }
-}
+use crate::contacts::record::Contact;
 
 /// Writes a contact after a change, and emits the event of it. No other contact may have its phone
 /// or its id.

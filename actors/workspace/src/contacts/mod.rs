@@ -23,7 +23,6 @@ mod search_index;
 mod segment_index;
 mod segments;
 
-pub use change::UpdateContactError;
 pub use create::{ContactMade, CreateContactError};
 pub use export::ContactsWalk;
 pub use filter::ContactFilter;

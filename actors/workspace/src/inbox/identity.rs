@@ -137,10 +137,8 @@ pub(super) fn unite(
 ) -> Result<(), Unavailable> {
     let (user, phone) = (PartyId::User(id.clone()), PartyId::Phone(phone));
     let numbers: Vec<NumberId> = context.connected.iter().map(|number| number.id).collect();
+    suppressions::share(context, &user, &phone)?;
     for (one, other) in [(&user, &phone), (&phone, &user)] {
-        if !suppressions::has_opted_out(context, one)? {
-            suppressions::follow(context, one, other)?;
-        }
         for number in &numbers {
             if let Some(at) = service_window::last(context, *number, other)? {
                 service_window::open(context, *number, one, at)?;

@@ -2,6 +2,7 @@
 
 mod author;
 pub mod callbacks;
+mod change_contact;
 mod delete_contact;
 pub mod deletion;
 pub(crate) mod identity;
@@ -12,5 +13,6 @@ pub mod phone_aliases;
 mod reply;
 mod transcript;
 
+pub use change_contact::UpdateContactError;
 pub use delete_contact::DeleteContactError;
 pub use transcript::{ConversationMessage, MessagesPage};

@@ -9,6 +9,7 @@ use postrider_domain::{PartyId, Timestamp, WorkspaceId};
 use postrider_store::StoreError;
 
 use super::{Record, Suppression, TABLE, key, last_decision, opt_out, prefix, put, remove};
+use crate::contacts::parties_of;
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
@@ -99,34 +100,56 @@ pub(crate) fn chose(
     Ok(())
 }
 
-/// The channel has refused marketing to a phone that wanted none at that moment.
+/// The channel has refused marketing to somebody who wanted none at that moment, by whatever names
+/// they are known.
 pub(crate) fn stopped_marketing(
     context: &mut Context<'_>,
     party: &PartyId,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
-    chose(context, party, Choice::Refused, at)
+    for party in parties_of(context, party)? {
+        chose(context, &party, Choice::Refused, at)?;
+    }
+    Ok(())
 }
 
 /// A phone turns out to be of the same person as another: if the other has opted out, it has too,
-/// unless something later was decided about it.
+/// unless something later was decided about it than last about the other.
 pub(crate) fn follow(
     context: &mut Context<'_>,
     party: &PartyId,
     other: &PartyId,
 ) -> Result<(), Unavailable> {
-    let other: Option<Record> = context.get_json(TABLE, &key(&context.core.id, other))?;
-    let Some(other) = other else { return Ok(()) };
-    let (source, at) = (other.source(), other.created_at);
-    match source {
-        OptOutSource::Channel => return chose(context, party, Choice::Stopped, at),
-        OptOutSource::Refusal => return chose(context, party, Choice::Refused, at),
-        OptOutSource::Word | OptOutSource::Api => {}
+    let record: Option<Record> = context.get_json(TABLE, &key(&context.core.id, other))?;
+    let Some(record) = record else { return Ok(()) };
+    let (source, created_at) = (record.source(), record.created_at);
+    let choice = match source {
+        OptOutSource::Channel => Some((created_at, Choice::Stopped)),
+        OptOutSource::Refusal => Some((created_at, Choice::Refused)),
+        OptOutSource::Word | OptOutSource::Api => None,
+    };
+    // The record keeps its first moment. Who has opted out by word may have stopped marketing in
+    // the app too.
+    let choice = last_choice(context, other)?.max(choice);
+    if let Some((at, choice)) = choice.filter(|(_, choice)| choice.source().is_some()) {
+        chose(context, party, choice, at)?;
     }
-    if last_decision(context, party)? > at.as_millis() {
+    let decided_at = last_decision(context, other)?.max(created_at.as_millis());
+    if source.is_channel() || last_decision(context, party)? > decided_at {
         return Ok(());
     }
-    opt_out(context, party, (other.reason, source), at).map(drop)
+    let decided_at = Timestamp::from_millis(decided_at);
+    opt_out(context, party, (record.reason, source), decided_at).map(drop)
+}
+
+/// Two names turn out to be of the same person: an opt-out of either holds for both.
+pub(crate) fn share(
+    context: &mut Context<'_>,
+    one: &PartyId,
+    other: &PartyId,
+) -> Result<(), Unavailable> {
+    follow(context, one, other)?;
+    follow(context, other, one)
 }
 
 /// What is kept of a phone whose marketing the channel says was stopped after `at`.

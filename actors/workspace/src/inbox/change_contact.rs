@@ -1,0 +1,82 @@
+//! Changing a contact, and what other features keep of its names.
+
+use postrider_domain::{ContactId, PartyId, Unavailable};
+use postrider_store::view::codec;
+
+use crate::Workspace;
+use crate::contacts::{Contact, ContactChange, find_contact, holders_place, put_changed};
+use crate::core::command::{Command, Context};
+use crate::core::quota;
+use crate::suppressions;
+
+/// Why a contact was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateContactError {
+    /// The workspace has no such contact.
+    #[error("no such contact")]
+    NotFound,
+    /// Another contact has the phone.
+    #[error("another contact has this phone")]
+    PhoneTaken,
+    /// It cannot be taken now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Workspace {
+    /// Changes a contact; gives what it is then. An opt-out of its new phone or of the channel's
+    /// id holds for both.
+    ///
+    /// # Errors
+    /// [`UpdateContactError`]: there is none, another one has the phone, or not now.
+    pub async fn update_contact(
+        &self,
+        id: ContactId,
+        change: ContactChange,
+    ) -> Result<Contact, UpdateContactError> {
+        self.perform(UpdateContact { id, change }).await
+    }
+}
+
+struct UpdateContact {
+    id: ContactId,
+    change: ContactChange,
+}
+
+impl Command for UpdateContact {
+    type Answer = Contact;
+    type Error = UpdateContactError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Contact, UpdateContactError> {
+        let old = find_contact(context, self.id)?.ok_or(UpdateContactError::NotFound)?;
+        let ContactChange { name, phone, email, tags, custom_fields } = self.change;
+        let contact = Contact {
+            id: old.id,
+            name,
+            phone: phone.unwrap_or(old.phone),
+            user_id: old.user_id.clone(),
+            username: old.username.clone(),
+            email: email.unwrap_or_else(|| old.email.clone()),
+            tags: tags.unwrap_or_else(|| old.tags.clone()),
+            custom_fields: custom_fields.unwrap_or_else(|| old.custom_fields.clone()),
+            created_at: old.created_at,
+            updated_at: context.now(),
+        };
+        let new_phone = contact.phone.filter(|phone| old.phone != Some(*phone)).map(PartyId::from);
+        if let Some(phone) = &new_phone
+            && holders_place(context, phone)?.is_some()
+        {
+            return Err(UpdateContactError::PhoneTaken);
+        }
+        // What makes it smaller is taken over a quota, too.
+        if codec::encode(&contact).len() > codec::encode(&old).len() {
+            quota::check_bytes(context)?;
+        }
+        // First, so that it is not left out where the rest could not be done.
+        if let Some((phone, id)) = new_phone.zip(contact.user_id.clone()) {
+            suppressions::share(context, &phone, &id.into())?;
+        }
+        put_changed(context, &old, &contact)?;
+        Ok(contact)
+    }
+}
