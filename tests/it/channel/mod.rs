@@ -1,6 +1,7 @@
 //! Channels: the Cloud API against a fake of it, its callbacks, numbers, and the sandbox.
 
 pub mod callbacks;
+mod changed_names;
 pub mod cloud_api;
 pub mod hidden_phones;
 mod identity;

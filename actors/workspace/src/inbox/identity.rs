@@ -15,8 +15,8 @@ use crate::messages::service_window;
 use crate::suppressions;
 
 /// Takes what a report or an answer to a message of `at` says: the phone and the id are one
-/// person's. It may be old, so it changes no id that is known, and it brings back nobody who was
-/// deleted since.
+/// person's. It may be old, so it changes no id that is known, takes none from a contact with
+/// another phone, and brings back nobody who was deleted since.
 pub(crate) fn learn(
     context: &mut Context<'_>,
     phone: Phone,
@@ -32,7 +32,9 @@ pub(crate) fn learn(
     if deleted.max(phone_aliases::deleted_at(context, &of_id)?) >= at {
         return Ok(());
     }
-    if holder(context, phone)?.is_some_and(|contact| contact.user_id.is_some()) {
+    if holder(context, phone)?.is_some_and(|contact| contact.user_id.is_some())
+        || user_holder(context, id)?.is_some_and(|contact| contact.phone.is_some())
+    {
         return Ok(());
     }
     bind(context, phone, id).map(drop)

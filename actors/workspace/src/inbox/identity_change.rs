@@ -14,9 +14,9 @@ use crate::messages::service_window;
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
 
-/// Takes a notice, once. The contact gets the new names; if another contact has one of them, the
-/// two are merged. An opt-out holds for the old names and the new ones; the windows of the old ones
-/// close, and the new ones get none of them.
+/// Takes a notice, once. The contact has the new names then and no others; if another contact has
+/// one of them, the two are merged. An opt-out holds for the old names and the new ones; the
+/// windows of the old ones close, and the new ones get none of them.
 pub(crate) fn take(
     context: &mut Context<'_>,
     number: NumberId,
@@ -27,6 +27,7 @@ pub(crate) fn take(
     if notice.old == notice.new || context.get(Table::Received, &key)?.is_some() {
         return Ok(());
     }
+    bind_old(context, notice)?;
     let new_contact = match (notice.new.phone, &notice.new.user_id) {
         (Some(phone), Some(id)) => identity::bind(context, phone, id)?,
         (Some(phone), None) => holder(context, phone)?,
@@ -43,28 +44,35 @@ pub(crate) fn take(
             service_window::close(context, &old, notice.at.unwrap_or(context.now()))?;
         }
     }
+    // What is known of the new names already stays known.
+    let known = new_contact.as_ref().map(Contact::names).unwrap_or_default();
+    let phone = notice.new.phone.or(known.phone);
+    let user_id = notice.new.user_id.clone().or(known.user_id);
     match (old_contact, new_contact) {
         (Some(old), Some(new)) if old.id != new.id => {
-            // The phone that is there is the new one.
             let (survivor, other) = if new.phone.is_some() { (new, old) } else { (old, new) };
-            let names = PartyNames {
-                phone: notice.new.phone.or(survivor.phone),
-                user_id: notice.new.user_id.clone().or_else(|| survivor.user_id.clone()),
-            };
-            identity::merge(context, &survivor, &other, names)?;
+            identity::merge(context, &survivor, &other, PartyNames { phone, user_id })?;
         }
         (Some(contact), _) => {
-            let names = PartyNames {
-                phone: notice.new.phone.or(contact.phone),
-                user_id: notice.new.user_id.clone().or_else(|| contact.user_id.clone()),
-            };
-            identity::name(context, &contact, names)?;
+            let user_id = user_id.or_else(|| contact.user_id.clone());
+            identity::name(context, &contact, PartyNames { phone, user_id })?;
         }
         (None, _) => {}
     }
     // Last, so that one that could not be taken is not known when it comes again. It opened no
     // window, so none is named.
     context.put(Table::Received, key, Vec::new());
+    Ok(())
+}
+
+/// Makes one contact of those with the old phone and the old id: the notice says that they are one
+/// person's. A name that stays binds what it belongs to with the new names.
+fn bind_old(context: &mut Context<'_>, notice: &IdentityChange) -> Result<(), Unavailable> {
+    let PartyNames { phone: Some(phone), user_id: Some(id) } = &notice.old else { return Ok(()) };
+    let phone = phone_aliases::writer(context, *phone)?.phone;
+    if notice.new.phone != Some(phone) && notice.new.user_id.as_ref() != Some(id) {
+        identity::bind(context, phone, id)?;
+    }
     Ok(())
 }
 
@@ -81,21 +89,13 @@ fn old_contact(context: &Context<'_>, old: &PartyNames) -> Result<Option<Contact
     }
 }
 
-/// The names that the person does not have any more. A new phone comes with a new id, so all names
-/// of the contact are old then.
+/// The names that the person had: those of the notice, and all that the contact has with them.
 fn old_names(
     context: &Context<'_>,
     notice: &IdentityChange,
     contact: Option<&Contact>,
 ) -> Result<Vec<PartyId>, Unavailable> {
-    let mut names = notice.old.user_id.clone().map(PartyId::from).into_iter().collect::<Vec<_>>();
-    if let Some(phone) = notice.old.phone {
-        names.extend(phone_aliases::writer(context, phone)?.phones());
-    }
-    if notice.new.phone.is_some() {
-        names.extend(contact.map(|contact| contact.names().parties()).unwrap_or_default());
-    }
-    names.sort_unstable();
-    names.dedup();
-    Ok(names)
+    let mut names = notice.old.parties();
+    names.extend(contact.map(|contact| contact.names().parties()).unwrap_or_default());
+    identity::everything_of(context, &names)
 }
