@@ -4,9 +4,7 @@ mod clock_moves;
 mod entries;
 mod info;
 mod numbers;
-mod provider;
 mod removal;
-mod tokens;
 
 use postrider_store::view::codec;
 use std::sync::Arc;
@@ -36,7 +34,7 @@ use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::services::Services;
 
 pub use info::{AdminError, CreateWorkspaceError, WorkspaceInfo, WorkspaceState};
-pub use provider::AskError;
+pub use numbers::AskError;
 pub use removal::DeleteWorkspaceError;
 
 /// The end of engine time, 1 January 2500: token buckets count nanoseconds up to the year 2554.

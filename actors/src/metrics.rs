@@ -14,6 +14,16 @@ pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
 
+/// Names and meanings of what is counted of codes, and of webhook requests by their outcome.
+const OTPS: [(&str, &str); 2] = [
+    ("postrider_otp_sent_total", "One-time passwords accepted, resends included"),
+    ("postrider_otp_verified_total", "One-time passwords verified"),
+];
+const WEBHOOK_TRIES: [(&str, &str); 3] = [
+    ("postrider_webhook_delivered_total", "Webhook requests that succeeded"),
+    ("postrider_webhook_refused_total", "Webhook requests answered otherwise"),
+    ("postrider_webhook_unanswered_total", "Webhook requests without an answer"),
+];
 /// The figures of the clock: how far it is from the wall clock, and how often that stepped.
 const CLOCK: [(&str, &str); 2] = [
     (
@@ -73,13 +83,7 @@ impl Figures {
                 "postrider_otp_pumping_suspected_total",
                 "Hours with suspiciously many unverified codes to one country, by workspace",
             ),
-            otps: [
-                counter(
-                    "postrider_otp_sent_total",
-                    "One-time passwords accepted, resends included",
-                ),
-                counter("postrider_otp_verified_total", "One-time passwords verified"),
-            ],
+            otps: OTPS.map(|(name, what)| counter(name, what)),
             messages: messages(recorder, shared, &metadata),
             callback_items: callback_items(recorder, shared, &metadata),
             number_queue: gauge("postrider_number_queue", "Messages that numbers are to send"),
@@ -102,11 +106,7 @@ impl Figures {
             ),
             clock: (gauge(CLOCK[0].0, CLOCK[0].1), counter(CLOCK[1].0, CLOCK[1].1)),
             webhook_requests: gauge("postrider_webhook_requests", "Webhook requests under way"),
-            webhook_tries: [
-                counter("postrider_webhook_delivered_total", "Webhook requests that succeeded"),
-                counter("postrider_webhook_refused_total", "Webhook requests answered otherwise"),
-                counter("postrider_webhook_unanswered_total", "Webhook requests without an answer"),
-            ],
+            webhook_tries: WEBHOOK_TRIES.map(|(name, what)| counter(name, what)),
             webhook_micros: counter(
                 "postrider_webhook_microseconds_total",
                 "Time that all webhook requests took",

@@ -9,9 +9,11 @@ use dashmap::DashMap;
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
 
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{AdminTokenId, AuditContext, AuditEntry, Timestamp};
 use postrider_runtime::random;
 use postrider_runtime::secret::Secret;
+use postrider_runtime::task::detached;
 use postrider_store::writer::CommitError;
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
@@ -123,9 +125,22 @@ impl Access {
         self.inner.admin_tokens.authenticate(token, self.clock().now())
     }
 
-    /// Makes an admin token, which works when this returns. Its text is in the answer and nowhere
-    /// else.
-    pub(crate) async fn create_admin_token(
+    /// Makes an admin token on the record, which works when this returns. Its text is in the answer
+    /// and nowhere else.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: not now.
+    pub async fn create_admin_token(
+        &self,
+        new: NewAdminToken,
+        by: Arc<AuditContext>,
+    ) -> Result<CreatedAdminToken, Unavailable> {
+        let access = self.clone();
+        // On its own, so that a caller that goes away does not leave it half done.
+        detached(async move { Ok(access.create_token_attached(new, &by).await?) }).await
+    }
+
+    async fn create_token_attached(
         &self,
         new: NewAdminToken,
         by: &AuditContext,
@@ -145,9 +160,21 @@ impl Access {
         self.inner.admin_tokens.list()
     }
 
-    /// Revokes an admin token; it does not work any more when this returns. `false`: there is none
-    /// of this id.
-    pub(crate) async fn revoke_admin_token(
+    /// Revokes an admin token on the record; it does not work any more when this returns. `false`:
+    /// there is none of this id.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: not now.
+    pub async fn revoke_admin_token(
+        &self,
+        id: AdminTokenId,
+        by: Arc<AuditContext>,
+    ) -> Result<bool, Unavailable> {
+        let access = self.clone();
+        detached(async move { Ok(access.revoke_token_attached(id, &by).await?) }).await
+    }
+
+    async fn revoke_token_attached(
         &self,
         id: AdminTokenId,
         by: &AuditContext,

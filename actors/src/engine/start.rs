@@ -44,7 +44,7 @@ use postrider_workspace::templates::sync as template_sync;
 use super::root::{Root, RootMessage};
 use super::space::Space;
 use super::stored_clock::latest_moment;
-use super::{Durability, Engine, EngineOptions, Inner, StartError};
+use super::{Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError};
 use super::{clock_offset, key_check, reencrypt};
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
@@ -132,23 +132,35 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let admin = Admin::new(Arc::clone(&shared), access.clone());
     let audit = AuditLog::new(Arc::clone(&shared), options.audit);
     record_start(&audit).await?;
-    let (access_of, audit_of) = (access.clone(), audit.clone());
-    let root =
-        Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of, space };
-    let root = spawn(root).await?;
-    options.recorder.iter().for_each(|recorder| crate::metrics::start(&shared, recorder));
-    opened.removed.into_iter().for_each(|id| removal::begin(&shared, id, None));
-    start_workspaces(&shared, opened.damaged.into_iter().chain(opened.deleting)).await;
-    follow_webhooks(&shared).await?;
+    let root = Root {
+        shared: Arc::clone(&shared),
+        snapshots,
+        access: access.clone(),
+        audit: audit.clone(),
+        space,
+    };
+    let waiting = opened.damaged.into_iter().chain(opened.deleting);
+    let root = begin(root, options.recorder, opened.removed, waiting).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
     template_sync::resume(&shared);
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, audit, sandbox, root }) })
 }
 
-/// Starts the supervisors.
-async fn spawn(root: Root) -> Result<ActorRef<RootMessage>, StartError> {
+/// Starts the supervisors, and what must go on by itself.
+async fn begin(
+    root: Root,
+    recorder: Option<SharedRecorder>,
+    removed: impl IntoIterator<Item = WorkspaceId>,
+    waiting: impl Iterator<Item = WorkspaceId>,
+) -> Result<ActorRef<RootMessage>, StartError> {
+    let shared = Arc::clone(&root.shared);
     let spawned = Actor::spawn(None, root, ()).await;
-    Ok(spawned.map_err(|error| StartError::Actor(error.to_string()))?.0)
+    let (root, _) = spawned.map_err(|error| StartError::Actor(error.to_string()))?;
+    recorder.iter().for_each(|recorder| crate::metrics::start(&shared, recorder));
+    removed.into_iter().for_each(|id| removal::begin(&shared, id, None));
+    start_workspaces(&shared, waiting).await;
+    follow_webhooks(&shared).await?;
+    Ok(root)
 }
 
 /// Records the start, before anything else is changed by it.

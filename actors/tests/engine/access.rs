@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use postrider_actors::{
     AdminError, Admission, BucketState, CreatedKey, NewAdminToken, NewKey, Secret,
 };
-use postrider_domain::{LimitsOverride, Scope, Scopes};
+use postrider_domain::{AuditContext, LimitsOverride, Scope, Scopes};
 use postrider_store::{Keep, Table};
 
 use super::*;
@@ -283,19 +283,20 @@ async fn a_last_use_is_kept_to_the_minute_over_a_crash_and_goes_with_its_key() {
 async fn admin_tokens_are_made_and_revoked_at_once_and_for_good() {
     let (store, engine) = rig().await;
     let token = |name: &str, expires_at| NewAdminToken { name: name.to_owned(), expires_at };
-    let kept = engine.admin().create_admin_token(token("kept", None)).await.unwrap();
+    let kept = engine.access().create_admin_token(token("kept", None), system()).await.unwrap();
     engine.clock().advance(Duration::from_millis(1));
     let end = engine.clock().now().plus(Duration::from_secs(60));
-    let short = engine.admin().create_admin_token(token("short", Some(end))).await.unwrap();
+    let short =
+        engine.access().create_admin_token(token("short", Some(end)), system()).await.unwrap();
     engine.clock().advance(Duration::from_millis(1));
-    let gone = engine.admin().create_admin_token(token("revoked", None)).await.unwrap();
+    let gone = engine.access().create_admin_token(token("revoked", None), system()).await.unwrap();
     let is = |engine: &Engine, token: &Secret| engine.access().authenticate_admin(token.reveal());
     assert_eq!(is(&engine, &kept.token), Some(kept.info.clone()));
     assert!(engine.access().authenticate(kept.token.reveal()).is_none(), "it is no key");
     assert!(engine.access().authenticate_admin(&kept.token.reveal()[1..]).is_none());
-    assert!(engine.admin().revoke_admin_token(gone.info.id).await.unwrap());
+    assert!(engine.access().revoke_admin_token(gone.info.id, system()).await.unwrap());
     assert_eq!(is(&engine, &gone.token), None);
-    assert!(!engine.admin().revoke_admin_token(gone.info.id).await.unwrap());
+    assert!(!engine.access().revoke_admin_token(gone.info.id, system()).await.unwrap());
     assert_eq!(engine.access().admin_tokens(), [kept.info.clone(), short.info.clone()]);
     let store = store.crash(Keep::Nothing);
     let engine = super::engine(&store, START).await;
@@ -303,4 +304,9 @@ async fn admin_tokens_are_made_and_revoked_at_once_and_for_good() {
     assert!(is(&engine, &short.token).is_some() && is(&engine, &gone.token).is_none());
     engine.clock().advance(Duration::from_secs(61));
     assert_eq!(is(&engine, &short.token), None);
+}
+
+/// Nobody in particular makes the change.
+fn system() -> Arc<AuditContext> {
+    Arc::new(AuditContext::system())
 }

@@ -5,6 +5,7 @@
 //! it, `c ‖ party` the last choice that the channel reported, and `n` how many have opted out.
 
 mod channel_choice;
+mod filter;
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -24,10 +25,10 @@ use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
 pub(crate) use channel_choice::{Choice, chose, follow, share, stopped_marketing};
+pub(crate) use filter::{all, opted_out};
+pub use filter::{any, is_opted_out};
 
 const TABLE: Table = Table::Suppressions;
-/// Opt-outs for each phone that is asked for up to which they are scanned as a whole.
-const SCANNED_PER_PHONE: u64 = 8;
 
 /// Why a phone that opted out with a message is there.
 const BY_MESSAGE: &str = "opted out by message";
@@ -174,51 +175,6 @@ impl Command for Unsuppress {
         }
         if was_out { Ok(()) } else { Err(UnsuppressError::NotFound) }
     }
-}
-
-/// Whether a phone has opted out, as far as is committed.
-pub fn is_opted_out(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    phone: Phone,
-) -> Result<bool, StoreError> {
-    Ok(store.get(TABLE, &key(workspace, &phone.into()))?.is_some())
-}
-
-/// Whether each of these phones has opted out, in their order, as far as is committed. While few
-/// phones have opted out, one scan over theirs costs less than a read for each that is asked for.
-pub(crate) fn opted_out(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    phones: &[Phone],
-) -> Result<Vec<bool>, StoreError> {
-    let kept = store.get(TABLE, &count_key(workspace))?;
-    let count = kept.map(|kept| number(&kept)).transpose()?;
-    if count.is_some_and(|count| count <= SCANNED_PER_PHONE * phones.len() as u64) {
-        let out: HashSet<Phone> = all(store, workspace)?.into_iter().collect();
-        return Ok(phones.iter().map(|phone| out.contains(phone)).collect());
-    }
-    phones.iter().map(|phone| is_opted_out(store, workspace, *phone)).collect()
-}
-
-/// Whether any phone has opted out, as far as is committed.
-pub fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
-    let (mut any, prefix) = (false, phones_prefix(workspace));
-    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
-        any = true;
-        ControlFlow::Break(())
-    })?;
-    Ok(any)
-}
-
-/// The phones that have opted out, as far as is committed.
-pub(crate) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
-    let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
-    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {
-        phones.push(party_of(&key[prefix.len() - 1..]));
-        ControlFlow::Continue(())
-    })?;
-    phones.into_iter().filter_map(|it| it.map(|it| it.phone()).transpose()).collect()
 }
 
 /// Whether somebody has opted out.

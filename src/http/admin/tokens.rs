@@ -97,7 +97,8 @@ pub(crate) struct TokensAnswer {
 )]
 async fn create(call: Call<()>) -> Answer {
     let new = new_token(call.json()?, call.edge.engine.clock().now())?;
-    let CreatedAdminToken { info, token } = call.admin().create_admin_token(new).await?;
+    let CreatedAdminToken { info, token } =
+        call.edge.engine.access().create_admin_token(new, call.audit_context()).await?;
     let answer = NewTokenAnswer { token: token.reveal().to_owned(), row: info.into() };
     Ok(Reply::json(StatusCode::CREATED, &answer))
 }
@@ -141,7 +142,7 @@ async fn list(call: Call<()>) -> Answer {
 async fn revoke(mut call: Call<()>) -> Answer {
     let missing = "no such admin token";
     let id: AdminTokenId = call.path("token_id", missing).await?;
-    if !call.admin().revoke_admin_token(id).await? {
+    if !call.edge.engine.access().revoke_admin_token(id, call.audit_context()).await? {
         return Err(ApiError::not_found(missing));
     }
     Ok(Reply::no_content())

@@ -78,6 +78,11 @@ pub(super) fn named_workspace(parts: &Parts) -> Option<Box<str>> {
 }
 
 impl<C> Call<C> {
+    /// Who calls, for a change that is recorded.
+    pub(crate) fn audit_context(&self) -> Arc<AuditContext> {
+        self.origin.audit_context()
+    }
+
     /// The administration, for changes that are recorded as this caller's.
     pub(crate) fn admin(&self) -> Admin {
         self.edge.engine.admin().by(self.origin.audit_context())
