@@ -14,6 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Bytes of a line that are kept: a `Content-Length` of 20 digits fits.
 const LINE_BYTES_MAX: usize = 64;
+/// Digits of the size of a chunk: those of 64 bits. With more, the part of the line that is kept
+/// may end within them.
+const CHUNK_SIZE_DIGITS_MAX: usize = 16;
 /// What ends the head of a refused request for hyper, which may be waiting for its end.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
@@ -235,6 +238,9 @@ impl HeadScan {
 /// The size of a chunk, from its line: hexadecimal digits, then perhaps an extension.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    if digits > CHUNK_SIZE_DIGITS_MAX {
+        return None;
+    }
     u64::from_str_radix(std::str::from_utf8(&line[..digits]).ok()?, 16).ok()
 }
 
@@ -243,6 +249,11 @@ mod tests {
     use super::*;
 
     const GET: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// A request up to the size of its first chunk.
+    fn chunk_of(size: &str) -> String {
+        format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n")
+    }
 
     /// Whether a request of these bytes is refused, in pieces of whatever size.
     fn is_refused(text: &str) -> bool {
@@ -272,6 +283,7 @@ mod tests {
         let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
                        3;x=y\r\n\n\n\n\r\nA\r\n0123456\n\r\n\r\n0\r\nX: y\r\n\r\n";
         assert!(!is_refused(&format!("{chunked}{GET}{chunked}")));
+        assert!(!is_refused(&format!("{}x\r\n0\r\n\r\n{GET}", chunk_of("0000000000000001"))));
         let both = "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n\
                     0\r\n\r\n";
         assert!(!is_refused(&format!("{both}{GET}")));
@@ -290,6 +302,8 @@ mod tests {
             "POST / HTTP/1.1\r\nContent-Length: 1\r\nX: y\r\ncontent-length: 2\r\n\r\nx",
             "POST / HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\nx",
             "POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\nx",
+            &chunk_of("00000000000000001"),
+            &chunk_of(&format!("{}A", "0".repeat(LINE_BYTES_MAX))),
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\n\r\n",
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\r\n",
         ] {

@@ -44,6 +44,12 @@ impl DataDir {
         }
     }
 
+    /// Whether a server uses the directory. Makes no file.
+    pub(super) fn is_in_use(path: &Path) -> bool {
+        let lock = OpenOptions::new().write(true).open(path.join(LOCK));
+        lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
     /// The path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path

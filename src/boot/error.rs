@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use postrider_actors::store::StoreError;
 use postrider_actors::{AdminError, CreateWorkspaceError, StartError, TemplateError, Unavailable};
 
 use crate::tls::TlsError;
@@ -67,6 +68,28 @@ pub enum BootError {
     /// Another server has locked the data directory.
     #[error("{path}: the data directory is in use by another server", path = .0.display())]
     InUse(PathBuf),
+    /// The data directory of a stopped server belongs to another user.
+    #[error(
+        "{path}: this belongs to user {owner}, who could not use the files that user {user} would \
+         leave in it: run this as user {owner}, such as by `sudo -u '#{owner}'`",
+        path = .path.display()
+    )]
+    Owner {
+        /// The directory of the store.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
+        /// The user id of this process.
+        user: u32,
+    },
+    /// The store of a stopped server cannot be read.
+    #[error("{path}: {source}", path = .path.display())]
+    Store {
+        /// The data directory.
+        path: PathBuf,
+        /// The cause.
+        source: StoreError,
+    },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use postrider::verify_stored_audit;
+use postrider_actors::AuditCheck;
 use postrider_actors::domain::{Timestamp, WorkspaceId};
-use postrider_actors::{AuditCheck, verify_audit_directory};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -192,8 +193,7 @@ async fn verify(remote: &Remote) -> Result<(), CliError> {
 
 /// Verifies the log of a server that does not run.
 fn verify_stopped(directory: &Path, as_json: bool) -> Result<(), CliError> {
-    let failed = |source| CliError::Store { path: directory.to_owned(), source };
-    let AuditCheck { checked, fault, .. } = verify_audit_directory(directory).map_err(failed)?;
+    let AuditCheck { checked, fault, .. } = verify_stored_audit(directory)?;
     match fault {
         None => verified(checked, as_json),
         Some(fault) => {

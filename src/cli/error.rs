@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use postrider::settings::SettingsError;
 use postrider::{BootError, StopError};
-use postrider_actors::store::StoreError;
 
 use super::contacts::error::ImportError;
 use super::secret::SecretError;
@@ -44,8 +43,6 @@ pub(crate) enum CliError {
     Refused { message: String, code: String },
     #[error("record {sequence} of the audit log does not fit: {fault}")]
     Audit { sequence: u64, fault: String },
-    #[error("{path}: {source}", path = .path.display())]
-    Store { path: PathBuf, source: StoreError },
     #[error("stopped before its end")]
     Interrupted,
     #[error("the engine ended by itself; nothing that was acknowledged is lost: start it again")]

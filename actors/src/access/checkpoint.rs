@@ -69,6 +69,8 @@ impl Access {
                 let names = names.map(|window| saved_buckets::key_name(caller.key_id, window));
                 // One that is full is deleted.
                 buckets.extend(names.map(|name| (name, 0)));
+                // A checkpoint that was under way may have saved it behind the revocation.
+                self.inner.stray_uses.lock().push(caller.key_id);
                 continue;
             }
             let mut fills = false;

@@ -184,7 +184,11 @@ impl KeyRecord {
     pub(super) fn created_entry(&self) -> AuditEntry {
         let scopes: Vec<_> = self.scopes.iter().map(Scope::as_str).collect();
         let entry = AuditEntry::new("key.create").target(self.id).workspace(&self.workspace);
-        entry.change("name", &self.name).change("scopes", scopes).change("limits", self.limits)
+        let entry = entry.change("name", &self.name).change("scopes", scopes);
+        let subnets: Vec<_> = self.allowed_subnets.iter().map(IpNet::to_string).collect();
+        let end = self.expires_at.map(|at| at.to_string());
+        let entry = entry.change("limits", self.limits).change("expires_at", end);
+        entry.change("allowed_subnets", subnets)
     }
 
     /// What the audit log records when it is revoked.

@@ -27,7 +27,9 @@ use parking_lot::Mutex;
 
 use crate::audit::record_of;
 use crate::engine::{Services, StartError};
-use postrider_domain::{AuditContext, KeyId, Limits, LimitsOverride, Scopes, WorkspaceId};
+use postrider_domain::{
+    AuditContext, KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId,
+};
 use postrider_runtime::clock::Clock;
 use postrider_store::writer::CommitError;
 use postrider_store::{Change, StoreError};
@@ -89,6 +91,12 @@ impl Caller {
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
         self.record.allows(address)
+    }
+
+    /// The moment from which on the key does not work any more.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.record.expires_at
     }
 
     /// What people call the key.
@@ -171,6 +179,13 @@ impl Access {
         works.then(|| Arc::clone(&caller))
     }
 
+    /// Whether a key that was good is so still: it was not revoked and has not expired.
+    #[must_use]
+    pub fn still_works(&self, caller: &Caller) -> bool {
+        let is_revoked = caller.is_revoked.load(Ordering::Acquire);
+        !is_revoked && !caller.record.has_expired(self.clock().now())
+    }
+
     /// Takes one request from the key's buckets, or from none of them if one is empty.
     #[must_use]
     pub fn admit(&self, caller: &Arc<Caller>) -> Admission {
@@ -221,7 +236,7 @@ impl Access {
         let changes = vec![record.put(), record_of(now, by, record.created_entry())];
         self.inner.shared.writer.commit(changes).await?;
         let info = record.info(None);
-        // The workspace was there a moment ago, and none is ever removed.
+        // A key of a workspace that was deleted meanwhile does not work.
         self.add(record, LastUse::default()).await.map_err(|_| CommitError::Closed)?;
         Ok(CreatedKey { info, key: secret })
     }

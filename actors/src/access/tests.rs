@@ -86,10 +86,14 @@ async fn a_last_use_is_written_once_a_minute() {
         assert_eq!(writes(), before + minute, "one write for forty requests");
         clock.advance(MINUTE);
     }
-    // A use that was noted before its key was revoked writes nothing behind it.
+    // A use that was noted before its key was revoked writes nothing behind it, and one that a
+    // checkpoint has written behind the revocation is deleted.
     assert!(access.admit(&caller).refused.is_none());
     engine.admin().revoke_key(&id, key.info.id).await.unwrap();
+    let late = vec![last_use::put(key.info.id, clock.now())];
+    access.inner.shared.writer.commit(late).await.unwrap();
     access.checkpoint().await;
+    assert!(last_use::load_all(access.inner.shared.store.as_ref()).unwrap().is_empty());
     let before = writes();
     access.checkpoint().await;
     assert_eq!(writes(), before);

@@ -1,4 +1,4 @@
-//! Counts failed authentications by address and minute, so that a flood makes few records.
+//! Counts refused authentications by source and minute, so that a flood makes few records.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,75 +6,110 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 
-use postrider_domain::Timestamp;
+use postrider_domain::{KeyId, Timestamp, WorkspaceId};
 
-/// How long the failures of an address are counted together.
+/// How long the failures of a source are counted together.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
-/// Addresses that are counted by themselves at once. The others are counted together.
-const ADDRESSES_MAX: usize = 1_000;
+/// Sources that are counted by themselves at once, so that so many a minute have records of their
+/// own. The others are counted together.
+const SOURCES_MAX: usize = 60;
 
-/// The failures of the minutes that have not ended. Those of `None` are of many addresses.
-#[derive(Default)]
-pub(super) struct Failures(Mutex<HashMap<Option<IpAddr>, CountedMinute>>);
+/// What failures are counted by. The default is many sources together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Source {
+    pub(super) address: Option<IpAddr>,
+    /// The key that was used, and its workspace.
+    pub(super) key: Option<(KeyId, WorkspaceId)>,
+}
+
+/// The failures of one kind, of the minutes that have not ended.
+pub(super) struct Failures {
+    /// What the audit log calls them.
+    pub(super) action: &'static str,
+    minutes: Mutex<HashMap<Source, CountedMinute>>,
+}
 
 struct CountedMinute {
     began: Timestamp,
-    /// Failures after the first one, which has a record of its own.
+    /// Failures that have no record: after the first one, which has a record of its own.
     more: u64,
 }
 
-/// The failures of a minute that are not recorded yet.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct EndedMinute {
-    pub(super) address: Option<IpAddr>,
+/// Failures that are to be recorded together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) source: Source,
     pub(super) count: u64,
 }
 
 /// What is to be recorded of one failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotedFailure {
-    /// The address that it is counted by.
-    pub(super) address: Option<IpAddr>,
+    /// What it is counted by.
+    pub(super) source: Source,
     /// Whether it is the first one of its minute.
     pub(super) is_first: bool,
     /// What is left of the minute before.
-    pub(super) ended: Option<EndedMinute>,
+    pub(super) ended: Option<Counted>,
 }
 
 impl Failures {
-    pub(super) fn note(&self, address: IpAddr, now: Timestamp) -> NotedFailure {
-        let mut minutes = self.0.lock();
-        let is_full = minutes.len() >= ADDRESSES_MAX;
-        let address = Some(address).filter(|it| !is_full || minutes.contains_key(&Some(*it)));
+    pub(super) fn of(action: &'static str) -> Self {
+        Self { action, minutes: Mutex::default() }
+    }
+
+    pub(super) fn note(&self, source: Source, now: Timestamp) -> NotedFailure {
+        let mut minutes = self.minutes.lock();
+        let source = counted_by(&minutes, source);
         let mut ended = None;
-        if let Some(minute) = minutes.get_mut(&address) {
+        if let Some(minute) = minutes.get_mut(&source) {
             if now.since(minute.began) < MINUTE {
                 minute.more += 1;
-                return NotedFailure { address, is_first: false, ended };
+                return NotedFailure { source, is_first: false, ended };
             }
             let count = minute.more;
-            ended = (count > 0).then_some(EndedMinute { address, count });
+            ended = (count > 0).then(|| Counted { source: source.clone(), count });
         }
-        minutes.insert(address, CountedMinute { began: now, more: 0 });
-        NotedFailure { address, is_first: true, ended }
+        minutes.insert(source.clone(), CountedMinute { began: now, more: 0 });
+        NotedFailure { source, is_first: true, ended }
+    }
+
+    /// Counts failures again whose record was not written: they are recorded with the minute.
+    pub(super) fn put_back(&self, counted: Vec<Counted>, now: Timestamp) {
+        let mut minutes = self.minutes.lock();
+        for Counted { source, count } in counted {
+            let source = counted_by(&minutes, source);
+            let minute = minutes.entry(source).or_insert(CountedMinute { began: now, more: 0 });
+            minute.more += count;
+        }
     }
 
     /// Forgets the minutes that began at `moment` or before. Returns what is not recorded of them.
-    pub(super) fn ended(&self, moment: Timestamp) -> Vec<EndedMinute> {
-        let mut minutes = self.0.lock();
+    pub(super) fn ended(&self, moment: Timestamp) -> Vec<Counted> {
+        let mut minutes = self.minutes.lock();
         let over = minutes.extract_if(|_, minute| minute.began <= moment);
         let counted = over.filter(|(_, minute)| minute.more > 0);
-        counted.map(|(address, minute)| EndedMinute { address, count: minute.more }).collect()
+        counted.map(|(source, minute)| Counted { source, count: minute.more }).collect()
     }
+}
+
+/// The source itself, unless too many others are counted.
+fn counted_by(minutes: &HashMap<Source, CountedMinute>, source: Source) -> Source {
+    let is_full = minutes.len() >= SOURCES_MAX && !minutes.contains_key(&source);
+    if is_full { Source::default() } else { source }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn address(last: u16) -> IpAddr {
+    fn address(last: u16) -> Source {
         let [high, low] = last.to_be_bytes();
-        IpAddr::from([192, 0, high, low])
+        Source { address: Some(IpAddr::from([192, 0, high, low])), key: None }
+    }
+
+    fn failures() -> Failures {
+        Failures::of("authentication.fail")
     }
 
     fn at(seconds: u64) -> Timestamp {
@@ -83,35 +118,47 @@ mod tests {
 
     #[test]
     fn the_first_of_a_minute_stands_alone_and_the_others_are_counted() {
-        let failures = Failures::default();
-        let one = address(1);
-        let first = NotedFailure { address: Some(one), is_first: true, ended: None };
-        let counted = NotedFailure { is_first: false, address: Some(one), ended: None };
-        assert_eq!(failures.note(one, at(0)), first);
-        assert_eq!(failures.note(one, at(1)), counted);
-        assert_eq!(failures.note(one, at(59)), counted);
-        let ended = EndedMinute { address: Some(one), count: 2 };
-        assert_eq!(failures.note(one, at(60)), NotedFailure { ended: Some(ended), ..first });
+        let failures = failures();
+        let one = || address(1);
+        let first = || NotedFailure { source: one(), is_first: true, ended: None };
+        let counted = || NotedFailure { is_first: false, ..first() };
+        assert_eq!(failures.note(one(), at(0)), first());
+        assert_eq!(failures.note(one(), at(1)), counted());
+        assert_eq!(failures.note(one(), at(59)), counted());
+        let ended = Counted { source: one(), count: 2 };
+        assert_eq!(failures.note(one(), at(60)), NotedFailure { ended: Some(ended), ..first() });
         assert_eq!(failures.ended(at(59)), []);
         assert_eq!(failures.ended(at(60)), [], "nothing but the first, which is recorded");
-        failures.note(one, at(70));
-        failures.note(one, at(71));
-        assert_eq!(failures.ended(at(70)), [EndedMinute { address: Some(one), count: 1 }]);
+        failures.note(one(), at(70));
+        failures.note(one(), at(71));
+        assert_eq!(failures.ended(at(70)), [Counted { source: one(), count: 1 }]);
     }
 
     #[test]
     fn a_flood_of_addresses_is_counted_together() {
-        let failures = Failures::default();
-        for last in 0..ADDRESSES_MAX as u16 {
-            assert!(failures.note(address(last), at(0)).is_first);
-        }
-        let first = failures.note(address(5000), at(1));
-        assert_eq!((first.address, first.is_first), (None, true));
-        let second = failures.note(address(5001), at(2));
-        assert_eq!((second.address, second.is_first), (None, false));
+        let failures = failures();
+        let noted: Vec<_> = (0..2_000).map(|it| failures.note(address(it), at(0))).collect();
+        let own = noted.iter().filter(|it| it.is_first && it.source != Source::default());
+        assert_eq!(own.count(), 60);
+        assert_eq!(noted.iter().filter(|it| it.is_first).count(), 61, "one is of many");
         assert!(!failures.note(address(7), at(2)).is_first);
-        let mut ended: Vec<_> = failures.ended(at(2)).into_iter().map(|it| it.address).collect();
-        ended.sort();
-        assert_eq!(ended, [None, Some(address(7))]);
+        let ended = failures.ended(at(2));
+        let count = |source| ended.iter().find(|it| it.source == source).map(|it| it.count);
+        assert_eq!(ended.len(), 2);
+        assert_eq!(count(Source::default()), Some(2_000 - 61));
+        assert_eq!(count(address(7)), Some(1));
+    }
+
+    #[test]
+    fn what_was_not_written_is_counted_again() {
+        let failures = failures();
+        failures.note(address(1), at(0));
+        failures.note(address(1), at(1));
+        failures.put_back(vec![Counted { source: address(1), count: 1 }], at(2));
+        let both = [Counted { source: address(1), count: 2 }];
+        assert_eq!(failures.ended(at(0)), both, "with the first");
+        failures.put_back(both.to_vec(), at(60));
+        assert!(!failures.note(address(1), at(61)).is_first);
+        assert_eq!(failures.ended(at(60)), [Counted { source: address(1), count: 3 }]);
     }
 }

@@ -1,7 +1,7 @@
 //! The audit log: who changed what. It is read, verified and kept for a time here.
 //!
 //! The record of a change is written by whoever carries the change out, in the same commit. Here
-//! are only the records that belong to no change: starts, stops and failed authentications.
+//! are only the records that belong to no change: starts, stops and refused authentications.
 
 mod failures;
 mod upkeep;
@@ -12,13 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{ActorKind, AuditActor, AuditContext, AuditEntry, Timestamp};
+use postrider_domain::{
+    ActorKind, AuditActor, AuditContext, AuditEntry, KeyId, Timestamp, WorkspaceId,
+};
 use postrider_runtime::random;
 use postrider_store::view::audit::{self, AuditCheck, AuditFilter, AuditPage};
 use postrider_store::{Change, CommitError, Direction, FjallStore, StoreError, View};
 use postrider_workspace::services::Services;
 
-use failures::{EndedMinute, Failures, MINUTE};
+use failures::{Counted, Failures, MINUTE, Source};
 pub(crate) use upkeep::AuditUpkeep;
 
 /// Records that one call verifies at the most, so that it answers soon.
@@ -43,7 +45,10 @@ impl Default for AuditOptions {
 pub struct AuditLog {
     shared: Arc<Services>,
     options: AuditOptions,
-    failures: Arc<Failures>,
+    /// Callers without a good key, token or signature.
+    failed: Arc<Failures>,
+    /// Good keys from addresses that they do not allow.
+    refused: Arc<Failures>,
 }
 
 impl std::fmt::Debug for AuditLog {
@@ -54,7 +59,9 @@ impl std::fmt::Debug for AuditLog {
 
 impl AuditLog {
     pub(crate) fn new(shared: Arc<Services>, options: AuditOptions) -> Self {
-        Self { shared, options, failures: Arc::default() }
+        let [failed, refused] = ["authentication.fail", "authentication.refuse"]
+            .map(|action| Arc::new(Failures::of(action)));
+        Self { shared, options, failed, refused }
     }
 
     /// Reads at most `limit` records that match, oldest first or newest first. `cursor` is the
@@ -93,51 +100,85 @@ impl AuditLog {
     /// a minute is logged and recorded; the others of that minute are recorded together, as a
     /// count.
     pub fn authentication_failed(&self, address: IpAddr, request_id: &str) {
-        let noted = self.failures.note(address, self.shared.clock.now());
-        let mut changes: Vec<_> = noted.ended.iter().map(|it| self.ended_change(it)).collect();
-        if noted.is_first {
+        let source = Source { address: Some(address), key: None };
+        if let Some(Source { address, .. }) = self.note(&self.failed, source, request_id) {
             // An address that is not counted by itself is not named.
-            let named = noted.address.map(tracing::field::display);
-            tracing::warn!(address = named, request_id, "authentication failed");
-            changes.push(self.failures_change(noted.address, Some(request_id), 1));
+            let address = address.map(tracing::field::display);
+            tracing::warn!(address, request_id, "authentication failed");
         }
-        self.commit_soon(changes);
+    }
+
+    /// Counts the use of a good key from an address that it does not allow. The first one of an
+    /// address and key in a minute is logged and recorded; the others are recorded as a count.
+    pub fn key_refused(
+        &self,
+        key: KeyId,
+        workspace: &WorkspaceId,
+        address: IpAddr,
+        request_id: &str,
+    ) {
+        let key = Some((key, workspace.clone()));
+        let source = Source { address: Some(address), key };
+        if let Some(Source { address, key }) = self.note(&self.refused, source, request_id) {
+            let address = address.map(tracing::field::display);
+            let key_id = key.map(|(id, _)| tracing::field::display(id));
+            tracing::warn!(address, key_id, request_id, "a key may not be used from this address");
+        }
+    }
+
+    /// Counts a failure. Returns what it is counted by if it is the first one of its minute.
+    fn note(&self, failures: &Arc<Failures>, source: Source, request_id: &str) -> Option<Source> {
+        let noted = failures.note(source, self.shared.clock.now());
+        let ended = noted.ended.map(|ended| (ended, None));
+        let first = noted.is_first.then(|| Counted { source: noted.source.clone(), count: 1 });
+        let first = first.map(|first| (first, Some(request_id)));
+        self.commit_soon(failures, ended.into_iter().chain(first).collect());
+        noted.is_first.then_some(noted.source)
     }
 
     /// Records the counts of the minutes that have ended.
     fn record_ended_failures(&self) {
-        let ended = self.failures.ended(self.shared.clock.now().minus(MINUTE));
-        self.commit_soon(ended.iter().map(|it| self.ended_change(it)).collect());
-    }
-
-    fn ended_change(&self, ended: &EndedMinute) -> Change {
-        self.failures_change(ended.address, None, ended.count)
+        let over = self.shared.clock.now().minus(MINUTE);
+        for failures in [&self.failed, &self.refused] {
+            let ended = failures.ended(over).into_iter().map(|ended| (ended, None));
+            self.commit_soon(failures, ended.collect());
+        }
     }
 
     fn failures_change(
         &self,
-        address: Option<IpAddr>,
+        failures: &Failures,
+        counted: &Counted,
         request_id: Option<&str>,
-        count: u64,
     ) -> Change {
+        let Counted { source: Source { address, key }, count } = counted;
         let context = AuditContext {
             actor: AuditActor::of_kind(ActorKind::Anonymous),
             address: address.map(|address| address.to_string().into()),
             request_id: request_id.map(Into::into),
         };
-        let entry = AuditEntry::new("authentication.fail").change("count", count);
+        let entry = AuditEntry::new(failures.action).change("count", count);
+        let entry = match key {
+            Some((id, workspace)) => entry.target(id).workspace(workspace),
+            None => entry,
+        };
         self.change(&context, entry)
     }
 
-    /// Writes records of failures. No caller waits for them.
-    fn commit_soon(&self, changes: Vec<Change>) {
-        if changes.is_empty() {
+    /// Writes records of failures. No caller waits for them. They are few (`failures.rs`), so they
+    /// are not refused for want of room.
+    fn commit_soon(&self, failures: &Arc<Failures>, counted: Vec<(Counted, Option<&str>)>) {
+        if counted.is_empty() {
             return;
         }
-        let writer = self.shared.writer.clone();
+        let changes = counted.iter().map(|(it, id)| self.failures_change(failures, it, *id));
+        let changes = changes.collect();
+        let counted = counted.into_iter().map(|(it, _)| it).collect();
+        let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(failures));
         drop(tokio::spawn(async move {
-            if let Err(error) = writer.commit(changes).await {
-                tracing::warn!(%error, "failed authentications were not recorded");
+            if let Err(error) = shared.writer.commit_own(changes).await {
+                tracing::warn!(%error, "failed authentications are recorded later");
+                failures.put_back(counted, shared.clock.now());
             }
         }));
     }
@@ -150,8 +191,11 @@ impl AuditLog {
 
     /// Makes everything durable that is only counted, and then the record of the stop.
     pub(crate) async fn record_stop(&self) -> Result<(), CommitError> {
-        let rest = self.failures.ended(Timestamp::from_millis(u64::MAX));
-        let mut changes: Vec<_> = rest.iter().map(|it| self.ended_change(it)).collect();
+        let mut changes = Vec::new();
+        for failures in [&self.failed, &self.refused] {
+            let rest = failures.ended(Timestamp::from_millis(u64::MAX));
+            changes.extend(rest.iter().map(|it| self.failures_change(failures, it, None)));
+        }
         changes.push(self.change(&AuditContext::system(), AuditEntry::new("server.stop")));
         self.shared.writer.commit(changes).await
     }

@@ -10,12 +10,11 @@ mod filter;
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
-use hashbrown::HashSet;
 use serde::{Deserialize, Serialize};
 
 use postrider_domain::event::contact::{OptedInData, OptedOutData};
 use postrider_domain::opt_out::{OptOut, OptOutSource};
-use postrider_domain::{ContactId, EventData, PartyId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{ContactId, EventData, PartyId, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::Workspace;

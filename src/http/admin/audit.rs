@@ -119,8 +119,10 @@ pub(crate) struct AuditAnswer {
     summary = "Read the audit log",
     description = "A record for each change by this administration, each change of webhooks and \
                    move of the sandbox's clock by an API key, each start and stop of the server, \
-                   and the failed authentications of an address: the first one of a minute, and a \
-                   count of the others when the minute is over.",
+                   and the failed authentications of an address and uses of a key from an address \
+                   that it does not allow: the first one of a minute, and a count of the others \
+                   when the minute is over. Of each of these at most 60 addresses have records of \
+                   their own at a time; those of the others are counted together.",
     params(
         ("workspace" = Option<String>, Query, description = "Only records of this workspace"),
         ("actor" = Option<String>, Query, description = "Only records of the actor of this kind, \
@@ -156,15 +158,22 @@ async fn list(call: Call<()>) -> Answer {
     // Before the part: what comes between is seen twice rather than never.
     let latest = audit.newest().await?;
     let cursor = after_cursor(&query)?;
-    if cursor.is_some_and(|cursor| cursor > latest) {
-        return Err(ApiError::field("cursor", "is ahead of the audit log"));
-    }
+    check_cursor(cursor, latest)?;
     let page = audit.page(filter, direction, cursor, limit).await?;
     Ok(Reply::ok(&AuditAnswer {
         data: page.rows.into_iter().map(AuditRecordRow::from).collect(),
         next_cursor: page.next.map(encode_cursor),
         latest_cursor: encode_cursor(latest),
     }))
+}
+
+fn check_cursor(cursor: Option<u64>, latest: u64) -> Result<(), ApiError> {
+    match cursor {
+        Some(cursor) if cursor > latest => {
+            Err(ApiError::field("cursor", "is ahead of the audit log"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn text(query: &Query, name: &str) -> Result<Option<String>, ApiError> {
@@ -231,8 +240,10 @@ pub(crate) struct AuditCheckAnswer {
     responses((status = 200, description = "What was found", body = AuditCheckAnswer))
 )]
 async fn check(call: Call<()>) -> Answer {
+    let audit = call.edge.engine.audit();
     let after = after_cursor(&call.query()?)?;
-    let check = call.edge.engine.audit().verify(after).await?;
+    check_cursor(after, audit.newest().await?)?;
+    let check = audit.verify(after).await?;
     Ok(Reply::ok(&AuditCheckAnswer {
         checked: check.checked,
         fault: check.fault.map(FaultAnswer::from),

@@ -171,12 +171,25 @@ fn subnets(texts: &[Cow<'_, str>]) -> Result<Vec<IpNet>, ApiError> {
     let subnet = |(index, text): (usize, &Cow<'_, str>)| {
         let address = || text.parse::<IpAddr>().map(|address| address.to_canonical().into());
         let subnet = text.parse::<IpNet>().or_else(|_| address());
-        subnet.map(|subnet| subnet.trunc()).map_err(|_| {
+        subnet.map(|subnet| canonical(subnet.trunc())).map_err(|_| {
             let rule = "must be an IP address or a subnet, such as 192.0.2.7 or 10.1.0.0/16";
             ApiError::field(&format!("allowed_subnets[{index}]"), rule)
         })
     };
     texts.iter().enumerate().map(subnet).collect()
+}
+
+/// A network of IPv4-mapped IPv6 addresses as the one of IPv4: clients' addresses are compared as
+/// those of IPv4.
+fn canonical(subnet: IpNet) -> IpNet {
+    const MAPPED_BITS: u8 = 96;
+    let mapped = match subnet {
+        IpNet::V6(network) => network.addr().to_ipv4_mapped(),
+        IpNet::V4(_) => None,
+    };
+    let network = mapped.zip(subnet.prefix_len().checked_sub(MAPPED_BITS));
+    let network = network.and_then(|(address, bits)| IpNet::new(address.into(), bits).ok());
+    network.unwrap_or(subnet)
 }
 
 #[utoipa::path(
@@ -279,11 +292,13 @@ mod tests {
     #[test]
     fn subnets_are_addresses_and_networks() {
         let key = r#"{"name": "k", "scopes": ["messaging:send"],
-            "allowed_subnets": ["192.0.2.7", "10.1.2.3/16", "::ffff:192.0.2.8", "2001:db8::1"]}"#;
+            "allowed_subnets": ["192.0.2.7", "10.1.2.3/16", "::ffff:192.0.2.8", "2001:db8::1",
+                                "::ffff:10.2.3.4/112", "::ffff:0:0/96", "::/0"]}"#;
         let subnets: Vec<_> =
             read(key).unwrap().allowed_subnets.iter().map(IpNet::to_string).collect();
         let expected = ["192.0.2.7/32", "10.1.0.0/16", "192.0.2.8/32", "2001:db8::1/128"];
-        assert_eq!(subnets, expected);
+        assert_eq!(subnets[..4], expected);
+        assert_eq!(subnets[4..], ["10.2.0.0/16", "0.0.0.0/0", "::/0"], "IPv4 in IPv6 is IPv4");
         let many = vec!["\"::1\""; SUBNETS_MAX + 1].join(",");
         let key = format!(
             r#"{{"name": "k", "scopes": ["messaging:send"], "allowed_subnets": [{many}]}}"#

@@ -39,7 +39,8 @@ pub(crate) fn routes() -> Routes {
                    the object that the log shows as `data`. Left alone it begins with the next \
                    event; with `Last-Event-ID` (an event's id or its sequence) or `cursor` it goes \
                    on after that one. A comment comes at least every 15 seconds. It ends when the \
-                   server stops or the key is revoked; connect again with the last id.",
+                   server stops, and when the key is revoked or expires; connect again with the \
+                   last id.",
     params(
         ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the list of events"),
@@ -85,6 +86,14 @@ async fn sequence(workspace: &Workspace, id: &str) -> Result<u64, ApiError> {
     sequence.ok_or_else(|| ApiError::field("Last-Event-ID", rule))
 }
 
+/// Returns when the key expires.
+async fn expiry(edge: &Edge, caller: &Caller) {
+    match caller.expires_at() {
+        Some(at) => edge.engine.clock().sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A stream with a connected client.
 struct EventStream {
     edge: Arc<Edge>,
@@ -95,12 +104,15 @@ struct EventStream {
 }
 
 impl EventStream {
-    /// Sends events until the client disconnects, the server shuts down, or the key is revoked.
+    /// Sends events until the client disconnects, the server shuts down, or the key is revoked or
+    /// expires.
     async fn run(mut self) {
         let edge = Arc::clone(&self.edge);
         let sending = async {
             let mut text = ": here\n\n".to_owned();
-            while self.sender.send_data(Bytes::from(text)).await.is_ok() && self.is_allowed().await
+            let access = edge.engine.access();
+            while self.sender.send_data(Bytes::from(text)).await.is_ok()
+                && access.still_works(&self.caller)
             {
                 match self.next().await {
                     Ok(next) => text = next,
@@ -122,23 +134,18 @@ impl EventStream {
         }
     }
 
-    /// Whether the key still exists.
-    async fn is_allowed(&self) -> bool {
-        let keys = self.edge.engine.admin().keys(self.caller.workspace.id()).await;
-        keys.is_ok_and(|keys| keys.iter().any(|key| key.id == self.caller.key_id))
-    }
-
-    /// The next page, or a heartbeat.
+    /// The next page, or a heartbeat. Waits until the key expires at the longest.
     async fn next(&mut self) -> Result<String, Unavailable> {
         // Marks the current length as seen, so that growth during the read wakes the next wait.
         self.growth.borrow_and_update();
         let page = self.caller.workspace.events(self.after, PAGE_EVENTS, None).await?;
         self.after = page.next_after;
         if page.entries.is_empty() {
-            // The sender lives as long as the workspace, so only growth or the timeout ends this.
-            return match tokio::time::timeout(HEARTBEAT, self.growth.changed()).await {
-                Ok(_) => Ok(String::new()),
-                Err(_) => Ok(": still here\n\n".to_owned()),
+            // The sender lives as long as the workspace, so its end need not be told from growth.
+            return tokio::select! {
+                _ = self.growth.changed() => Ok(String::new()),
+                () = expiry(&self.edge, &self.caller) => Ok(String::new()),
+                () = tokio::time::sleep(HEARTBEAT) => Ok(": still here\n\n".to_owned()),
             };
         }
         Ok(page.entries.into_iter().map(|entry| EventRow::from(entry).as_message()).collect())

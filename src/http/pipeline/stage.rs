@@ -213,8 +213,8 @@ impl<G: Guard> Stage<G> {
             }
             Err(error) => Err(error),
         };
-        if answer.as_ref().is_err_and(ApiError::is_unauthenticated) {
-            edge.engine.audit().authentication_failed(counted(address), origin.request_id.as_str());
+        if let Err(error) = &answer {
+            count_refusal(&edge, &origin, error);
         }
         let mut reply = answer.unwrap_or_else(|error| error.into_reply(origin.request_id.as_str()));
         let took = watch.elapsed();
@@ -228,6 +228,18 @@ impl<G: Guard> Stage<G> {
             rate_limit_headers::add_headers(response.headers_mut(), bucket, now);
         }
         response
+    }
+}
+
+/// Counts a caller without a good key for the audit log, and a key from where it may not be used.
+fn count_refusal(edge: &Edge, origin: &Origin, error: &ApiError) {
+    let (address, id) = (counted(origin.address), origin.request_id.as_str());
+    match origin.identity.key() {
+        _ if error.is_unauthenticated() => edge.engine.audit().authentication_failed(address, id),
+        Some(key) if !key.allows(origin.address) => {
+            edge.engine.audit().key_refused(key.key_id, key.workspace.id(), address, id);
+        }
+        _ => {}
     }
 }
 

@@ -8,6 +8,8 @@ use crate::support::{Api, TestServer, eventually};
 
 const ROOT: &str = "/admin/v1/workspaces";
 const AUDIT: &str = "/admin/v1/audit";
+/// When the key that changes something ends.
+const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
 /// Every administrative operation that changes something, and what is recorded of it.
 const OPERATIONS: [(&str, &str); 26] = [
@@ -38,6 +40,9 @@ const OPERATIONS: [(&str, &str); 26] = [
     ("advanceSandboxClock", "clock.advance"),
     ("createWebhook", "webhook.create"),
 ];
+
+/// Those that are made with an API key.
+const BY_KEY: [&str; 2] = ["advanceSandboxClock", "createWebhook"];
 
 async fn records(admin: &Api, query: &str) -> Vec<Value> {
     let answer = admin.get(&format!("{AUDIT}?limit=200&{query}")).await.ok();
@@ -94,7 +99,8 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     let rotated = admin.post(&format!("{webhook}/rotate-secret"), json!({})).await.ok();
     secrets.push(secret(&rotated, "secret"));
     admin.delete(&webhook).await.ok();
-    let key = json!({"name": "backend", "scopes": ["webhooks:manage", "messaging:send"]});
+    let key = json!({"name": "backend", "scopes": ["webhooks:manage", "messaging:send"],
+        "expires_at": KEY_END, "allowed_subnets": ["127.0.0.1"]});
     let key = admin.post(&format!("{one}/keys"), key).await.ok();
     secrets.push(secret(&key, "key"));
     let api = server.api(key["key"].as_str().unwrap());
@@ -123,9 +129,17 @@ async fn every_change_is_recorded_with_its_caller_and_without_secrets() {
     let before = records(&admin, "").await.len();
     let secrets = change_everything(&server, &admin).await;
     let all = records(&admin, "").await;
-    let recorded: BTreeSet<_> = actions(&all[before..]).into_iter().collect();
-    let expected: BTreeSet<_> = OPERATIONS.iter().map(|(_, action)| *action).collect();
-    assert_eq!(recorded, expected);
+    let pair = |record: &Value| {
+        ["/actor/kind", "/action"]
+            .map(|it| record.pointer(it).unwrap().as_str().unwrap().to_owned())
+    };
+    let recorded: BTreeSet<_> = all[before..].iter().map(pair).collect();
+    let of_key = ["create", "update", "rotate_secret", "delete"].map(|it| format!("webhook.{it}"));
+    let of_key: Vec<_> = of_key.iter().map(String::as_str).chain(["clock.advance"]).collect();
+    let by_admin = OPERATIONS.iter().filter(|(operation, _)| !BY_KEY.contains(operation));
+    let by_admin = by_admin.map(|(_, action)| ["admin_token", *action]);
+    let expected = by_admin.chain(of_key.iter().map(|action| ["key", *action]));
+    assert_eq!(recorded, expected.map(|it| it.map(str::to_owned)).collect());
     let text = serde_json::to_string(&all).unwrap();
     for secret in secrets.iter().map(String::as_str).chain(["A text of a message", "pr_"]) {
         assert!(!text.contains(secret), "{secret} is in the audit log");
@@ -136,13 +150,16 @@ async fn every_change_is_recorded_with_its_caller_and_without_secrets() {
     }
     let by_admin = records(&admin, "actor=admin_token").await;
     let by_key = records(&admin, "actor=backend").await;
-    let of_key = ["create", "update", "rotate_secret", "delete"].map(|it| format!("webhook.{it}"));
-    let of_key: Vec<_> = of_key.iter().map(String::as_str).chain(["clock.advance"]).collect();
     assert_eq!(actions(&by_key), of_key);
     assert!(by_key[0]["actor"]["id"].as_str().unwrap().starts_with("key_"));
     assert_eq!(by_key[0]["workspace"], "acme");
     assert_eq!(by_key[0]["changes"]["url_origin"], "https://example.com");
     assert_eq!(by_admin.len() + by_key.len(), all.len() - before);
+    let key = &records(&admin, "action=key.create&workspace=acme").await[0]["changes"];
+    assert_eq!(
+        (&key["expires_at"], &key["allowed_subnets"]),
+        (&json!(KEY_END), &json!(["127.0.0.1/32"]))
+    );
     let credits = records(&admin, "action=credits").await;
     let credits: Vec<_> = credits.iter().filter(|it| it["workspace"] == "acme").collect();
     assert_eq!(credits[0]["changes"], json!({"credits": 10}));
@@ -194,6 +211,9 @@ async fn the_log_is_read_in_parts_both_ways_and_by_administrators_only() {
         ("actor=", "actor"),
     ] {
         admin.get(&format!("{AUDIT}?{query}")).await.check_field(field);
+    }
+    for query in [bad, ahead] {
+        admin.get(&format!("{AUDIT}/check?{query}")).await.check_field("cursor");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `postrider audit` shows, follows and verifies the audit log.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use postrider_actors::store::{Change, FjallStore, Group, Store, Table};
@@ -65,6 +66,25 @@ async fn the_command_line_shows_and_follows_the_log() {
     following.wait().unwrap();
 }
 
+/// Opening a store writes files, which its owner could not use. Only root can give files away.
+fn refused_on_data_of_another_user(data: &Path) {
+    let (store, lock) = (data.join("store"), data.join("server.lock"));
+    if std::os::unix::fs::chown(&store, Some(65_534), None).is_err() {
+        return;
+    }
+    std::fs::remove_file(&lock).unwrap();
+    let files = || std::fs::read_dir(&store).unwrap().count();
+    let before = files();
+    for args in [["audit", "verify", "--stopped"], ["clock", "show", "--data-dir"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
+        let refused = command.args(args).arg(data).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(errors(&refused).contains("run this as user 65534"), "{}", errors(&refused));
+    }
+    assert_eq!((files(), lock.exists()), (before, false));
+    std::os::unix::fs::chown(&store, Some(rustix::process::geteuid().as_raw()), None).unwrap();
+}
+
 #[tokio::test]
 async fn a_removed_record_is_named() {
     let mut server = TestServer::start().await;
@@ -83,11 +103,13 @@ async fn a_removed_record_is_named() {
         let removed = Change::delete(Table::Audit, 3_u64.to_be_bytes());
         store.commit(Group::new(None, &[removed])).unwrap();
     }
+    refused_on_data_of_another_user(&data);
     let found = verify();
     assert_eq!(found.status.code(), Some(1));
     let named = "record 3 of the audit log does not fit: missing";
     assert!(errors(&found).contains(named), "{}", errors(&found));
     server.restart().await;
+    assert!(errors(&verify()).contains("in use by another server"), "{}", errors(&verify()));
     let found = command(&server, &["verify"]).output().unwrap();
     assert_eq!(found.status.code(), Some(1));
     assert!(errors(&found).contains(named), "{}", errors(&found));

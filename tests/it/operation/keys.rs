@@ -70,6 +70,21 @@ async fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
         assert!(refused["message"].as_str().unwrap().contains("203.0.113.8"), "{refused}");
         server.restart().await;
     }
+    // The first of an address in a minute is recorded at once.
+    let path = "/admin/v1/audit?action=authentication.refuse";
+    let recorded = async || {
+        let rows = server.admin().get(path).await.ok()["data"].as_array().unwrap().clone();
+        (!rows.is_empty()).then_some(rows)
+    };
+    let first = eventually("the refused use is recorded", recorded).await[0].clone();
+    assert_eq!((&first["target"], &first["workspace"]), (&made["id"], &json!("demo")));
+    let seen = (&first["address"], &first["changes"]);
+    assert_eq!(seen, (&json!("203.0.113.8"), &json!({"count": 1})));
+    let warned = format!("key_id={}", made["id"].as_str().unwrap());
+    let log = server.log();
+    let warned =
+        |it: &str| it.contains("WARN") && it.contains("may not be") && it.contains(&warned);
+    assert!(log.lines().any(warned), "{log}");
     // Who is elsewhere uses up no requests of the key.
     forwarded(&api, "203.0.113.8").await.check(403, "FORBIDDEN");
     forwarded(&api, "203.0.113.8").await.check(429, "RATE_LIMITED");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Sink, TestServer, eventually};
+use crate::support::{Api, Sink, TestServer, eventually, millis};
 use crate::webhooks::events;
 
 /// A stream that is being read.
@@ -107,6 +107,21 @@ async fn a_stream_ends_when_its_key_is_revoked() {
     assert_eq!(stream.message().await, None);
     let (_, sender) = server.key("acme", &["messaging:send"], json!({})).await;
     sender.get("/v1/events/stream").await.check(403, "FORBIDDEN");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_key_expires() {
+    let server = crate::webhooks::server().await;
+    server.workspace("acme").await;
+    let now = server.demo().get("/v1/sandbox/clock").await.ok()["now"].as_str().unwrap().to_owned();
+    let end = jiff::Timestamp::from_millisecond(millis(&now) as i64 + 3_600_000).unwrap();
+    let body = json!({"name": "k", "scopes": ["webhooks:manage"], "expires_at": end.to_string()});
+    let made = server.admin().post("/admin/v1/workspaces/acme/keys", body).await.ok();
+    let follower = server.api(made["key"].as_str().unwrap());
+    let mut stream = Stream::open(&server, &follower, None).await;
+    server.advance(3_601).await;
+    // It does not wait for an event or for the next heartbeat.
+    assert_eq!(stream.message().await, None);
 }
 
 #[tokio::test]

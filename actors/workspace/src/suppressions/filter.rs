@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use postrider_domain::{Phone, WorkspaceId};
 use postrider_store::{Direction, StoreError, View};
 
-use super::{TABLE, count_key, key, number, phones_prefix};
+use super::{TABLE, count_key, key, number, party_of, phones_prefix};
 
 /// Opt-outs for each phone that is asked for up to which they are scanned as a whole.
 const SCANNED_PER_PHONE: u64 = 8;

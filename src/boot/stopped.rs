@@ -1,0 +1,47 @@
+//! Reads the data directory of a stopped server: its clock and its audit log.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use postrider_actors::{AuditCheck, StoredClock};
+
+use super::directory::DataDir;
+use super::error::BootError;
+
+/// The clock of the data in `path`; `None` when a server uses it, or when there is no data.
+///
+/// # Errors
+/// [`BootError`]: the directory cannot be used or its data cannot be read.
+pub fn stored_clock(path: &Path) -> Result<Option<StoredClock>, BootError> {
+    match lock(path) {
+        Ok(Some(_locked)) => Ok(Some(postrider_actors::stored_clock(path)?)),
+        Ok(None) | Err(BootError::InUse(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Verifies the whole audit log of the data in `path`.
+///
+/// # Errors
+/// [`BootError`]: a server uses the directory, it cannot be used, or its data cannot be read.
+pub fn verify_stored_audit(path: &Path) -> Result<AuditCheck, BootError> {
+    let _locked = lock(path)?;
+    let failed = |source| BootError::Store { path: path.to_owned(), source };
+    postrider_actors::verify_audit_directory(path).map_err(failed)
+}
+
+/// Locks a directory with data; `None` if there is none to be seen. Opening a store writes files
+/// even to read it, so it must be done by the user that owns it, or its server could not start.
+fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
+    let store = path.join("store");
+    let Ok(metadata) = std::fs::metadata(&store) else { return Ok(None) };
+    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner == user {
+        // Whoever only reads changes no permissions: what a group may do stays.
+        return DataDir::open(path, true).map(Some);
+    }
+    if DataDir::is_in_use(path) {
+        return Err(BootError::InUse(path.to_owned()));
+    }
+    Err(BootError::Owner { path: store, owner, user })
+}
