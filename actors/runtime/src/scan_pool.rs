@@ -1,7 +1,7 @@
-//! Runs reads that scan on threads of their own, so that nothing else waits for them.
+//! Runs reads that scan on few threads, so that nothing else waits for them.
 //!
-//! The blocking threads of the async runtime are left to what is short. Which scan is next is
-//! decided by [`ScanQueue`].
+//! Of the blocking threads of the async runtime they take as many as there are cores less one; the
+//! others are left to what is short. Which scan is next is decided by [`ScanQueue`].
 
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::available_parallelism;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::flow::{ScanBounds, ScanQueue};
@@ -22,26 +22,15 @@ const WAITING_PER_OWNER_MAX: usize = 128;
 /// A scan that waits. It returns what it found to its caller itself.
 type Scan = Box<dyn FnOnce() + Send>;
 
-/// Threads that scan for owners `K`: as many as there are cores less one, at least one.
-pub struct ScanPool<K> {
+/// Scans for owners `K`: as many at once as there are cores less one, at least one.
+pub struct ScanPool<K: Clone + Eq + Hash> {
     shared: Arc<Shared<K>>,
 }
 
 struct Shared<K> {
-    state: Mutex<State<K>>,
-    /// Notified when a scan is queued and when the pool closes.
-    queued: Condvar,
+    queue: Mutex<ScanQueue<K, Scan>>,
     finished: AtomicU64,
     refused: AtomicU64,
-}
-
-struct State<K> {
-    queue: ScanQueue<K, Scan>,
-    threads: usize,
-    threads_max: usize,
-    /// Threads that wait for a scan.
-    idle: usize,
-    closed: bool,
 }
 
 /// Counts of the scans.
@@ -63,13 +52,13 @@ pub enum ScanError {
     /// As many scans wait as may.
     #[error("too many scans wait")]
     Full,
-    /// The scan panicked, no thread can be started, or the pool was dropped.
+    /// The scan panicked, or the pool was dropped.
     #[error("the scan did not end")]
     Failed,
 }
 
 impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
-    /// A pool that leaves one core to everything else. A thread starts when it is first needed.
+    /// A pool that leaves one core to everything else.
     #[must_use]
     pub fn for_this_machine() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
@@ -83,16 +72,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
     /// A pool with these bounds.
     #[must_use]
     pub fn new(bounds: ScanBounds) -> Self {
-        let state = State {
-            queue: ScanQueue::new(bounds),
-            threads: 0,
-            threads_max: bounds.running_max.max(1),
-            idle: 0,
-            closed: false,
-        };
         let shared = Shared {
-            state: Mutex::new(state),
-            queued: Condvar::new(),
+            queue: Mutex::new(ScanQueue::new(bounds)),
             finished: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         };
@@ -123,73 +104,60 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
     /// Counts of the scans.
     pub fn figures(&self) -> ScanFigures {
         let shared = &*self.shared;
-        let state = shared.state.lock();
+        let queue = shared.queue.lock();
         ScanFigures {
-            running: state.queue.running(),
-            waiting: state.queue.waiting(),
+            running: queue.running(),
+            waiting: queue.waiting(),
             finished: shared.finished.load(Ordering::Relaxed),
             refused: shared.refused.load(Ordering::Relaxed),
         }
     }
 
     fn queue(&self, owner: &K, scan: Scan) -> Result<(), ScanError> {
-        let mut state = self.shared.state.lock();
-        if state.queue.push(owner, scan).is_err() {
+        let mut queue = self.shared.queue.lock();
+        if queue.push(owner, scan).is_err() {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
             return Err(ScanError::Full);
         }
-        if state.queue.waiting() > state.idle && state.threads < state.threads_max {
+        while let Some((owner, scan)) = queue.start() {
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name("scan".into());
-            match thread.spawn(move || shared.work()) {
-                Ok(_) => state.threads += 1,
-                Err(error) if state.threads == 0 => {
-                    tracing::error!(%error, "no thread can be started to read with");
-                    // Their callers are answered by that.
-                    drop(state.queue.clear());
-                    return Err(ScanError::Failed);
-                }
-                // Those that run take it in its turn.
-                Err(error) => tracing::warn!(%error, "a thread to read with cannot be started"),
-            }
-        } else {
-            self.shared.queued.notify_one();
+            drop(tokio::task::spawn_blocking(move || shared.work(owner, scan)));
         }
         Ok(())
     }
 }
 
+impl<K: Clone + Eq + Hash> ScanPool<K> {
+    /// Answers the callers of what waits that it failed.
+    fn close(&self) {
+        drop(self.shared.queue.lock().clear());
+    }
+}
+
 impl<K: Clone + Eq + Hash> Shared<K> {
-    /// What each thread does until the pool is closed.
-    fn work(&self) {
-        let mut state = self.state.lock();
-        while !state.closed {
-            let Some((owner, scan)) = state.queue.start() else {
-                state.idle += 1;
-                self.queued.wait(&mut state);
-                state.idle -= 1;
-                continue;
-            };
-            drop(state);
+    /// Scans for as long as something waits for this thread's place.
+    fn work(&self, owner: K, scan: Scan) {
+        let mut next = Some((owner, scan));
+        while let Some((owner, scan)) = next {
             if catch_unwind(AssertUnwindSafe(scan)).is_err() {
                 // The panic hook has written why. The caller is answered by the dropped sender.
                 tracing::error!("a read panicked");
             }
             self.finished.fetch_add(1, Ordering::Relaxed);
-            state = self.state.lock();
-            state.queue.finish(&owner);
+            let mut queue = self.queue.lock();
+            queue.finish(&owner);
+            next = queue.start();
         }
     }
 }
 
-impl<K> Drop for ScanPool<K> {
+impl<K: Clone + Eq + Hash> Drop for ScanPool<K> {
     fn drop(&mut self) {
-        self.shared.state.lock().closed = true;
-        self.shared.queued.notify_all();
+        self.close();
     }
 }
 
-impl<K> std::fmt::Debug for ScanPool<K> {
+impl<K: Clone + Eq + Hash> std::fmt::Debug for ScanPool<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ScanPool")
     }
@@ -279,9 +247,8 @@ mod tests {
         let held = hold(&pool).await;
         let (sender, answer) = oneshot::channel::<()>();
         pool.queue(&'b', Box::new(move || sender.send(()).unwrap())).unwrap();
-        Arc::clone(&pool.shared).state.lock().closed = true;
-        drop(pool);
-        drop(held);
+        pool.close();
         assert!(answer.await.is_err());
+        drop(held);
     }
 }

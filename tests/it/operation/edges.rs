@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 14] = [
+const SAMPLES: [(&str, &[&str]); 15] = [
+    (r"^[A-Z]{2}\.", &["US.1", "DE.ENT.A9"]),
     (r"^\+[1-9]", &["+1555012", "+155501234567890"]),
     (r"^(\*|", &["*", "+15550123456"]),
     ("^[1-9][0-9]{0,6}$", &["1", "9999999"]),

@@ -136,7 +136,7 @@ fn filled(path: &str) -> String {
         "workspace" => "acme".to_owned(),
         "name" => "welcome".to_owned(),
         "language" => "en".to_owned(),
-        "phone" => "+15550123456".to_owned(),
+        "phone" | "party" => "+15550123456".to_owned(),
         "request_id" => format!("otp_{ID}"),
         "message_id" => format!("msg_{ID}"),
         "broadcast_id" => format!("brd_{ID}"),

@@ -177,6 +177,7 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         25: contact.opted_out
         26: contact.opted_in
         27: channel.error
+        28: contact.merged
     "#]]);
 }
 
