@@ -28,13 +28,41 @@ const MESSAGES: &[Fields] = &[
     Fields { tag: Some(("type", &["template"])), given: &["template"], left_out: &[] },
 ];
 
+/// A message to one recipient, who is named by a phone or by the channel's id.
+const SENT: &[Fields] = &[
+    Fields {
+        tag: Some(("type", &["text"])),
+        given: &["text", "to"],
+        left_out: &["template", "recipient"],
+    },
+    Fields {
+        tag: Some(("type", &["text"])),
+        given: &["text", "recipient"],
+        left_out: &["template", "to"],
+    },
+    Fields {
+        tag: Some(("type", &["template"])),
+        given: &["template", "to"],
+        left_out: &["recipient"],
+    },
+    Fields {
+        tag: Some(("type", &["template"])),
+        given: &["template", "recipient"],
+        left_out: &["to"],
+    },
+];
+
 const ALL: &[Alternatives] = &[
     Alternatives {
         schema: "NewBroadcastBody",
         of: &[one(&["recipients"], &["segment_id"]), one(&["segment_id"], &["recipients"])],
     },
-    Alternatives { schema: "SendMessage", of: MESSAGES },
+    Alternatives { schema: "SendMessage", of: SENT },
     Alternatives { schema: "Reply", of: MESSAGES },
+    Alternatives {
+        schema: "SuppressionBody",
+        of: &[one(&["phone"], &["user_id"]), one(&["user_id"], &["phone"])],
+    },
     Alternatives {
         schema: "ReplayBody",
         of: &[
