@@ -239,8 +239,8 @@ section! {
     /// Least journal growth, in bytes, between two snapshots.
     snapshot_journal_bytes: u64 = value::whole(1 << 20..=1 << 40),
         "a whole number from 1048576 to 1099511627776";
-    /// Free bytes of the disk below which nothing more is made; 0 is no bound, and `None` stands for
-    /// 1 GiB or a tenth of the disk, whichever is less.
+    /// Free bytes of the disk below which nothing more is made; 0 is no bound. `None`: 1 GiB, or a
+    /// tenth of the disk if that is less.
     free_bytes_min: Option<u64> = value::whole_or_auto(0..=1 << 50),
         "\"auto\", or a whole number from 0 (no bound) to 1125899906842624";
 }

@@ -86,9 +86,6 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let view: Arc<dyn View> = opened.store.clone();
     let webhooks = webhooks(&options, &opened);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    // Before anything is written under a new one.
-    commit(&opened.writer, &opened.fingerprints).await?;
-    commit(&opened.writer, &opened.resealed).await?;
     see_to_records(&view, &opened).await?;
     let numbers = Arc::new(numbers(&options, &sandbox, &opened.numbers));
     let of_workspace = options.admission.in_flight_per_workspace;
@@ -132,13 +129,9 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let admin = Admin::new(Arc::clone(&shared), access.clone());
     let audit = AuditLog::new(Arc::clone(&shared), options.audit);
     record_start(&audit).await?;
-    let root = Root {
-        shared: Arc::clone(&shared),
-        snapshots,
-        access: access.clone(),
-        audit: audit.clone(),
-        space,
-    };
+    let (access_of, audit_of) = (access.clone(), audit.clone());
+    let root =
+        Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of, space };
     let waiting = opened.damaged.into_iter().chain(opened.deleting);
     let root = begin(root, options.recorder, opened.removed, waiting).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
@@ -172,6 +165,9 @@ async fn record_start(audit: &AuditLog) -> Result<(), StartError> {
 
 /// Brings records up to date that an earlier version kept otherwise, or not at all.
 async fn see_to_records(view: &Arc<dyn View>, opened: &Opened) -> Result<(), StartError> {
+    // First, before anything is written under a new master key.
+    commit(&opened.writer, &opened.fingerprints).await?;
+    commit(&opened.writer, &opened.resealed).await?;
     contacts::see_to_index(view, &opened.writer, &opened.workspaces).await?;
     see_to_counts(view, &opened.writer, &opened.workspaces).await?;
     Ok(())
