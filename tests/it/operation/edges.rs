@@ -257,7 +257,7 @@ async fn nothing_that_a_schema_allows_is_malformed() {
     let mut refused = Vec::new();
     for (path, item) in document.0["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            // The one does not end by itself; the other's name must be that of the path's workspace.
+            // The one does not end by itself; the other's name must be that of the path.
             let id = operation["operationId"].as_str().unwrap();
             if ["streamEvents", "deleteWorkspace"].contains(&id) {
                 continue;

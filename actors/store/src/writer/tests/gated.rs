@@ -37,11 +37,15 @@ pub(super) fn gated() -> (Arc<Gated>, Gate) {
 }
 
 impl Gate {
-    /// A writer whose own first commit, of the epoch, has passed.
+    /// A writer whose own first commits, of the epoch and of the counted usage, have passed.
     pub(super) fn start(&self, store: &Arc<Gated>, options: WriterOptions) -> Writer {
-        self.permits.send(Permit::Go).unwrap();
+        for _ in 0..2 {
+            self.permits.send(Permit::Go).unwrap();
+        }
         let writer = Writer::start(store.clone(), options).unwrap();
-        self.entered.recv().unwrap();
+        for _ in 0..2 {
+            self.entered.recv().unwrap();
+        }
         writer
     }
 }
