@@ -13,6 +13,8 @@ use postrider_actors::{
     Clock, CustomStore, Durability, Engine, EngineOptions, MasterKeys, SendOtp,
 };
 
+use crate::support::LONG;
+
 fn answers(store: &dyn View) -> usize {
     let mut count = 0;
     let mut visit = |_: &[u8], _: &[u8]| {
@@ -54,5 +56,5 @@ async fn answers_are_forgotten_after_a_day() {
     assert!(!send(1_000_000).await);
     engine.advance_clock(Duration::from_secs(1)).await.unwrap();
     assert!(send(1_000_000).await, "its new answer stays");
-    engine.shutdown(Duration::from_secs(5)).await.unwrap();
+    engine.shutdown(LONG).await.unwrap();
 }

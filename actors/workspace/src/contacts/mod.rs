@@ -6,7 +6,7 @@
 mod change;
 mod chunk;
 mod create;
-mod created;
+pub(crate) mod created;
 mod export;
 mod filter;
 #[cfg(test)]

@@ -155,7 +155,7 @@ fn snapshots_of_earlier_versions_are_read() {
 #[test]
 fn answers_under_an_idempotency_key_are_stored_as_ever() {
     use crate::broadcasts::BroadcastMade;
-    use crate::contacts::Contact;
+    use crate::contacts::created::CreatedContact;
     use crate::messages::{MessageSent, MessageStatus};
     use postrider_broadcast::record::BroadcastStatus;
     use postrider_domain::BroadcastId;
@@ -173,9 +173,9 @@ fn answers_under_an_idempotency_key_are_stored_as_ever() {
         let made = BroadcastMade { broadcast_id, status, total_recipients: 300 };
         sheet.postcard(&format!("broadcast {}", status.as_str()), &made);
     }
-    let contact = crate::contacts::golden::contact();
-    sheet.postcard("contact", &contact);
-    sheet.postcard("contacts", &vec![None::<Contact>, Some(contact)]);
+    let contact = || CreatedContact::from(crate::contacts::golden::contact());
+    sheet.postcard("contact", &contact());
+    sheet.postcard("contacts", &vec![None, Some(contact())]);
     sheet.is(expect![[r#"
         code: 10018bcfe5687b0102030405060708090afbd095ffbc31
         queued: 10018bcfe5687b0102030405060708090a00
