@@ -11,6 +11,7 @@ mod listeners;
 pub mod logging;
 mod metrics;
 mod places;
+mod refusal_backoff;
 mod serve;
 mod server;
 pub mod settings;
