@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use hashbrown::HashMap;
 use postrider_domain::WorkspaceId;
 
-use crate::{Change, Direction, Group, Store, StoreError, Table, View};
+use crate::{Change, Direction, EPOCH_KEY, Group, Store, StoreError, Table, View};
 
 /// What begins the keys of the counts.
 const PREFIX: &[u8] = b"usage/";
@@ -20,6 +20,8 @@ const COMPLETE_KEY: &[u8] = b"usage";
 const VERSION: u8 = 1;
 /// What follows `workspace ‖ 0` in the key of a broadcast's record in [`Table::Broadcasts`].
 const BROADCAST: u8 = b'b';
+/// After how many records it is logged that everything is still being counted: some seconds.
+const PROGRESS_RECORDS: u64 = 1_000_000;
 /// Most counts that are written in one commit when everything is counted.
 const COUNTS_AT_ONCE: usize = 1000;
 
@@ -54,7 +56,7 @@ impl Usage {
     /// Those of [`View::scan`].
     pub fn scan(view: &dyn View, workspace: &WorkspaceId) -> Result<Self, StoreError> {
         let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
-        let found = scan(view, &prefix)?;
+        let found = scan(view, &prefix, &mut || {})?;
         Ok(found.into_values().next().unwrap_or_default().on(Self::default()))
     }
 
@@ -155,7 +157,8 @@ pub(crate) fn counted(view: &dyn View, changes: &[Change]) -> Result<Vec<Counted
     Ok(counts)
 }
 
-/// Counts everything once, in a directory that an earlier version wrote.
+/// Counts everything once, in a directory that an earlier version wrote. That reads all of it, and
+/// nothing is served meanwhile, so the log says how far it is.
 ///
 /// # Errors
 /// Those of the store.
@@ -163,14 +166,28 @@ pub(crate) fn begin(store: &dyn Store) -> Result<(), StoreError> {
     if store.get(Table::Meta, COMPLETE_KEY)?.is_some() {
         return Ok(());
     }
-    let counts: Vec<_> = scan(store, &[])?
+    // A new directory has nothing to be counted.
+    let epoch = store.get(Table::Meta, EPOCH_KEY)?;
+    let is_new = epoch.is_none_or(|epoch| epoch == 1_u64.to_be_bytes());
+    if !is_new {
+        tracing::info!("the bytes of all workspaces are counted once, because no count is kept");
+    }
+    let mut records = 0_u64;
+    let mut progress = || {
+        records += 1;
+        if records.is_multiple_of(PROGRESS_RECORDS) {
+            tracing::info!(records, "the bytes of all workspaces are still being counted");
+        }
+    };
+    let counts: Vec<_> = scan(store, &[], &mut progress)?
         .into_iter()
         .map(|(workspace, delta)| {
             Change::put(Table::Meta, key(&workspace), delta.on(Usage::default()).encode())
         })
         .collect();
-    if !counts.is_empty() {
-        tracing::info!(workspaces = counts.len(), "the bytes of all workspaces were counted");
+    if !is_new {
+        let workspaces = counts.len();
+        tracing::info!(workspaces, records, "the bytes of all workspaces were counted");
     }
     for some in counts.chunks(COUNTS_AT_ONCE) {
         store.commit(Group::new(None, some))?;
@@ -178,11 +195,16 @@ pub(crate) fn begin(store: &dyn Store) -> Result<(), StoreError> {
     store.commit(Group::new(None, &[Change::put(Table::Meta, COMPLETE_KEY, [VERSION])]))
 }
 
-/// What the workspaces have whose keys begin with `prefix`.
-fn scan(view: &dyn View, prefix: &[u8]) -> Result<HashMap<Vec<u8>, Delta>, StoreError> {
+/// What the workspaces have whose keys begin with `prefix`. Calls `each` for every record.
+fn scan(
+    view: &dyn View,
+    prefix: &[u8],
+    each: &mut dyn FnMut(),
+) -> Result<HashMap<Vec<u8>, Delta>, StoreError> {
     let mut found: HashMap<Vec<u8>, Delta> = HashMap::new();
     for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
         view.scan(table, prefix, None, Direction::Forward, &mut |key, value| {
+            each();
             if let Some(end) = key.iter().position(|byte| *byte == 0) {
                 let delta = found.entry_ref(&key[..end]).or_default();
                 delta.add(1, table, key, end + 1, value.len() as u64);

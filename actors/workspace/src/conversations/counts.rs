@@ -51,6 +51,7 @@ pub async fn see_to_counts(
             continue;
         }
         let (view, of) = (Arc::clone(store), workspace.clone());
+        // It reads a short record of each conversation, which takes a second or two of a million.
         let counting = tokio::task::spawn_blocking(move || count_all(view.as_ref(), &of));
         let counts = counting.await.map_err(|_| CountError::Interrupted)??;
         if counts.is_empty() {
