@@ -1,5 +1,8 @@
 //! Workspaces that are deleted: with their name repeated, at once and for good.
 
+use std::ops::ControlFlow;
+
+use postrider_actors::store::{Direction, FjallStore, Table, View};
 use serde_json::json;
 
 use crate::support::{TestServer, eventually};
@@ -59,4 +62,38 @@ async fn a_deleted_workspace_is_gone_at_once_and_its_id_is_free_in_the_end() {
     assert_eq!(fresh.get("/v1/contacts").await.ok()["total"], 0);
     assert_eq!(fresh.get("/v1/events").await.ok()["data"], json!([]));
     assert_eq!(other.get("/v1/contacts").await.ok()["total"], 1);
+}
+
+#[tokio::test]
+async fn not_one_row_is_left_of_a_deleted_workspace() {
+    let mut server = TestServer::start().await;
+    for id in ["acme", "other"] {
+        let api = server.workspace(id).await;
+        api.post("/v1/contacts", json!({"name": "Ann", "phone": "+15550000001"})).await.ok();
+        api.post("/v1/webhooks", json!({"url": "http://127.0.0.1:9/hook"})).await.ok();
+    }
+    let (path, name) = (format!("{ROOT}/acme"), json!({"name": "acme"}));
+    assert_eq!(server.admin().send_json("DELETE", &path, &name).await.status, 204);
+    let removed = async || server.log().contains("a deleted workspace is removed").then_some(());
+    eventually("the last row is gone", removed).await;
+    server.stop();
+    assert_eq!(rows_of(&server, "acme"), [""; 0]);
+    assert!(rows_of(&server, "other").contains(&"contacts".to_owned()));
+}
+
+/// The tables in which a workspace has rows.
+fn rows_of(server: &TestServer, id: &str) -> Vec<String> {
+    let store = FjallStore::open(&server.data_dir().join("store"), Default::default()).unwrap();
+    let prefix = format!("{id}\0");
+    let has_rows = |table: &Table| {
+        let mut found = false;
+        let visit = &mut |_: &[u8], _: &[u8]| {
+            found = true;
+            ControlFlow::Break(())
+        };
+        store.scan(*table, prefix.as_bytes(), None, Direction::Forward, visit).unwrap();
+        found
+    };
+    let tables = Table::ALL.iter().filter(|table| has_rows(table));
+    tables.map(|table| table.name().to_owned()).collect()
 }
