@@ -19,7 +19,7 @@ mod tls;
 mod write_timeout;
 
 pub use banner::Banner;
-pub use boot::{BootError, DemoError, stored_clock, verify_stored_audit};
+pub use boot::{BootError, DemoError, rebase_stored_clock, stored_clock, verify_stored_audit};
 pub use http::{AdminToken, AppOptions, Drain, Peer, app, apps, openapi_document};
 pub use metrics::Metrics;
 pub use places::PlaceLimits;

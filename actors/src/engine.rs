@@ -44,7 +44,7 @@ pub use callbacks::{CallbackError, CallbackReceiver};
 pub use health::Health;
 pub use start_error::StartError;
 pub use stop::ShutdownError;
-pub use stored_clock::{StoredClock, stored_clock};
+pub use stored_clock::{ClockRebase, StoredClock, rebase_clock, stored_clock};
 
 /// Where the engine keeps what is durable.
 #[derive(Debug, Clone)]

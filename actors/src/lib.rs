@@ -105,9 +105,9 @@ pub use channel::cloud_api::{
 pub use channel::email::{MailOptions, MailTls};
 pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
 pub use engine::{
-    AdmissionOptions, CallbackError, CallbackReceiver, CustomStore, Durability, Engine,
-    EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError, StoredClock,
-    stored_clock,
+    AdmissionOptions, CallbackError, CallbackReceiver, ClockRebase, CustomStore, Durability,
+    Engine, EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
+    StoredClock, rebase_clock, stored_clock,
 };
 pub use postrider_broadcast::{
     Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,
@@ -117,7 +117,7 @@ pub use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
 };
 pub use postrider_store::view::audit::{
-    AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, FaultKind,
+    AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, DamagedRow, FaultKind,
 };
 pub use postrider_webhook::delivery::DisabledReason;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};

@@ -1,9 +1,9 @@
-//! Reads the data directory of a stopped server: its clock and its audit log.
+//! Reads the data of a stopped server, its clock and its audit log, and rebases the clock.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use postrider_actors::{AuditCheck, StoredClock};
+use postrider_actors::{AuditCheck, ClockRebase, StoredClock};
 
 use super::directory::DataDir;
 use super::error::BootError;
@@ -18,6 +18,16 @@ pub fn stored_clock(path: &Path) -> Result<Option<StoredClock>, BootError> {
         Ok(None) | Err(BootError::InUse(_)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Has moments count as the present that the data in `path` has of a clock which was ahead; `None`
+/// when it has none of a clock that was ahead.
+///
+/// # Errors
+/// [`BootError`]: a server uses the directory, it cannot be used, or its data cannot be read.
+pub fn rebase_stored_clock(path: &Path) -> Result<Option<ClockRebase>, BootError> {
+    let _locked = lock(path)?;
+    Ok(postrider_actors::rebase_clock(path)?)
 }
 
 /// Verifies the whole audit log of the data in `path`.

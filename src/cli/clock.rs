@@ -1,7 +1,8 @@
-//! `postrider clock`: shows the clock of a running server, or of the data of a stopped one.
+//! `postrider clock`: shows an engine's clock, and rebases that of a stopped server's data.
 
 use clap::Subcommand;
-use postrider::stored_clock;
+use postrider::{rebase_stored_clock, stored_clock};
+use postrider_actors::ClockRebase;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -25,11 +26,22 @@ pub(crate) enum ClockCommand {
     /// Show the machine's clock, real time, engine time and the last durable moment; with
     /// --data-dir of a stopped server, what a start would begin with
     Show,
+    /// Have moments count as the present that the data of a stopped server has of a clock which was
+    /// ahead; with --data-dir, after the machine's clock was set right
+    Rebase,
 }
+
+const REBASE: [Column; 2] = [("FROM", "/from"), ("TO", "/to")];
 
 /// Runs `postrider clock`.
 pub(crate) async fn run(group: Group<ClockCommand>) -> Result<(), CliError> {
-    let ClockCommand::Show = group.command;
+    match group.command {
+        ClockCommand::Show => show(&group).await,
+        ClockCommand::Rebase => rebase(&group),
+    }
+}
+
+async fn show(group: &Group<ClockCommand>) -> Result<(), CliError> {
     let stored = match &group.remote.data_dir {
         Some(dir) => stored(dir)?,
         None => None,
@@ -42,6 +54,20 @@ pub(crate) async fn run(group: Group<ClockCommand>) -> Result<(), CliError> {
         }
     };
     print(group.remote.json, &answer, &table::record(&answer, &CLOCK))
+}
+
+fn rebase(group: &Group<ClockCommand>) -> Result<(), CliError> {
+    let dir = group.remote.data_dir.as_deref().ok_or(CliError::NoDataDir)?;
+    match rebase_stored_clock(dir)? {
+        Some(ClockRebase { from, to }) => {
+            let done = json!({ "from": from.to_string(), "to": to.to_string() });
+            print(group.remote.json, &done, &table::record(&done, &REBASE))
+        }
+        None => {
+            let why = "nothing durable is later than the machine's clock: nothing was changed\n";
+            print(group.remote.json, &json!({ "from": null, "to": null }), why)
+        }
+    }
 }
 
 /// The clock of a stopped server's data, in the form of a running server's answer.

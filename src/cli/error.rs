@@ -33,6 +33,8 @@ pub(crate) enum CliError {
         path = .path.display()
     )]
     NoKey { path: PathBuf, source: std::io::Error },
+    #[error("give the data directory of a stopped server: --data-dir DIR")]
+    NoDataDir,
     #[error(transparent)]
     Contacts(#[from] ImportError),
     #[error("interrupted; the same command goes on")]

@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::{AuditId, WorkspaceId};
 
+/// What is recorded of a new value that must not be repeated.
+const CONCEALED: &str = "changed";
+
 /// What kind of caller an actor is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -124,7 +127,17 @@ impl AuditEntry {
     /// Adds that a secret, or a text that must not be repeated, was set.
     #[must_use]
     pub fn change_concealed(self, name: &str, is_set: bool) -> Self {
-        if is_set { self.change(name, "changed") } else { self }
+        if is_set { self.change(name, CONCEALED) } else { self }
+    }
+
+    /// Adds what a new value stands in the place of, which must not be a secret either: both are
+    /// recorded, as `from` and `to`. Nothing of a name that the entry does not have, or that is
+    /// concealed.
+    pub fn replaces(&mut self, name: &str, from: impl Serialize) {
+        if let Some(to) = self.changes.get_mut(name).filter(|to| **to != *CONCEALED) {
+            let from = serde_json::to_value(from).unwrap_or_default();
+            *to = serde_json::json!({ "from": from, "to": to.take() });
+        }
     }
 
     /// The record of this change by that caller.
@@ -154,7 +167,7 @@ pub struct AuditRecord {
     pub address: Option<Box<str>>,
     /// The identifier of the request.
     pub request_id: Option<Box<str>>,
-    /// The new values by name.
+    /// The new values by name; of a value that was changed, the old one too, as `from` and `to`.
     pub changes: Map<String, Value>,
 }
 
@@ -172,13 +185,17 @@ mod tests {
     #[test]
     fn an_entry_and_its_context_make_a_record_without_secrets() {
         let workspace: WorkspaceId = "acme".parse().unwrap();
-        let entry = AuditEntry::new("number.update")
+        let mut entry = AuditEntry::new("number.update")
             .target("num_1")
             .workspace(&workspace)
             .change("messages_per_second", 80)
+            .change("enabled", true)
             .change_if_some("phone", None::<&str>)
             .change_concealed("token", true)
             .change_concealed("app_secret", false);
+        entry.replaces("messages_per_second", 20);
+        entry.replaces("token", "the old one");
+        entry.replaces("kind", "it is not changed");
         let context = AuditContext { address: Some("192.0.2.7".into()), ..AuditContext::system() };
         let id = AuditId::from_parts(Timestamp::from_millis(1), 2);
         let json = serde_json::to_value(entry.record(id, &context)).unwrap();
@@ -190,7 +207,8 @@ mod tests {
             "workspace": "acme",
             "address": "192.0.2.7",
             "request_id": null,
-            "changes": {"messages_per_second": 80, "token": "changed"},
+            "changes": {"messages_per_second": {"from": 20, "to": 80}, "enabled": true,
+                "token": "changed"},
         });
         assert_eq!(json, expected);
         assert_eq!(serde_json::to_value(ActorKind::AdminToken).unwrap(), "admin_token");

@@ -100,7 +100,8 @@ impl TokenRecord {
     /// What the audit log records when it is made.
     fn created_entry(&self) -> AuditEntry {
         let entry = AuditEntry::new("token.create").target(self.id);
-        entry.change("name", &self.name).change("expires_at", self.expires_at)
+        let end = self.expires_at.map(|at| at.to_string());
+        entry.change("name", &self.name).change("expires_at", end)
     }
 
     /// What the audit log records when it is revoked.

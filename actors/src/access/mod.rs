@@ -11,6 +11,7 @@ mod golden;
 mod key_buckets;
 mod keys;
 mod last_use;
+mod rebase;
 mod saved_buckets;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ pub use keys::{CreatedKey, KeyInfo, NewKey};
 use keys::{KeyHash, KeyRecord};
 use last_use::LastUse;
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
+pub(crate) use rebase::rebased;
 use saved_buckets::SavedBuckets;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -186,7 +186,7 @@ impl AuditLog {
     /// Records something that the server does by itself. Durable when this returns.
     pub(crate) async fn record(&self, entry: AuditEntry) -> Result<(), CommitError> {
         let change = self.change(&AuditContext::system(), entry);
-        self.shared.writer.commit(vec![change]).await
+        self.shared.writer.commit_own(vec![change]).await
     }
 
     /// Makes everything durable that is only counted, and then the record of the stop.
@@ -197,7 +197,8 @@ impl AuditLog {
             changes.extend(rest.iter().map(|it| self.failures_change(failures, it, None)));
         }
         changes.push(self.change(&AuditContext::system(), AuditEntry::new("server.stop")));
-        self.shared.writer.commit(changes).await
+        // Whatever is queued, the stop waits for its record.
+        self.shared.writer.commit_own(changes).await
     }
 
     fn change(&self, context: &AuditContext, entry: AuditEntry) -> Change {

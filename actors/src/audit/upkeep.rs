@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use postrider_domain::Timestamp;
-use postrider_store::view::audit;
+use postrider_store::view::audit::{self, DamagedRow, ExpiredRecords};
 use postrider_workspace::services::Services;
 use postrider_workspace::sweep::SLICE_MAX;
 
@@ -52,8 +52,8 @@ async fn sweep(shared: Arc<Services>, kept_for: Duration) {
         let Some(_turn) = shared.sweep_turns.take().await else { return };
         let (store, oldest) = (Arc::clone(&shared.store), shared.clock.now().minus(kept_for));
         let scan = move || audit::expired(store.as_ref(), oldest, SLICE_MAX);
-        let changes = match tokio::task::spawn_blocking(scan).await {
-            Ok(Ok(changes)) => changes,
+        let ExpiredRecords { changes, damaged } = match tokio::task::spawn_blocking(scan).await {
+            Ok(Ok(expired)) => expired,
             Ok(Err(error)) => {
                 tracing::error!(%error, "old audit records cannot be removed");
                 return;
@@ -62,6 +62,9 @@ async fn sweep(shared: Arc<Services>, kept_for: Duration) {
         };
         if changes.is_empty() || shared.writer.commit(changes).await.is_err() {
             return;
+        }
+        for DamagedRow { sequence, why, .. } in damaged {
+            tracing::warn!(sequence, why, "an audit record that cannot be read was removed by age");
         }
     }
 }

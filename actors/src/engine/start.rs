@@ -22,11 +22,12 @@ use postrider_runtime::ScanPool;
 use postrider_runtime::clock::Clock;
 use postrider_store::fjall::FjallStore;
 use postrider_store::memory::MemoryStore;
+use postrider_store::rebase;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
 use postrider_store::{Change, Log, Position, Store, StoreError, View, Writer, WriterOptions};
 use postrider_webhook::Webhooks;
 use postrider_workspace::snapshots;
-use postrider_workspace::snapshots::Replay;
+use postrider_workspace::snapshots::{Rebases, Replay};
 
 use postrider_workspace::actor::snapshots::Snapshots;
 use postrider_workspace::contacts;
@@ -59,6 +60,8 @@ struct Opened {
     store: Arc<dyn Store>,
     /// The snapshots and where the newest stands.
     snapshots: Option<(Arc<SnapshotDir>, Position)>,
+    /// The rebases of the clock that the journal comes past.
+    rebases: Rebases,
     writer: Writer,
     /// The hot states, of those workspaces that have one.
     hot: HashMap<WorkspaceId, HotState>,
@@ -94,6 +97,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let space = options.measure().map(Space::new);
     let workspaces = workspaces(opened.workspaces, &opened.damaged);
+    let snapshot_dir = opened.snapshots.map(|(dir, _)| dir);
     let shared = Arc::new(Services {
         store: view,
         writer: opened.writer,
@@ -116,7 +120,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         sweep_turns: Default::default(),
         events: options.events,
         broadcasts,
-        recovered: Recovered::new(opened.hot, opened.store, opened.snapshots.map(|(dir, _)| dir)),
+        recovered: Recovered::new(opened.hot, opened.store, snapshot_dir, opened.rebases),
         opt_out: Arc::new(options.opt_out),
         creations: Arc::default(),
         counting: Arc::default(),
@@ -208,7 +212,8 @@ fn snapshots(options: &EngineOptions, opened: &Opened) -> Option<Snapshots> {
     let (dir, newest) = opened.snapshots.as_ref()?;
     let journal_bytes_min = options.snapshot_journal_bytes;
     let (dir, log) = (Arc::clone(dir), opened.store.clone());
-    Some(Snapshots { dir, log, journal_bytes_min, newest: *newest })
+    let rebases = opened.rebases.clone();
+    Some(Snapshots { dir, log, journal_bytes_min, newest: *newest, rebases })
 }
 
 fn webhooks(options: &EngineOptions, opened: &Opened) -> Arc<Webhooks> {
@@ -291,10 +296,8 @@ fn open(
     let moments = Box::new(move || clock.now());
     let options = WriterOptions { queued_bytes_max };
     let writer = Writer::start_dated(Arc::clone(&store), options, moments)?;
-    let mut replay = match &snapshots {
-        Some(dir) => snapshots::load(dir).map_err(snapshot_error)?,
-        None => Replay::default(),
-    };
+    let rebases = Rebases::from(rebase::all(store.as_ref())?);
+    let mut replay = newest_replay(snapshots.as_ref(), rebases.clone())?;
     let newest = replay.position;
     catch_up(store.as_ref(), &mut replay)?;
     let (mut hot, mut damaged) = replay.into_states();
@@ -316,6 +319,7 @@ fn open(
     Ok(Opened {
         store,
         snapshots,
+        rebases,
         writer,
         hot,
         damaged,
@@ -342,6 +346,17 @@ async fn commit(writer: &Writer, changes: &[Change]) -> Result<(), StartError> {
 
 pub(super) fn snapshot_error(error: SnapshotError) -> StartError {
     StartError::Directory(error.to_string())
+}
+
+/// A replay that stands at the newest snapshot.
+pub(super) fn newest_replay(
+    snapshots: Option<&SnapshotDir>,
+    rebases: Rebases,
+) -> Result<Replay, StartError> {
+    match snapshots {
+        Some(dir) => snapshots::load(dir, rebases).map_err(snapshot_error),
+        None => Ok(Replay::from_start(rebases)),
+    }
 }
 
 /// Replays the journal after a snapshot.

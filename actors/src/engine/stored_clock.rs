@@ -1,20 +1,23 @@
-//! The clock of an engine that does not run, as its data has it.
+//! The clock of an engine that does not run, as its data has it: shown, and rebased.
 
 use std::path::Path;
 use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_domain::{AuditContext, AuditEntry, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_store::fjall::FjallStore;
 use postrider_store::snapshot::SnapshotDir;
-use postrider_store::{StoreError, View, writer};
+use postrider_store::{Store, StoreError, View, rebase, writer};
 use postrider_workspace::core::hot::HotState;
-use postrider_workspace::snapshots;
+use postrider_workspace::rebase as records;
+use postrider_workspace::snapshots::Rebases;
 
-use super::start::{catch_up, snapshot_error};
+use super::start::{catch_up, newest_replay, snapshot_error};
 use super::{StartError, clock_offset};
+use crate::access;
+use crate::audit::record_of;
 
 /// What the clocks of an engine that does not run would show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +42,93 @@ pub(super) fn latest_moment(
     Ok(of_journal.max(writer::last_moment(store)?))
 }
 
+/// Data that no engine uses.
+struct Data {
+    store: FjallStore,
+    /// The latest moment of what is durable.
+    durable: Option<Timestamp>,
+}
+
+impl Data {
+    fn open(dir: &Path) -> Result<Self, StartError> {
+        let store = FjallStore::open_existing(&dir.join("store"), Default::default())?;
+        let snapshots = SnapshotDir::open(dir.join("snapshots")).map_err(snapshot_error)?;
+        let durable = durable(&store, Some(&snapshots))?;
+        Ok(Self { store, durable })
+    }
+}
+
+/// The latest moment of what is durable, read from the store and the snapshots.
+fn durable(
+    store: &dyn Store,
+    snapshots: Option<&SnapshotDir>,
+) -> Result<Option<Timestamp>, StartError> {
+    let rebases = Rebases::from(rebase::all(store)?);
+    let mut replay = newest_replay(snapshots, rebases)?;
+    catch_up(store, &mut replay)?;
+    Ok(latest_moment(store, &replay.into_states().0)?)
+}
+
 /// Reads the clock of the data in a directory that no engine uses. Blocks.
 ///
 /// # Errors
 /// [`StartError`]: the store is in use, damaged or out of reach.
 pub fn stored_clock(dir: &Path) -> Result<StoredClock, StartError> {
-    let store = FjallStore::open(&dir.join("store"), Default::default())?;
-    let snapshots = SnapshotDir::open(dir.join("snapshots")).map_err(snapshot_error)?;
-    let mut replay = snapshots::load(&snapshots).map_err(snapshot_error)?;
-    catch_up(&store, &mut replay)?;
-    let durable = latest_moment(&store, &replay.into_states().0)?;
+    let Data { store, durable } = Data::open(dir)?;
     let clock = Clock::system();
     clock.advance(clock_offset::read(&store)?);
     durable.into_iter().for_each(|durable| clock.start_after(durable));
     let ahead = clock.health().lead;
     Ok(StoredClock { wall: clock.wall(), engine: clock.now(), durable, ahead })
+}
+
+/// What a rebase of the clock did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockRebase {
+    /// The latest moment of what is durable, as it was.
+    pub from: Timestamp,
+    /// What later moments count as: the machine's time, and what the sandbox added.
+    pub to: Timestamp,
+}
+
+/// Has moments count as the present that the data in a directory has of a clock which was ahead:
+/// codes end their expiry after it, windows count it as just now, and the next engine begins there.
+/// No engine may use the directory. It is one commit, with a record in the audit log. Returns
+/// `None` if nothing durable is later than the present; nothing is changed then. Blocks.
+///
+/// # Errors
+/// [`StartError`]: the store is in use, damaged or out of reach.
+pub fn rebase_clock(dir: &Path) -> Result<Option<ClockRebase>, StartError> {
+    let Data { store, durable } = Data::open(dir)?;
+    rebase_data(&store, durable, &Clock::system())
+}
+
+fn rebase_data(
+    store: &dyn Store,
+    durable: Option<Timestamp>,
+    clock: &Clock,
+) -> Result<Option<ClockRebase>, StartError> {
+    clock.advance(clock_offset::read(store)?.saturating_sub(clock.offset()));
+    let to = clock.now();
+    let Some(from) = durable.filter(|from| *from > to) else { return Ok(None) };
+    let entry = AuditEntry::new("clock.rebase")
+        .change("from", from.to_string())
+        .change("to", to.to_string());
+    let record = record_of(to, &AuditContext::system(), entry);
+    let mut changes = records::changes(store, to)?;
+    changes.extend(access::rebased(store, to)?);
+    rebase::commit(store, to, record, changes)?;
+    Ok(Some(ClockRebase { from, to }))
+}
+
+/// Rebases the clock of an engine that has stopped, to that of this clock.
+#[cfg(test)]
+pub(super) fn rebase_stopped(
+    store: &dyn Store,
+    snapshots: Option<&Path>,
+    clock: &Clock,
+) -> Option<ClockRebase> {
+    let snapshots = snapshots.map(|dir| SnapshotDir::open(dir).unwrap());
+    let durable = durable(store, snapshots.as_ref()).unwrap();
+    rebase_data(store, durable, clock).unwrap()
 }

@@ -28,6 +28,7 @@ mod passivation;
 mod places;
 mod races;
 mod reads;
+mod rebase;
 mod redispatch;
 mod removal;
 mod scans;

@@ -8,7 +8,8 @@
 //! the state that the commits add up to: keyed values in [`Table`]s. One call of [`Store::commit`]
 //! makes a frame and its changes of the view durable together, or not at all.
 //!
-//! Nothing but this crate touches the disk. Nothing but the [`writer`]'s thread calls `commit`.
+//! Nothing but this crate touches the disk. Nothing but the [`writer`]'s thread calls `commit`, and
+//! [`rebase`] where no writer is.
 //! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
 
 pub mod crashing;
@@ -17,6 +18,7 @@ pub mod fjall;
 pub mod free_space;
 pub mod log;
 pub mod memory;
+pub mod rebase;
 pub mod snapshot;
 pub mod usage;
 pub mod view;
@@ -35,6 +37,7 @@ pub use fjall::{FjallOptions, FjallStore};
 pub use free_space::{DirectorySpace, FreeSpace};
 pub use log::{Frame, Group, Log, Position, Section};
 pub use memory::MemoryStore;
+pub use rebase::Rebase;
 pub use snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 pub use usage::Usage;
 pub use view::event_log::EventEntry;

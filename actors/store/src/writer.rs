@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use postrider_domain::{Timestamp, Unavailable, UnavailableReason, WorkspaceId};
 
 use crate::{Change, Position, Store, StoreError};
+pub(crate) use moment::last_moment_change;
 pub use moment::{Moments, last_moment};
 use staging::{Need, Owner, Queue};
 

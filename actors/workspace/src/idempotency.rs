@@ -230,6 +230,12 @@ pub(crate) fn replace<T: Serialize>(
     Ok(())
 }
 
+/// The record with the moment `to`, if it has a later one, which a clock that was ahead gave it.
+pub(crate) fn rebased(record: &[u8], to: Timestamp) -> Option<Vec<u8>> {
+    let record: Record = postcard::from_bytes(record).ok()?;
+    (record.at > to).then(|| encoded(&Record { at: to, ..record }))
+}
+
 fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     postrider_domain::event::encode(value, &mut bytes);

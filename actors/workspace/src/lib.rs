@@ -27,6 +27,7 @@ pub mod mailer_state;
 pub mod messages;
 pub mod numbers;
 mod otp;
+pub mod rebase;
 pub mod recovered;
 pub mod removal;
 pub mod retention;

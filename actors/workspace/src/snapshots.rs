@@ -8,11 +8,12 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashMap;
 
-use crate::core::hot::HotState;
-use postrider_domain::event::EventDecodeError;
+use std::sync::Arc;
+
+use crate::core::hot::{HotState, StateDecodeError};
 use postrider_domain::{Event, WorkspaceId};
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
-use postrider_store::{Frame, Log, Position};
+use postrider_store::{Frame, Log, Position, Rebase};
 
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]
@@ -22,9 +23,33 @@ pub struct Replay {
     states: HashMap<WorkspaceId, HotState>,
     /// Workspaces whose events or snapshot cannot be read.
     damaged: HashMap<WorkspaceId, String>,
+    rebases: Rebases,
+}
+
+/// The rebases of the clock, which a replay comes past.
+#[derive(Debug, Clone, Default)]
+pub struct Rebases(Arc<[Rebase]>);
+
+impl From<Vec<Rebase>> for Rebases {
+    fn from(all: Vec<Rebase>) -> Self {
+        Self(all.into())
+    }
+}
+
+impl Rebases {
+    /// Rebases a state that a replay has brought to `position`, if the clock was rebased there.
+    pub(crate) fn apply(&self, position: Position, state: &mut HotState) {
+        let here = self.0.iter().filter(|rebase| rebase.position == position);
+        here.for_each(|rebase| state.rebase(rebase.to));
+    }
 }
 
 impl Replay {
+    /// A replay of the whole journal.
+    pub fn from_start(rebases: Rebases) -> Self {
+        Self { rebases, ..Self::default() }
+    }
+
     /// Applies the next frame.
     pub fn apply(&mut self, frame: &Frame) {
         for section in &frame.sections {
@@ -46,6 +71,13 @@ impl Replay {
             }
         }
         self.position = frame.number;
+        self.rebase();
+    }
+
+    /// Rebases every state, if the clock was rebased here.
+    fn rebase(&mut self) {
+        let Self { position, states, rebases, .. } = self;
+        states.values_mut().for_each(|state| rebases.apply(*position, state));
     }
 
     /// The states that hold something, and the workspaces that cannot be read.
@@ -71,15 +103,17 @@ pub(crate) fn is_end(events: &[u8]) -> bool {
 }
 
 /// The newest good snapshot.
-pub fn load(dir: &SnapshotDir) -> Result<Replay, SnapshotError> {
+pub fn load(dir: &SnapshotDir, rebases: Rebases) -> Result<Replay, SnapshotError> {
     let loaded = dir.load()?;
-    let mut replay = Replay { position: loaded.position, ..Replay::default() };
+    let mut replay = Replay { position: loaded.position, ..Replay::from_start(rebases) };
     for (id, bytes) in loaded.entries {
         match HotState::decode(&bytes) {
             Ok(state) => drop(replay.states.insert(id, state)),
             Err(error) => drop(replay.damaged.insert(id, format!("its snapshot: {error}"))),
         }
     }
+    // A snapshot that was taken right before the clock was rebased.
+    replay.rebase();
     Ok(replay)
 }
 
@@ -91,7 +125,7 @@ pub enum BaseError {
     Snapshot(#[from] SnapshotError),
     /// Its part cannot be read, now or ever.
     #[error("its snapshot: {0}")]
-    Damaged(#[from] EventDecodeError),
+    Damaged(#[from] StateDecodeError),
 }
 
 /// One workspace in the newest good snapshot.
@@ -115,8 +149,9 @@ pub struct Taken {
 pub(crate) fn take(
     dir: &SnapshotDir,
     log: &dyn Log,
+    rebases: Rebases,
 ) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
-    let mut replay = load(dir)?;
+    let mut replay = load(dir, rebases)?;
     postrider_store::log::replay(log, replay.position, &mut |frame| {
         replay.apply(&frame);
         ControlFlow::Continue(())

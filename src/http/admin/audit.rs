@@ -2,7 +2,7 @@
 
 use postrider_actors::domain::{AuditActor, Timestamp, WorkspaceId};
 use postrider_actors::store::Direction;
-use postrider_actors::{AuditFault, AuditFilter, AuditRow};
+use postrider_actors::{AuditFault, AuditFilter, AuditRow, DamagedRow};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -36,18 +36,20 @@ pub(crate) struct ActorAnswer {
 /// A record of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AuditRecordRow {
-    /// Its id.
+    /// Its id; null only if it is damaged and its id cannot be read.
     #[schema(example = "aud_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    id: String,
+    id: Option<String>,
     /// Its place in the log; grows by one with each record.
     #[schema(example = 1)]
     sequence: u64,
-    /// When.
+    /// When; null only if it is damaged and its moment cannot be read. It does not go back along
+    /// the log, unless the clock was rebased.
     #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
-    at: String,
-    /// Who made the change.
-    actor: ActorAnswer,
-    /// What was done, such as `key.create`, `webhook.delete` or `authentication.fail`.
+    at: Option<String>,
+    /// Who made the change; null only if it is damaged.
+    actor: Option<ActorAnswer>,
+    /// What was done, such as `key.create`, `webhook.delete` or `authentication.fail`; `damaged` if
+    /// it cannot be read.
     #[schema(example = "key.create")]
     action: Box<str>,
     /// What it was done to.
@@ -62,13 +64,17 @@ pub(crate) struct AuditRecordRow {
     /// The request, as in `X-Request-Id` and the server's log.
     #[schema(example = "req_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     request_id: Option<Box<str>>,
-    /// The new values by name. Of a secret it is only told that it was changed.
-    #[schema(value_type = Object, example = json!({"name": "backend"}))]
+    /// The new values by name. Of a value that was set anew, an object with the old one as `from`
+    /// and the new one as `to`. Of a secret it is only told that it was `changed`.
+    #[schema(value_type = Object, example = json!({"credits": {"from": 10, "to": 25}}))]
     changes: serde_json::Map<String, serde_json::Value>,
-    /// The SHA-256 of the record before, in hexadecimal digits.
-    previous_sha256: String,
-    /// The SHA-256 of this record, in hexadecimal digits.
-    sha256: String,
+    /// The SHA-256 of the record before, in hexadecimal digits; null only if it is damaged.
+    previous_sha256: Option<String>,
+    /// The SHA-256 of this record, in hexadecimal digits; null only if it is damaged.
+    sha256: Option<String>,
+    /// What is wrong with the record, if it cannot be read. Such a record is shown whatever is
+    /// asked for, since it may be one of those.
+    damage: Option<&'static str>,
 }
 
 impl From<AuditRow> for AuditRecordRow {
@@ -76,18 +82,39 @@ impl From<AuditRow> for AuditRecordRow {
         let AuditRow { mark, previous, record } = row;
         let AuditActor { kind, id, name } = record.actor;
         Self {
-            id: record.id.to_string(),
+            id: Some(record.id.to_string()),
             sequence: mark.sequence,
-            at: mark.at.to_string(),
-            actor: ActorAnswer { kind: kind.as_str(), id, name },
+            at: Some(mark.at.to_string()),
+            actor: Some(ActorAnswer { kind: kind.as_str(), id, name }),
             action: record.action,
             target: record.target,
             workspace: record.workspace.map(|workspace| workspace.to_string()),
             address: record.address,
             request_id: record.request_id,
             changes: record.changes,
-            previous_sha256: hex(&previous),
-            sha256: hex(&mark.hash),
+            previous_sha256: Some(hex(&previous)),
+            sha256: Some(hex(&mark.hash)),
+            damage: None,
+        }
+    }
+}
+
+impl From<DamagedRow> for AuditRecordRow {
+    fn from(row: DamagedRow) -> Self {
+        Self {
+            id: row.id.map(|id| id.to_string()),
+            sequence: row.sequence,
+            at: row.at.map(|at| at.to_string()),
+            actor: None,
+            action: "damaged".into(),
+            target: None,
+            workspace: None,
+            address: None,
+            request_id: None,
+            changes: serde_json::Map::new(),
+            previous_sha256: None,
+            sha256: None,
+            damage: Some(row.why),
         }
     }
 }
@@ -160,8 +187,14 @@ async fn list(call: Call<()>) -> Answer {
     let cursor = after_cursor(&query)?;
     check_cursor(cursor, latest)?;
     let page = audit.page(filter, direction, cursor, limit).await?;
+    let damaged = page.damaged.into_iter().map(AuditRecordRow::from);
+    let mut data: Vec<_> = page.rows.into_iter().map(AuditRecordRow::from).chain(damaged).collect();
+    data.sort_unstable_by_key(|row| row.sequence);
+    if direction == Direction::Backward {
+        data.reverse();
+    }
     Ok(Reply::ok(&AuditAnswer {
-        data: page.rows.into_iter().map(AuditRecordRow::from).collect(),
+        data,
         next_cursor: page.next.map(encode_cursor),
         latest_cursor: encode_cursor(latest),
     }))

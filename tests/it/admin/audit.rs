@@ -8,7 +8,7 @@ use crate::support::{Api, TestServer, eventually};
 
 const ROOT: &str = "/admin/v1/workspaces";
 const AUDIT: &str = "/admin/v1/audit";
-/// When the key that changes something ends.
+/// When the key and the admin token end that are made.
 const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
 /// Every administrative operation that changes something, and what is recorded of it.
@@ -115,7 +115,8 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     admin.delete(&number).await.ok();
     admin.delete(&format!("{one}/keys/{}", key["id"].as_str().unwrap())).await.ok();
     admin.post("/admin/v1/clock/follow", json!({})).await.ok();
-    let token = admin.post("/admin/v1/tokens", json!({"name": "alice"})).await.ok();
+    let token =
+        admin.post("/admin/v1/tokens", json!({"name": "alice", "expires_at": KEY_END})).await.ok();
     secrets.push(secret(&token, "token"));
     admin.delete(&format!("/admin/v1/tokens/{}", token["id"].as_str().unwrap())).await.ok();
     admin.send_json("DELETE", &one, &json!({"name": "Acme"})).await.ok();
@@ -160,10 +161,24 @@ async fn every_change_is_recorded_with_its_caller_and_without_secrets() {
         (&key["expires_at"], &key["allowed_subnets"]),
         (&json!(KEY_END), &json!(["127.0.0.1/32"]))
     );
+    let token = &records(&admin, "action=token.create").await[0]["changes"];
+    assert_eq!(*token, json!({"name": "alice", "expires_at": KEY_END}));
     let credits = records(&admin, "action=credits").await;
     let credits: Vec<_> = credits.iter().filter(|it| it["workspace"] == "acme").collect();
-    assert_eq!(credits[0]["changes"], json!({"credits": 10}));
+    assert_eq!(credits[0]["changes"], json!({"credits": {"from": 0, "to": 10}}));
     assert_eq!(credits[1]["changes"], json!({"add": 5}));
+    for (action, name, from, to) in [
+        ("limits.set", "otp_per_phone_hour", json!(0), json!(9)),
+        ("destinations.set", "allow", json!([]), json!(["49"])),
+        ("number.update", "messages_per_second", json!(null), json!(3)),
+        ("template.update", "status", json!("approved"), json!("paused")),
+        ("webhook.update", "enabled", json!(true), json!(false)),
+    ] {
+        let query = format!("action={action}&workspace=acme&actor=admin_token");
+        let changes = &records(&admin, &query).await[0]["changes"];
+        assert_eq!(changes[name], json!({"from": from, "to": to}), "{action}: {changes}");
+        assert!(!changes.as_object().unwrap().contains_key("bytes_max"), "{changes}");
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use postrider_actors::store::{Change, FjallStore, Group, Store, Table};
+use postrider_actors::store::{Change, FjallStore, Group, Store, Table, View};
 use serde_json::{Value, json};
 
 use crate::support::TestServer;
@@ -58,9 +58,10 @@ async fn the_command_line_shows_and_follows_the_log() {
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["action"], "webhook.create");
     for credits in [5, 6] {
+        let before = server.admin().get(&format!("{ROOT}/acme")).await.ok()["credits"].clone();
         let path = format!("{ROOT}/acme/credits");
         server.admin().put(&path, json!({"credits": credits})).await.ok();
-        assert_eq!(next()["changes"], json!({"credits": credits}));
+        assert_eq!(next()["changes"], json!({"credits": {"from": before, "to": credits}}));
     }
     following.kill().unwrap();
     following.wait().unwrap();
@@ -83,6 +84,47 @@ fn refused_on_data_of_another_user(data: &Path) {
     }
     assert_eq!((files(), lock.exists()), (before, false));
     std::os::unix::fs::chown(&store, Some(rustix::process::geteuid().as_raw()), None).unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_shown_and_named_and_hides_no_other() {
+    let mut server = TestServer::start().await;
+    server.workspace("acme").await;
+    let rows = async |server: &TestServer, query: &str| {
+        let path = format!("/admin/v1/audit?limit=200&{query}");
+        server.admin().get(&path).await.ok()["data"].as_array().unwrap().clone()
+    };
+    let third = rows(&server, "").await[2].clone();
+    server.stop();
+    {
+        let store = FjallStore::open(&server.data_dir().join("store"), Default::default()).unwrap();
+        let key = 3_u64.to_be_bytes();
+        let mut value = store.get(Table::Audit, &key).unwrap().unwrap();
+        *value.last_mut().unwrap() = b'?';
+        store.commit(Group::new(None, &[Change::put(Table::Audit, key, value)])).unwrap();
+    }
+    server.restart().await;
+    let all = rows(&server, "").await;
+    let sequences: Vec<_> = all.iter().map(|row| row["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(sequences, (1..=all.len() as u64).collect::<Vec<_>>());
+    let damaged = &all[2];
+    assert_eq!(
+        (&damaged["id"], &damaged["at"], &damaged["action"]),
+        (&third["id"], &third["at"], &json!("damaged"))
+    );
+    assert_eq!(damaged["damage"], "its text is not that of a record");
+    assert!(all.iter().all(|row| row["damage"].is_null() == (row["sequence"] != 3)));
+    let newest = rows(&server, "order=newest&action=server").await;
+    let of = |row: &Value| row["action"].as_str().unwrap().to_owned();
+    let expected = ["server.start", "server.stop", "damaged", "server.start"];
+    assert_eq!(newest.iter().map(of).collect::<Vec<_>>(), expected);
+    let fault = server.admin().get("/admin/v1/audit/check").await.ok()["fault"].clone();
+    assert_eq!(fault, json!({"sequence": 3, "id": third["id"], "problem": "altered"}));
+    let id = third["id"].as_str().unwrap();
+    assert!(run(&server, &[]).lines().any(|line| line.contains("damaged")));
+    let found = command(&server, &["verify"]).output().unwrap();
+    let named = format!("record 3 of the audit log does not fit: altered: {id}");
+    assert!(errors(&found).contains(&named), "{}", errors(&found));
 }
 
 #[tokio::test]

@@ -16,12 +16,17 @@ async fn start(dir: &Path) -> Engine {
     start_with(dir, 1).await
 }
 
-/// Starts on a directory, which an engine that was just dropped may still hold for a moment.
+/// Starts with this many bytes of journal between snapshots.
 async fn start_with(dir: &Path, snapshot_journal_bytes: u64) -> Engine {
+    start_at(dir, START, snapshot_journal_bytes).await
+}
+
+/// Starts on a directory, which an engine that was just dropped may still hold for a moment.
+pub(super) async fn start_at(dir: &Path, now: Timestamp, snapshot_journal_bytes: u64) -> Engine {
     let watch = Stopwatch::start();
     loop {
         let options = EngineOptions {
-            clock: Clock::manual(START),
+            clock: Clock::manual(now),
             limits: Limits { otp_per_phone_10m: 3, ..Limits::default() },
             snapshot_journal_bytes,
             ..EngineOptions::on_disk(dir, MasterKeys::single([7; 32]))
@@ -37,7 +42,7 @@ async fn start_with(dir: &Path, snapshot_journal_bytes: u64) -> Engine {
 }
 
 /// The snapshots' directories, oldest first.
-fn generations(dir: &TempDir) -> Vec<PathBuf> {
+pub(super) fn generations(dir: &TempDir) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir.path().join("snapshots")).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_none());
@@ -45,7 +50,7 @@ fn generations(dir: &TempDir) -> Vec<PathBuf> {
     paths
 }
 
-fn position(generation: &Path) -> u64 {
+pub(super) fn position(generation: &Path) -> u64 {
     let name = generation.file_name().unwrap().to_str().unwrap();
     u64::from_str_radix(name.strip_prefix("gen-").unwrap(), 16).unwrap()
 }

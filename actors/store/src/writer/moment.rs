@@ -5,7 +5,7 @@
 
 use postrider_domain::Timestamp;
 
-use crate::{StoreError, Table, View};
+use crate::{Change, StoreError, Table, View};
 
 /// Gives the present moment.
 pub type Moments = Box<dyn Fn() -> Timestamp + Send>;
@@ -18,6 +18,11 @@ const VERSION: u8 = 1;
 pub(super) fn encode(at: Timestamp) -> [u8; 9] {
     let [a, b, c, d, e, f, g, h] = at.as_millis().to_be_bytes();
     [VERSION, a, b, c, d, e, f, g, h]
+}
+
+/// The change that stores the moment of a commit.
+pub(crate) fn last_moment_change(at: Timestamp) -> Change {
+    Change::put(Table::Meta, KEY, encode(at))
 }
 
 /// The moment of the last commit; `None` where no version that stores it has written yet.
@@ -37,7 +42,7 @@ pub fn last_moment(store: &dyn View) -> Result<Option<Timestamp>, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Group, MemoryStore, Store as _};
+    use crate::{Group, MemoryStore, Store as _};
 
     #[test]
     fn it_is_stored_as_ever() {

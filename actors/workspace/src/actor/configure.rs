@@ -63,6 +63,7 @@ impl WorkspaceActor {
         Ok(match configure {
             Configure::Read => None,
             Configure::Limits(limits) => {
+                state.effects.replaces_all(state.core.rules.limits);
                 state.profile.limits = state.profile.limits.with(limits);
                 state.core.rules.limits = self.shared.limits.with(state.profile.limits);
                 Some((records::profile_key(id), Some(codec::encode(&state.profile))))
@@ -76,11 +77,14 @@ impl WorkspaceActor {
                 Some((records::profile_key(id), Some(codec::encode(&state.profile))))
             }
             Configure::Destinations(destinations) => {
-                state.core.destinations.clone_from(&destinations);
+                let before = std::mem::replace(&mut state.core.destinations, destinations.clone());
+                state.effects.replaces("allow", &before.allow);
+                state.effects.replaces("deny", &before.deny);
                 state.profile.destinations = destinations;
                 Some((records::profile_key(id), Some(codec::encode(&state.profile))))
             }
             Configure::Credits(change) => {
+                state.effects.replaces("credits", state.core.credits);
                 state.core.change_credits(change, &mut state.effects)?;
                 None
             }
@@ -96,7 +100,9 @@ impl WorkspaceActor {
                 let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
                 let record = codec::encode(&number);
                 let key = records::number_key(id, number.info.id);
-                *known.ok_or(ChangeError::NoSuchNumber)? = number.info;
+                let known = known.ok_or(ChangeError::NoSuchNumber)?;
+                state.effects.replaces("messages_per_second", known.messages_per_second);
+                *known = number.info;
                 Some((key, Some(record)))
             }
             Configure::Disconnect(number) => {

@@ -297,8 +297,13 @@ impl WorkspaceActor {
         messages: Vec<Outbound>,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
-        let waiting = |message: &Outbound| state.core.hot.messages.contains(message.message_id);
-        let messages = messages.into_iter().filter(waiting);
+        let waiting = |mut message: Outbound| {
+            // Earlier than in its record where the clock was rebased.
+            let give_up_at = state.core.hot.messages.give_up_at(message.message_id)?;
+            message.give_up_at = message.give_up_at.min(give_up_at);
+            Some(message)
+        };
+        let messages = messages.into_iter().filter_map(waiting);
         let (messages, lost): (Vec<_>, Vec<_>) = messages
             .partition(|message| state.numbers.iter().any(|number| number.id == message.number));
         let is_claimed =

@@ -121,6 +121,7 @@ fn replay_one(shared: &Services, id: &WorkspaceId) -> Result<HotState, LoadError
             {
                 damage = Some(Damaged(format!("frame {}: {error}", frame.number.0)));
             }
+            shared.recovered.rebases.apply(frame.number, &mut hot);
             ControlFlow::Continue(())
         });
     replayed.map_err(park_if_damaged)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::snapshots::{self, Taken};
+use crate::snapshots::{self, Rebases, Taken};
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{Log, Position};
 
@@ -39,6 +39,8 @@ pub struct Snapshots {
     pub journal_bytes_min: u64,
     /// Where the newest snapshot stands at the start.
     pub newest: Position,
+    /// The rebases of the clock that the log comes past.
+    pub rebases: Rebases,
 }
 
 /// Most beats that are passed over after failures: about a quarter of an hour.
@@ -143,7 +145,7 @@ impl Snapshots {
                 return Ending::Failed;
             }
         }
-        match snapshots::take(&self.dir, self.log.as_ref()) {
+        match snapshots::take(&self.dir, self.log.as_ref(), self.rebases.clone()) {
             Ok(taken) => Ending::Taken(taken),
             Err(error) => {
                 tracing::warn!(%error, "a snapshot was not taken; the journal grows");

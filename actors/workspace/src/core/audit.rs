@@ -23,7 +23,10 @@ impl AuditDraft {
     }
 
     /// Adds the record to the effects of the command.
-    pub(crate) fn add_to(self, effects: &mut Effects, now: Timestamp) {
+    pub(crate) fn add_to(mut self, effects: &mut Effects, now: Timestamp) {
+        for (name, from) in effects.replaced.drain(..) {
+            self.entry.replaces(&name, from);
+        }
         let id = AuditId::from_parts(now, self.unique);
         let change = record_change(now, &self.entry.record(id, &self.context));
         effects.changes.set(change.table, change.key, change.value);

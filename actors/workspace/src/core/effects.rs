@@ -25,6 +25,8 @@ pub struct Effects {
     pub(crate) suspected: Option<u16>,
     /// One-time passwords that are sent, and such that are verified.
     pub(crate) otps: [u32; 2],
+    /// What was in the place of the values that it sets, for its audit record.
+    pub(crate) replaced: Vec<(String, serde_json::Value)>,
     /// Nobody waits for them to be durable.
     pub(crate) deferrable: bool,
     /// Messages for the number, once all of this is durable.
@@ -63,10 +65,23 @@ impl Effects {
         self.changes.clear();
         self.suspected = None;
         self.otps = [0; 2];
+        self.replaced.clear();
         self.deferrable = false;
         self.outbound.clear();
         self.awaited.clear();
         self.outcomes.clear();
+    }
+
+    /// Notes what a value was that is set now, for the audit record. It must not be a secret.
+    pub(crate) fn replaces(&mut self, name: &str, from: impl serde::Serialize) {
+        self.replaced.push((name.to_owned(), serde_json::to_value(from).unwrap_or_default()));
+    }
+
+    /// Notes what the fields of some settings were.
+    pub(crate) fn replaces_all(&mut self, settings: impl serde::Serialize) {
+        if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(settings) {
+            self.replaced.extend(fields);
+        }
     }
 
     pub(crate) fn journal(&mut self, event: &Event) {

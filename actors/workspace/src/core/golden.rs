@@ -122,34 +122,49 @@ fn a_memory_is_written_to_a_snapshot_and_read_as_ever() {
     let mut sheet = Sheet::default();
     sheet.bytes("memory", &bytes);
     sheet.bytes("empty", &encoded(&HotState::default()));
+    let mut rebased = hot();
+    rebased.rebase(Timestamp::from_millis(AT.as_millis() - 7_200_000));
+    sheet.bytes("rebased", &encoded(&rebased));
     sheet.is(expect![[r#"
         memory:
-            040000018bcfe5781b000000000000000210018bcfe5687b0102030405060708090ac09bf0f639d8
+            050000018bcfe5781b000000000000000210018bcfe5687b0102030405060708090ac09bf0f639d8
             0406010200000110018bcfe5781b0102030405060708090ac09bf0f639d804060100000300000000
             00000000030000018bcfe5687b000000000000018bcfe5781b000000000000018bcfe5781b000000
             010000000000000002018bcfe5781b0102030405060708090a0000018bcfe5781b00018bcfe5781b
             0102030405060708090b0000018bcfe5781b010110018bcfe5781b0102030405060708090a01019b
-            f095ffbc310110018bcfe5687b0102030405060708090a0101009ee91c01010201
-        empty: 04000000000000000000000000000000000000000000000000000000000000000000000000
+            f095ffbc310110018bcfe5687b0102030405060708090a010100009ee91c01010201
+        empty: 0500000000000000000000000000000000000000000000000000000000000000000000000000
+        rebased:
+            050000018bcf778b7b000000000000000210018bcfe5687b0102030405060708090ac09bf0f639d8
+            0406010200000110018bcfe5781b0102030405060708090ac09bf0f639d804060100000300000000
+            00000000030000018bcf778b7b000000000000018bcf778b7b000000000000018bcf778b7b000000
+            010000000000000002018bcfe5781b0102030405060708090a0000018bcfe5781b00018bcfe5781b
+            0102030405060708090b0000018bcfe5781b010110018bcfe5781b0102030405060708090a0101fb
+            96defbbc310110018bcfe5687b0102030405060708090a0101000210018bcfe5687b010203040506
+            0708090afb96defbbc3110018bcfe5781b0102030405060708090afb96defbbc319ce91c01010201
     "#]]);
-    assert_eq!(encoded(&HotState::decode(&bytes).unwrap()), bytes);
+    for bytes in [bytes, encoded(&rebased)] {
+        assert_eq!(encoded(&HotState::decode(&bytes).unwrap()), bytes);
+    }
 }
 
 #[test]
 fn snapshots_of_earlier_versions_are_read() {
-    // Version 1 has neither messages nor countries, 2 no claims, 3 no earlier messages.
+    // Version 1 has neither messages nor countries, 2 no claims, 3 no earlier messages, 4 no
+    // rebased requests.
     let moment = "0000018bcfe5687b";
     let (none, message) = ("0000000000000000", "018bcfe5781b0102030405060708090a");
     let rows = [
         (format!("01 {moment} {none} {none}"), 0),
         (format!("02 {moment} {none} {none} 0000000000000001 {message} {moment} 0000"), 1),
         (format!("03 {moment} {none} {none} 0000000000000001 {message} {moment} 01 00 0000"), 1),
+        (format!("04 {moment} {none} {none} 0000000000000001 {message} {moment} 01 00 00 0000"), 1),
     ];
     for (written, messages) in rows {
         let hot = HotState::decode(&unhex(&written)).unwrap();
         assert_eq!((hot.now(), hot.messages.len()), (AT, messages), "{written}");
     }
-    assert!(HotState::decode(&unhex(&format!("05 {moment} {none} {none}"))).is_err());
+    assert!(HotState::decode(&unhex(&format!("06 {moment} {none} {none}"))).is_err());
 }
 
 #[test]

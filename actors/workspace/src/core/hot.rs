@@ -18,13 +18,29 @@ use crate::core::otp::rolling_window::SendLog;
 use crate::core::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 4;
+const SNAPSHOT_VERSION: u8 = 5;
+/// The first byte of one that knows no rebase of the clock.
+const WITHOUT_REBASE: u8 = 4;
 /// The first byte of one that does not tell the messages of a request apart.
 const WITHOUT_EARLIER: u8 = 3;
 /// The first byte of one that knows neither claims nor repeats.
 const WITHOUT_CLAIMS: u8 = 2;
 /// The first byte of one that knows neither messages nor countries.
 const WITHOUT_MESSAGES: u8 = 1;
+
+/// Why a state of a snapshot cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StateDecodeError {
+    /// A later version of Postrider wrote it.
+    #[error("it has version {found}; this Postrider reads up to {SNAPSHOT_VERSION}")]
+    Newer {
+        /// Its version.
+        found: u8,
+    },
+    /// It is not what was written.
+    #[error(transparent)]
+    Damaged(#[from] EventDecodeError),
+}
 
 /// Pending one-time passwords, what was sent in the last hour, and unsent messages.
 #[derive(Debug, Default)]
@@ -100,7 +116,7 @@ impl HotState {
             }
             Event::OtpVerified { id } => {
                 if let Some(otp) = self.otps.get(id) {
-                    self.prefixes.verified(id.timestamp(), calling_code(otp.phone));
+                    self.prefixes.verified(self.otps.sent_at(id), calling_code(otp.phone));
                 }
                 self.change(id, event);
             }
@@ -173,6 +189,18 @@ impl HotState {
         }
     }
 
+    /// Moments later than `to` count as `to`: the clock that gave them was ahead. Doing it again
+    /// changes nothing.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        self.now = self.now.min(to);
+        self.played = self.played.min(to);
+        self.otps.rebase(to);
+        self.sends.rebase(to);
+        self.messages.rebase(to);
+        self.prefixes.rebase(to);
+        self.repeats.rebase(to);
+    }
+
     /// Replays a section of a journal frame.
     ///
     /// # Errors
@@ -212,18 +240,24 @@ impl HotState {
         }
         self.repeats.encode_into(out);
         self.otps.earlier.encode_into(out);
+        self.otps.encode_rebased_into(out);
         self.prefixes.encode_into(out);
     }
 
     /// Reads what [`encode_into`](Self::encode_into) wrote.
     ///
     /// # Errors
-    /// [`EventDecodeError`] when the bytes are not such a state of this version.
-    pub fn decode(bytes: &[u8]) -> Result<Self, EventDecodeError> {
-        let (version, mut rest) = bytes.split_first().ok_or(EventDecodeError)?;
-        if !(WITHOUT_MESSAGES..=SNAPSHOT_VERSION).contains(version) {
-            return Err(EventDecodeError);
+    /// [`StateDecodeError`] when the bytes are not such a state of this version or an earlier one.
+    pub fn decode(bytes: &[u8]) -> Result<Self, StateDecodeError> {
+        let (&version, rest) = bytes.split_first().ok_or(EventDecodeError)?;
+        match version {
+            WITHOUT_MESSAGES..=SNAPSHOT_VERSION => Ok(Self::decode_version(version, rest)?),
+            0 => Err(EventDecodeError.into()),
+            found => Err(StateDecodeError::Newer { found }),
         }
+    }
+
+    fn decode_version(version: u8, mut rest: &[u8]) -> Result<Self, EventDecodeError> {
         let now = Timestamp::from_millis(take_u64(&mut rest)?);
         let mut state = Self { now, ..Self::default() };
         let mut slots = Vec::new();
@@ -241,21 +275,24 @@ impl HotState {
             let slot = *slots.get(ordinal).ok_or(EventDecodeError)?;
             state.sends.push(at, slot, |slot| otps.at(slot).phone);
         }
-        let messages = if *version <= WITHOUT_MESSAGES { 0 } else { take_u64(&mut rest)? };
+        let messages = if version <= WITHOUT_MESSAGES { 0 } else { take_u64(&mut rest)? };
         for _ in 0..messages {
             let (id, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
             rest = after;
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
-            let claimed = *version > WITHOUT_CLAIMS && take_bool(&mut rest)?;
+            let claimed = version > WITHOUT_CLAIMS && take_bool(&mut rest)?;
             state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
         }
-        if *version > WITHOUT_CLAIMS {
+        if version > WITHOUT_CLAIMS {
             state.repeats = Repeats::take_from(&mut rest)?;
         }
-        if *version > WITHOUT_EARLIER {
+        if version > WITHOUT_EARLIER {
             state.otps.earlier = EarlierMessages::take_from(&mut rest)?;
         }
-        if *version > WITHOUT_MESSAGES {
+        if version > WITHOUT_REBASE {
+            state.otps.take_rebased_from(&mut rest)?;
+        }
+        if version > WITHOUT_MESSAGES {
             state.prefixes = PrefixCounts::take_from(&mut rest)?;
         }
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }

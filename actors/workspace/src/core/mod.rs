@@ -94,7 +94,7 @@ impl Core {
                     PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone },
                 );
             }
-            if otp.forgotten_at() <= self.hot.now() {
+            if self.hot.otps.forgotten_at(&otp) <= self.hot.now() {
                 self.give_up_unsent(*self.hot.otps.at(slot), effects);
                 self.hot.otps.remove(slot);
             } else {

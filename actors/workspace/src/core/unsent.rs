@@ -34,6 +34,11 @@ impl UnsentMessages {
         self.by_id.contains_key(&id)
     }
 
+    /// After which it is not worth sending, if this is one of them.
+    pub(crate) fn give_up_at(&self, id: MessageId) -> Option<Timestamp> {
+        self.by_id.get(&id).map(|unsent| unsent.give_up_at)
+    }
+
     /// Whether it may have been handed over.
     pub(crate) fn is_claimed(&self, id: MessageId) -> bool {
         self.by_id.get(&id).is_some_and(|unsent| unsent.claimed)
@@ -57,6 +62,17 @@ impl UnsentMessages {
 
     pub(crate) fn remove(&mut self, id: MessageId) {
         self.by_id.remove(&id);
+    }
+
+    /// Messages that came after `to` count as come then, so that their lives end earlier.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        for (id, unsent) in &mut self.by_id {
+            let life = unsent.give_up_at.since(id.timestamp());
+            // One that ends before its id's moment was rebased before.
+            if !life.is_zero() {
+                unsent.give_up_at = unsent.give_up_at.min(to.plus(life));
+            }
+        }
     }
 
     /// The oldest, at most `max`, whose life is over for so long that no number has them any more.
@@ -86,6 +102,21 @@ mod tests {
         unsent.remove(id(1));
         assert!(!unsent.contains(id(1)) && unsent.contains(id(2)));
         assert_eq!(unsent.overdue(at(9999), 1), [id(2)]);
+    }
+
+    #[test]
+    fn a_rebase_leaves_a_message_its_life_and_is_the_same_twice() {
+        let at = |seconds: u64| Timestamp::from_millis(seconds * 1000);
+        let id = |seconds| MessageId::from_parts(at(seconds), 0);
+        let mut unsent = UnsentMessages::default();
+        for seconds in [90, 500] {
+            unsent.insert(id(seconds), Unsent { give_up_at: at(seconds + 30), claimed: false });
+        }
+        for _ in 0..2 {
+            unsent.rebase(at(100));
+            assert_eq!(unsent.give_up_at(id(90)), Some(at(120)));
+            assert_eq!(unsent.give_up_at(id(500)), Some(at(130)));
+        }
     }
 
     #[test]

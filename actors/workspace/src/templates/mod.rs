@@ -285,6 +285,7 @@ impl Command for SetTemplateStatus {
     fn carry_out(self, context: &mut Context<'_>) -> Result<Template, TemplateError> {
         let found = find_template(context, &self.name, &self.language)?;
         let template = found.ok_or(TemplateError::NoSuchTemplate)?;
+        context.effects.replaces("status", template.status.as_str());
         Ok(set_status(context, template, self.status))
     }
 }

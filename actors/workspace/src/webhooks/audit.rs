@@ -8,6 +8,7 @@ use postrider_domain::{AuditEntry, WebhookId};
 use postrider_webhook::endpoint::WebhookSettings;
 
 use super::WebhookChange;
+use crate::core::effects::Effects;
 
 pub(super) fn created(id: WebhookId, settings: &WebhookSettings) -> AuditEntry {
     AuditEntry::new("webhook.create")
@@ -31,6 +32,16 @@ pub(super) fn updated(id: WebhookId, change: &WebhookChange) -> AuditEntry {
         .change_if_some("rate_limit_per_second", change.rate_limit_per_second)
         .change_if_some("ordered", change.ordered)
         .change_if_some("batch", change.batch)
+}
+
+/// Notes what an endpoint was set to before a change of it.
+pub(super) fn replaced(effects: &mut Effects, before: &WebhookSettings) {
+    effects.replaces("url_origin", origin(&before.url));
+    effects.replaces("events", &before.events);
+    effects.replaces("enabled", before.enabled);
+    effects.replaces("rate_limit_per_second", before.rate_limit_per_second);
+    effects.replaces("ordered", before.ordered);
+    effects.replaces("batch", before.batch);
 }
 
 pub(super) fn deleted(id: WebhookId) -> AuditEntry {

@@ -288,7 +288,9 @@ impl Command for UpdateWebhook {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<WebhookInfo, WebhookError> {
         let change = self.change;
-        context.with_endpoint(self.id, |endpoint, now| {
+        let mut before = None;
+        let info = context.with_endpoint(self.id, |endpoint, now| {
+            before = Some(endpoint.settings.clone());
             let settings = &mut endpoint.settings;
             match change.enabled {
                 Some(true) if !settings.enabled => {
@@ -312,7 +314,11 @@ impl Command for UpdateWebhook {
             set(&mut settings.ordered, change.ordered);
             set(&mut settings.batch, change.batch);
             WebhookInfo { updated_at: now, ..endpoint.info() }
-        })
+        })?;
+        if let Some(before) = before {
+            audit::replaced(context.effects, &before);
+        }
+        Ok(info)
     }
 }
 

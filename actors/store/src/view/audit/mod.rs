@@ -13,12 +13,12 @@ mod verify;
 use sha2::{Digest, Sha256};
 
 pub use read::{AuditFilter, AuditPage, page};
-pub use trim::expired;
+pub use trim::{ExpiredRecords, expired};
 pub use verify::{AuditCheck, AuditFault, FaultKind, verify};
 
 use super::codec;
 use crate::{Change, StoreError, Table, View};
-use postrider_domain::{AuditRecord, Timestamp};
+use postrider_domain::{AuditId, AuditRecord, Timestamp};
 
 /// The mark of the newest record.
 pub(crate) const HEAD_KEY: &[u8] = b"audit_head";
@@ -45,7 +45,7 @@ pub struct AuditMark {
     pub sequence: u64,
     /// The SHA-256 of its sequence and its bytes.
     pub hash: AuditHash,
-    /// When it was made. It never goes back along the chain.
+    /// When it was made. It never goes back along the chain, but at a rebase of the clock.
     pub at: Timestamp,
 }
 
@@ -58,6 +58,19 @@ pub struct AuditRow {
     pub previous: AuditHash,
     /// What it records.
     pub record: AuditRecord,
+}
+
+/// A committed record that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedRow {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Its identifier, if that can be read.
+    pub id: Option<AuditId>,
+    /// When it was made, if that can be read.
+    pub at: Option<Timestamp>,
+    /// What is wrong with it.
+    pub why: &'static str,
 }
 
 /// The change that appends a record. It must be committed through the writer.
@@ -154,17 +167,28 @@ fn sequence_of(key: &[u8]) -> Option<u64> {
 }
 
 /// A record as its bytes are read.
-fn decode(sequence: u64, value: &[u8]) -> Result<AuditRow, StoreError> {
-    let damaged = || StoreError::Damaged(format!("record {sequence} of the audit log"));
-    let (header, json) = value.split_at_checked(HEADER_BYTES).ok_or_else(damaged)?;
-    let (previous, at) = header[1..].split_first_chunk().ok_or_else(damaged)?;
-    let at = at.try_into().map(u64::from_be_bytes).map_err(|_| damaged())?;
+fn decode(sequence: u64, value: &[u8]) -> Result<AuditRow, DamagedRow> {
+    let damaged = |at, why| DamagedRow { sequence, id: id_in(value), at, why };
+    let cut = || damaged(None, "it is too short");
+    let (header, json) = value.split_at_checked(HEADER_BYTES).ok_or_else(cut)?;
+    let (previous, at) = header[1..].split_first_chunk().ok_or_else(cut)?;
+    let at = at.try_into().map(u64::from_be_bytes).map_err(|_| cut())?;
+    let at = Timestamp::from_millis(at);
     if header[0] != VERSION {
-        return Err(damaged());
+        return Err(damaged(None, "its version is unknown"));
     }
-    let mark = AuditMark::of(sequence, Timestamp::from_millis(at), value);
-    let record = codec::decode(json).map_err(|_| damaged())?;
+    let mark = AuditMark::of(sequence, at, value);
+    let record =
+        codec::decode(json).map_err(|_| damaged(Some(at), "its text is not that of a record"))?;
     Ok(AuditRow { mark, previous: *previous, record })
+}
+
+/// The identifier in bytes that are not a record any more, if it is still there.
+fn id_in(value: &[u8]) -> Option<AuditId> {
+    const BEFORE: &[u8] = br#""id":"aud_"#;
+    let start = value.windows(BEFORE.len()).position(|window| window == BEFORE)?;
+    let text = value[start + BEFORE.len() - AuditId::PREFIX.len()..].split(|it| *it == b'"').next();
+    std::str::from_utf8(text?).ok()?.parse().ok()
 }
 
 #[cfg(test)]

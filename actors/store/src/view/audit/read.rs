@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::{AuditRow, decode, head, sequence_of, trimmed};
-use crate::{Direction, StoreError, Table, View};
+use super::{AuditRow, DamagedRow, decode, head, sequence_of, trimmed};
+use crate::{Direction, StoreError, Table, View, rebase};
 use postrider_domain::{AuditRecord, Timestamp, WorkspaceId};
 
 /// Most records that one part looks at: a filter that matches nothing would read the whole log.
@@ -25,6 +25,10 @@ pub struct AuditFilter {
 }
 
 impl AuditFilter {
+    fn is_within(&self, at: Timestamp) -> bool {
+        self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
+    }
+
     fn matches(&self, record: &AuditRecord) -> bool {
         let actor = &record.actor;
         let is_actor = |wanted: &String| {
@@ -46,6 +50,8 @@ impl AuditFilter {
 pub struct AuditPage {
     /// The records that match, in the order of the direction.
     pub rows: Vec<AuditRow>,
+    /// Those that cannot be read, in the same order: any of them may be one that matches.
+    pub damaged: Vec<DamagedRow>,
     /// The sequence to go on after. It is `None` where no older records are left; for newer ones
     /// it is always given, because more may come.
     pub next: Option<u64>,
@@ -55,7 +61,7 @@ pub struct AuditPage {
 /// `direction` begins. A part may be empty before the end; `next` then goes on.
 ///
 /// # Errors
-/// [`StoreError`]: the store cannot be read, or a record is damaged.
+/// [`StoreError`]: the store cannot be read.
 pub fn page(
     store: &dyn View,
     filter: &AuditFilter,
@@ -64,9 +70,7 @@ pub fn page(
     limit: usize,
 ) -> Result<AuditPage, StoreError> {
     let (oldest, newest) = (trimmed(store)?.sequence + 1, head(store)?.sequence);
-    let place = |moment: Timestamp| first_since(store, moment, (oldest, newest));
-    let first = filter.since.map_or(Ok(oldest), place)?;
-    let last = filter.until.map_or(Ok(newest), |until| Ok(place(until)?.saturating_sub(1)))?;
+    let (first, last) = range(store, filter, (oldest, newest))?;
     let (first, last, start) = match direction {
         Direction::Forward => {
             let first = cursor.map_or(first, |cursor| first.max(cursor.saturating_add(1)));
@@ -77,23 +81,22 @@ pub fn page(
             (first, last, last)
         }
     };
-    let mut rows = Vec::new();
-    let (mut looked_at, mut reached, mut damage) = (0, None, None);
+    let (mut rows, mut damaged) = (Vec::new(), Vec::new());
+    let (mut looked_at, mut reached) = (0, None);
     if first <= last {
         let from = start.to_be_bytes();
         store.scan(Table::Audit, &[], Some(&from), direction, &mut |key, value| {
             let Some(sequence) = sequence_of(key) else { return ControlFlow::Continue(()) };
-            let is_full = rows.len() == limit || looked_at == LOOKED_AT_MAX;
+            let is_full = rows.len() + damaged.len() == limit || looked_at == LOOKED_AT_MAX;
             if !(first..=last).contains(&sequence) || is_full {
                 return ControlFlow::Break(());
             }
             match decode(sequence, value) {
-                Ok(row) if filter.matches(&row.record) => rows.push(row),
-                Ok(_) => {}
-                Err(error) => {
-                    damage = Some(error);
-                    return ControlFlow::Break(());
+                Ok(row) if filter.is_within(row.mark.at) && filter.matches(&row.record) => {
+                    rows.push(row);
                 }
+                Ok(_) => {}
+                Err(row) => damaged.push(row),
             }
             looked_at += 1;
             reached = Some(sequence);
@@ -104,11 +107,47 @@ pub fn page(
         Direction::Forward => Some(reached.or(cursor).unwrap_or_default()),
         Direction::Backward => reached.filter(|reached| *reached > first),
     };
-    damage.map_or(Ok(AuditPage { rows, next }), Err)
+    Ok(AuditPage { rows, damaged, next })
+}
+
+/// The first and the last sequence of `oldest..=newest` between which everything is that the
+/// filter's moments ask for.
+fn range(
+    store: &dyn View,
+    filter: &AuditFilter,
+    (oldest, newest): (u64, u64),
+) -> Result<(u64, u64), StoreError> {
+    // The moments go back only where the clock was rebased.
+    let mut pieces = vec![(oldest, newest)];
+    for rebase in rebase::all(store)? {
+        if let Some(last) = pieces.last_mut()
+            && rebase.audit_from > last.0
+            && rebase.audit_from <= newest
+        {
+            last.1 = rebase.audit_from - 1;
+            pieces.push((rebase.audit_from, newest));
+        }
+    }
+    let (mut first, mut last) = (oldest, newest);
+    if let Some(since) = filter.since {
+        first = newest.saturating_add(1);
+        for piece in pieces.iter().rev() {
+            let place = first_since(store, since, *piece)?;
+            first = if place <= piece.1 { place } else { first };
+        }
+    }
+    if let Some(until) = filter.until {
+        last = oldest.saturating_sub(1);
+        for piece in &pieces {
+            let place = first_since(store, until, *piece)?;
+            last = if place > piece.0 { place - 1 } else { last };
+        }
+    }
+    Ok((first, last))
 }
 
 /// The first sequence of `from..=to` that is of `moment` or later, or the one after `to`. It is a
-/// binary search, because the moments never go back along the chain.
+/// binary search, because the moments do not go back between them.
 fn first_since(
     store: &dyn View,
     moment: Timestamp,
@@ -118,12 +157,22 @@ fn first_since(
     let (mut low, mut high) = (from, to.saturating_add(1));
     while low < high {
         let middle = low + (high - low) / 2;
-        let at = match store.get(Table::Audit, &middle.to_be_bytes())? {
-            Some(value) => decode(middle, &value)?.mark.at,
-            // Retention has removed it meanwhile, so it is early.
-            None => Timestamp::default(),
-        };
-        if at < moment { low = middle + 1 } else { high = middle }
+        // Where a moment cannot be read, that of the next record that has one tells as much.
+        let (mut at, mut next) = (None, middle);
+        while at.is_none() && next < high {
+            at = moment_of(store, next)?;
+            next += 1;
+        }
+        if at.is_some_and(|at| at < moment) { low = next } else { high = middle }
     }
     Ok(low)
+}
+
+/// The moment of a record, if it can be read.
+fn moment_of(store: &dyn View, sequence: u64) -> Result<Option<Timestamp>, StoreError> {
+    let Some(value) = store.get(Table::Audit, &sequence.to_be_bytes())? else {
+        // Retention has removed it meanwhile, so it is early.
+        return Ok(Some(Timestamp::default()));
+    };
+    Ok(decode(sequence, &value).map_or_else(|damaged| damaged.at, |row| Some(row.mark.at)))
 }

@@ -96,18 +96,69 @@ fn a_verification_goes_on_in_parts() {
 #[test]
 fn what_retention_removes_leaves_a_chain_that_fits() {
     let store = with_records(9);
-    assert_eq!(expired(&store, Timestamp::from_millis(1000), 100).unwrap(), []);
-    let changes = expired(&store, Timestamp::from_millis(5000), 3).unwrap();
-    store.commit(Group::new(None, &changes)).unwrap();
+    assert_eq!(remove(&store, 1000, 100), [0; 0]);
+    assert_eq!(remove(&store, 5000, 3), [0; 0]);
     assert_eq!((fault(&store), trimmed(&store).unwrap().sequence), (None, 3));
-    let changes = expired(&store, Timestamp::from_millis(5000), 3).unwrap();
-    store.commit(Group::new(None, &changes)).unwrap();
+    remove(&store, 5000, 3);
     assert_eq!((fault(&store), trimmed(&store).unwrap().sequence), (None, 4));
     put(&store, Change::delete(Table::Audit, 5_u64.to_be_bytes()));
     assert_eq!(fault(&store), Some((5, FaultKind::Missing)));
-    let changes = expired(&store, Timestamp::from_millis(u64::MAX), 100).unwrap();
-    store.commit(Group::new(None, &changes)).unwrap();
+    remove(&store, u64::MAX, 100);
     assert_eq!(fault(&store), None, "all of it is gone");
+}
+
+/// Removes what is from before that moment. Returns the sequences that could not be read.
+fn remove(store: &MemoryStore, moment: u64, max: usize) -> Vec<u64> {
+    let ExpiredRecords { changes, damaged } =
+        expired(store, Timestamp::from_millis(moment), max).unwrap();
+    store.commit(Group::new(None, &changes)).unwrap();
+    damaged.iter().map(|row| row.sequence).collect()
+}
+
+#[test]
+fn a_damaged_record_is_shown_named_and_passed() {
+    // The text, the version, all of it.
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(Damage, bool, bool); 3] = [
+        (|value| *value.last_mut().unwrap() = b'?', true, true),
+        (|value| value[0] = 9, false, true),
+        (|value| value.truncate(3), false, false),
+    ];
+    for (damage, has_moment, has_id) in damages {
+        let store = with_records(9);
+        let mut bytes = value(&store, 4);
+        damage(&mut bytes);
+        put(&store, Change::put(Table::Audit, 4_u64.to_be_bytes(), bytes));
+        let list = |filter: &AuditFilter, direction, cursor, limit| {
+            let page = page(&store, filter, direction, cursor, limit).unwrap();
+            (sequences(&page), page.damaged, page.next)
+        };
+        let all = AuditFilter::default();
+        let (others, damaged, _) = list(&all, Direction::Forward, None, 9);
+        assert_eq!((others, damaged.len()), (vec![1, 2, 3, 5, 6, 7, 8, 9], 1));
+        assert_eq!(damaged[0].sequence, 4);
+        assert_eq!(damaged[0].at.is_some(), has_moment, "{damaged:?}");
+        let id = has_id.then(|| AuditId::from_parts(Timestamp::from_millis(4000), 4));
+        assert_eq!(damaged[0].id, id);
+        // It takes a place in a part, and the next one goes on behind it.
+        let (others, damaged, next) = list(&all, Direction::Backward, Some(6), 2);
+        assert_eq!((others, damaged.len(), next), (vec![5], 1, Some(4)));
+        // The search by time finds its way, wherever it falls.
+        for moment in 1..=9 {
+            let since = Some(Timestamp::from_millis(1000 * moment));
+            let filter = AuditFilter { since, ..all.clone() };
+            let (found, ..) = list(&filter, Direction::Forward, None, 9);
+            let expected: Vec<_> = (moment..=9).filter(|it| *it != 4).collect();
+            assert_eq!(found, expected, "since {moment}");
+        }
+        let check = verify(&store, None, 100).unwrap().fault.unwrap();
+        assert_eq!((check.sequence, check.kind, check.id), (4, FaultKind::Altered, id));
+        // It is not removed before the next one is, and then with it.
+        assert_eq!(remove(&store, 4500, 100), [0; 0]);
+        assert_eq!(trimmed(&store).unwrap().sequence, 3);
+        assert_eq!(remove(&store, 6500, 100), [4]);
+        assert_eq!((fault(&store), trimmed(&store).unwrap().sequence), (None, 6));
+    }
 }
 
 #[test]

@@ -2,38 +2,51 @@
 
 use std::ops::ControlFlow;
 
-use super::{TRIMMED_KEY, decode, sequence_of, trimmed};
+use super::{DamagedRow, TRIMMED_KEY, decode, sequence_of, trimmed};
 use crate::{Change, Direction, StoreError, Table, View};
 use postrider_domain::Timestamp;
 
-/// The changes that remove the oldest records from before `moment`, `max` of them at the most, and
-/// note up to where. Nothing, if there are none.
+/// The oldest records, which need not be kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExpiredRecords {
+    /// The changes that remove them, and note up to where.
+    pub changes: Vec<Change>,
+    /// Those of them that cannot be read.
+    pub damaged: Vec<DamagedRow>,
+}
+
+/// The oldest records from before `moment`, about `max` of them at the most. One that cannot be
+/// read goes with the next one that can: no earlier one is later than that.
 ///
 /// # Errors
-/// [`StoreError`]: the store cannot be read, or a record is damaged.
-pub fn expired(store: &dyn View, moment: Timestamp, max: usize) -> Result<Vec<Change>, StoreError> {
+/// [`StoreError`]: the store cannot be read.
+pub fn expired(
+    store: &dyn View,
+    moment: Timestamp,
+    max: usize,
+) -> Result<ExpiredRecords, StoreError> {
     // What was removed is not passed again.
     let from = (trimmed(store)?.sequence + 1).to_be_bytes();
-    let (mut changes, mut newest, mut damage) = (Vec::new(), None, None);
+    let (mut found, mut newest, mut unread) = (ExpiredRecords::default(), None, Vec::new());
     store.scan(Table::Audit, &[], Some(&from), Direction::Forward, &mut |key, value| {
         let Some(sequence) = sequence_of(key) else { return ControlFlow::Continue(()) };
         match decode(sequence, value) {
-            Ok(row) if row.mark.at < moment && changes.len() < max => newest = Some(row.mark),
+            Ok(row) if row.mark.at < moment && found.changes.len() < max => newest = Some(row.mark),
             Ok(_) => return ControlFlow::Break(()),
-            Err(error) => {
-                damage = Some(error);
-                return ControlFlow::Break(());
+            Err(damaged) => {
+                unread.push(damaged);
+                return ControlFlow::Continue(());
             }
         }
-        changes.push(Change::delete(Table::Audit, key));
+        for damaged in unread.drain(..) {
+            found.changes.push(Change::delete(Table::Audit, damaged.sequence.to_be_bytes()));
+            found.damaged.push(damaged);
+        }
+        found.changes.push(Change::delete(Table::Audit, key));
         ControlFlow::Continue(())
     })?;
     if let Some(newest) = newest {
-        changes.push(Change::put(Table::Meta, TRIMMED_KEY, newest.encode()));
+        found.changes.push(Change::put(Table::Meta, TRIMMED_KEY, newest.encode()));
     }
-    match damage {
-        // What is before the damaged record still goes.
-        Some(error) if changes.is_empty() => Err(error),
-        _ => Ok(changes),
-    }
+    Ok(found)
 }

@@ -78,10 +78,13 @@ fn verify_from(
     if let Some(after) = after.filter(|after| *after > start.sequence) {
         let found = store.get(Table::Audit, &after.to_be_bytes())?;
         let Some(value) = found else { return Ok(walk.fails(after, FaultKind::Missing)) };
-        let Ok(row) = decode(after, &value) else {
-            return Ok(walk.fails(after, FaultKind::Altered));
-        };
-        (walk.last, walk.last_id) = (row.mark, Some(row.record.id));
+        match decode(after, &value) {
+            Ok(row) => (walk.last, walk.last_id) = (row.mark, Some(row.record.id)),
+            Err(damaged) => {
+                walk.last_id = damaged.id;
+                return Ok(walk.fails(after, FaultKind::Altered));
+            }
+        }
     }
     let from = walk.last.sequence.saturating_add(1).to_be_bytes();
     let (mut fault, mut beyond, mut is_full) = (None, None, false);
@@ -135,9 +138,12 @@ impl Walk {
         if sequence != expected {
             return Some((expected, FaultKind::Missing));
         }
-        let Ok(row) = decode(sequence, value) else {
-            self.last_id = None;
-            return Some((sequence, FaultKind::Altered));
+        let row = match decode(sequence, value) {
+            Ok(row) => row,
+            Err(damaged) => {
+                self.last_id = damaged.id;
+                return Some((sequence, FaultKind::Altered));
+            }
         };
         if row.previous != self.last.hash {
             // The one before is not what this was linked to. What retention has removed cannot be

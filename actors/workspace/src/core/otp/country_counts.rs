@@ -65,6 +65,11 @@ impl PrefixCounts {
         self.entry(now, code).suspected = true;
     }
 
+    /// Counts of an hour after that of `to` are of the hour of `to`.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        self.hour = self.hour.min(hour(to));
+    }
+
     fn entry(&mut self, now: Timestamp, code: u16) -> &mut PrefixCount {
         if self.hour < hour(now) {
             self.hour = hour(now);

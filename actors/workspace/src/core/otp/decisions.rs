@@ -95,9 +95,9 @@ impl Core {
         let otp = self.known(id).ok_or(ReadOtpError::NotFound)?;
         Ok(OtpState {
             request_id: id,
-            status: otp.status(self.hot.now()),
+            status: self.hot.otps.status(&otp, self.hot.now()),
             attempts_remaining: otp.attempts_remaining(),
-            expires_at: otp.expires_at(),
+            expires_at: self.hot.otps.expires_at(&otp),
             delivery: otp.delivery,
         })
     }
@@ -148,13 +148,17 @@ impl Core {
 
     /// The request, unless it is forgotten.
     pub(crate) fn known(&self, id: RequestId) -> Option<Otp> {
-        self.hot.otps.get(id).copied().filter(|otp| self.hot.now() < otp.forgotten_at())
+        self.hot
+            .otps
+            .get(id)
+            .copied()
+            .filter(|otp| self.hot.now() < self.hot.otps.forgotten_at(otp))
     }
 
     /// The request, if it can still be verified.
     fn active(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
         let otp = self.known(id).ok_or(VerifyOtpError::NotFound)?;
-        match otp.status(self.hot.now()) {
+        match self.hot.otps.status(&otp, self.hot.now()) {
             // Its code cannot be worked out any more.
             OtpStatus::Active if self.keys.of_version(otp.key_version).is_none() => {
                 Err(VerifyOtpError::Expired)
@@ -178,7 +182,7 @@ impl Core {
         message: MessageId,
         effects: &mut Effects,
     ) -> Option<OtpSent> {
-        let (id, expires_at) = (otp.id, otp.expires_at());
+        let (id, expires_at) = (otp.id, self.hot.otps.expires_at(otp));
         let resend = message.as_bytes() != id.as_bytes();
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };
         effects.emit(self.hot.now(), event);
@@ -198,7 +202,7 @@ impl Core {
             number,
             workspace: self.id.clone(),
             to: otp.phone.into(),
-            give_up_at: otp.expires_at(),
+            give_up_at: self.hot.otps.expires_at(otp),
             content: Content::Otp {
                 request_id: otp.id,
                 length: otp.length,

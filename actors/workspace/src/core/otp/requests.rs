@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use postrider_domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
-use postrider_domain::event::{Delivery, OtpStatus};
+use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, encode};
 use postrider_domain::{Phone, RequestId, Timestamp};
 
 use crate::core::otp::index::NumberIndex;
@@ -21,7 +21,7 @@ const CHUNK: usize = 1024;
 /// A request's place in the table, until it is removed.
 pub(crate) type Slot = u32;
 
-/// One request: 32 bytes. When it was sent is in its id.
+/// One request: 32 bytes. When it was sent is in its id, unless the clock was rebased since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Otp {
     pub(crate) id: RequestId,
@@ -62,24 +62,6 @@ impl Otp {
         }
     }
 
-    /// When the code stops being valid.
-    pub(crate) fn expires_at(&self) -> Timestamp {
-        self.id.timestamp().plus(Duration::from_secs(self.expiry.as_seconds().into()))
-    }
-
-    /// When the request is forgotten.
-    pub(crate) fn forgotten_at(&self) -> Timestamp {
-        self.expires_at().plus(KEPT_AFTER_EXPIRY)
-    }
-
-    /// Its status at `now`.
-    pub(crate) fn status(&self, now: Timestamp) -> OtpStatus {
-        match self.noted {
-            OtpStatus::Active if now >= self.expires_at() => OtpStatus::Expired,
-            noted => noted,
-        }
-    }
-
     /// How its newest message stands.
     pub(crate) const fn standing(&self) -> Standing {
         Standing { delivery: self.delivery, unsettled: self.unsettled }
@@ -110,6 +92,8 @@ pub(crate) struct OtpTable {
     due: BTreeMap<u64, Vec<Slot>>,
     /// Their messages before the newest.
     pub(crate) earlier: EarlierMessages,
+    /// When those count as sent whose ids are later than the clock was rebased to.
+    rebased: BTreeMap<RequestId, Timestamp>,
     len: usize,
 }
 
@@ -126,7 +110,7 @@ impl OtpTable {
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK] = otp;
         let chunks = &self.chunks;
         self.by_id.insert_new(&otp.id, slot, |slot| chunk_get(chunks, slot).id);
-        self.due.entry(due_second(otp.expires_at())).or_default().push(slot);
+        self.due.entry(due_second(self.expires_at(&otp))).or_default().push(slot);
         self.len += 1;
         slot
     }
@@ -141,6 +125,65 @@ impl OtpTable {
         let chunk = &mut self.chunks[full_chunks];
         chunk.push(otp);
         (full_chunks * CHUNK + chunk.len() - 1) as Slot
+    }
+
+    /// When a request counts as sent.
+    pub(crate) fn sent_at(&self, id: RequestId) -> Timestamp {
+        self.rebased.get(&id).copied().unwrap_or_else(|| id.timestamp())
+    }
+
+    /// When a request's code stops being valid.
+    pub(crate) fn expires_at(&self, otp: &Otp) -> Timestamp {
+        self.sent_at(otp.id).plus(Duration::from_secs(otp.expiry.as_seconds().into()))
+    }
+
+    /// When a request is forgotten.
+    pub(crate) fn forgotten_at(&self, otp: &Otp) -> Timestamp {
+        self.expires_at(otp).plus(KEPT_AFTER_EXPIRY)
+    }
+
+    /// A request's status at `now`.
+    pub(crate) fn status(&self, otp: &Otp, now: Timestamp) -> OtpStatus {
+        match otp.noted {
+            OtpStatus::Active if now >= self.expires_at(otp) => OtpStatus::Expired,
+            noted => noted,
+        }
+    }
+
+    /// Requests that were sent after `to` count as sent then.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        let later = self.iter().map(|(_, otp)| otp.id).filter(|id| self.sent_at(*id) > to);
+        let later: Vec<_> = later.map(|id| (id, to)).collect();
+        self.rebased.extend(later);
+        self.list_anew();
+    }
+
+    /// Lists every request for the second in which it expires. What has ended then is listed for
+    /// the second in which it is forgotten once the first has come.
+    fn list_anew(&mut self) {
+        for slot in std::mem::take(&mut self.due).into_values().flatten() {
+            let second = due_second(self.expires_at(self.at(slot)));
+            self.due.entry(second).or_default().push(slot);
+        }
+    }
+
+    /// Appends the moments that a rebase has given to requests, for a snapshot.
+    pub(crate) fn encode_rebased_into(&self, out: &mut Vec<u8>) {
+        let rebased: Vec<_> = self.rebased.iter().collect();
+        encode(&rebased, out);
+    }
+
+    /// Reads what [`encode_rebased_into`](Self::encode_rebased_into) wrote, of the requests that
+    /// are in.
+    pub(crate) fn take_rebased_from(&mut self, bytes: &mut &[u8]) -> Result<(), EventDecodeError> {
+        let (rebased, rest) = postcard::take_from_bytes::<Vec<(RequestId, Timestamp)>>(bytes)
+            .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        self.rebased = rebased.into_iter().filter(|(id, _)| self.find(*id).is_some()).collect();
+        if !self.rebased.is_empty() {
+            self.list_anew();
+        }
+        Ok(())
     }
 
     /// The request in a slot that is in use.
@@ -188,7 +231,7 @@ impl OtpTable {
 
     /// Lists a slot that [`take_due`](Self::take_due) gave for the moment it is forgotten.
     pub(crate) fn await_oblivion(&mut self, slot: Slot) {
-        let forgotten_at = self.at(slot).forgotten_at();
+        let forgotten_at = self.forgotten_at(self.at(slot));
         self.due.entry(due_second(forgotten_at)).or_default().push(slot);
     }
 
@@ -197,6 +240,7 @@ impl OtpTable {
         let id = self.at(slot).id;
         self.by_id.remove(&id, slot);
         self.earlier.forget(id);
+        self.rebased.remove(&id);
         self.len -= 1;
         if self.len == 0 {
             // Gives the memory of a busy hour back.

@@ -51,6 +51,15 @@ impl Repeats {
         self.by_id.iter().map(|(id, repeat)| (*id, *repeat))
     }
 
+    /// What is due after `to` is due then.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        let later = self.due.iter().filter(|(due, _)| *due > to).map(|(_, id)| *id);
+        for id in later.collect::<Vec<_>>() {
+            let repeat = self.get(id).map(|repeat| Repeat { due: Some(to), ..repeat });
+            self.set(id, repeat);
+        }
+    }
+
     /// Forgets those of requests that are forgotten.
     pub(crate) fn retain(&mut self, is_known: impl Fn(RequestId) -> bool) {
         self.by_id.retain(|id, _| is_known(*id));
@@ -78,16 +87,16 @@ impl Repeats {
 }
 
 /// Whether nobody knows what became of the request's message, and its code is of use at `at`.
-fn is_lost(otp: &Otp, at: Timestamp) -> bool {
+fn is_lost(core: &Core, otp: &Otp, at: Timestamp) -> bool {
     let unknown = otp.delivery == Delivery::Unknown && otp.unsettled == 0;
-    unknown && otp.status(at) == OtpStatus::Active
+    unknown && core.hot.otps.status(otp, at) == OtpStatus::Active
 }
 
 /// No answer came: plans the next time, if there is one.
 pub(crate) fn plan(core: &mut Core, id: RequestId, effects: &mut Effects) {
     let count = core.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
     let due = core.now().plus(PAUSE.delay(count.into()));
-    let lost = core.known(id).is_some_and(|otp| is_lost(&otp, due));
+    let lost = core.known(id).is_some_and(|otp| is_lost(core, &otp, due));
     let repeat = Repeat { count, due: Some(due) };
     set_repeat(core, id, (lost && count < REPEATS_MAX).then_some(repeat), effects);
 }
@@ -130,7 +139,7 @@ pub(crate) fn under_way(core: &Core) -> impl Iterator<Item = Outbound> {
 
 /// The message of a request, if nobody knows what became of it and its code is of use.
 fn lost_message(core: &Core, id: RequestId) -> Option<Outbound> {
-    let otp = core.known(id).filter(|otp| is_lost(otp, core.now()))?;
+    let otp = core.known(id).filter(|otp| is_lost(core, otp, core.now()))?;
     core.outbound(&otp, MessageId::from_bytes(*id.as_bytes()))
 }
 

@@ -66,6 +66,11 @@ impl SendLog {
         }
     }
 
+    /// Sends that were counted after `to` count as just then.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        self.sends.iter_mut().for_each(|send| send.at = send.at.min(to));
+    }
+
     /// How long until one more send to `phone` makes no more than `limit` in any `window`; `None`
     /// when it may go now.
     pub(crate) fn wait_for_phone(

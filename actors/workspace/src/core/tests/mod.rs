@@ -255,7 +255,7 @@ impl Bench {
     /// What is forgotten on both sides may lie around on one.
     fn known(&self, hot: &HotState) -> Image {
         let mut image = image(hot);
-        image.otps.retain(|otp| otp.forgotten_at() > self.now);
+        image.otps.retain(|otp| hot.otps.forgotten_at(otp) > self.now);
         let is_known = |id: &RequestId| image.otps.iter().any(|otp| otp.id == *id);
         image.repeats.retain(|(id, _)| is_known(id));
         image.earlier.retain(|(id, _)| is_known(id));

@@ -172,7 +172,7 @@ proptest! {
 
     #[test]
     fn bytes_that_are_no_state_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        for version in 1..=4 {
+        for version in 1..=5 {
             let mut versioned = vec![version];
             versioned.extend_from_slice(&bytes);
             drop(HotState::decode(&versioned));
@@ -225,13 +225,14 @@ fn a_snapshot_from_before_there_were_messages_is_read() {
     let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
     bench.core.hot.encode_into(&mut bytes);
     bench.core.hot.prefixes.encode_into(&mut prefixes);
-    // The lists of messages, of repeats and of earlier messages are empty.
-    bytes.truncate(bytes.len() - prefixes.len() - 2 - size_of::<u64>());
+    // The lists of messages, of repeats, of earlier messages and of rebased requests are empty.
+    bytes.truncate(bytes.len() - prefixes.len() - 3 - size_of::<u64>());
     bytes[0] = 1;
     let read = HotState::decode(&bytes).unwrap();
     assert_eq!(image(&read).otps, image(&bench.core.hot).otps);
-    bytes[0] = 5;
-    HotState::decode(&bytes).unwrap_err();
+    bytes[0] = 6;
+    let refused = HotState::decode(&bytes).unwrap_err().to_string();
+    assert_eq!(refused, "it has version 6; this Postrider reads up to 5");
 }
 
 #[test]
@@ -241,9 +242,9 @@ fn a_snapshot_from_before_there_were_claims_is_read() {
     let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
     bench.core.hot.encode_into(&mut bytes);
     bench.core.hot.prefixes.encode_into(&mut prefixes);
-    // The one message's last byte, and the empty lists of repeats and of earlier messages.
+    // The one message's last byte, and the empty lists behind it.
     let end = bytes.len() - prefixes.len();
-    bytes.drain(end - 3..end);
+    bytes.drain(end - 4..end);
     bytes[0] = 2;
     let read = HotState::decode(&bytes).unwrap();
     assert_eq!(image(&read), image(&bench.core.hot));
@@ -256,8 +257,9 @@ fn a_snapshot_from_before_messages_were_told_apart_is_read() {
     let (mut bytes, mut prefixes) = (Vec::new(), Vec::new());
     bench.core.hot.encode_into(&mut bytes);
     bench.core.hot.prefixes.encode_into(&mut prefixes);
-    // The empty list of earlier messages.
-    bytes.remove(bytes.len() - prefixes.len() - 1);
+    // The empty lists of earlier messages and of rebased requests.
+    let end = bytes.len() - prefixes.len();
+    bytes.drain(end - 2..end);
     bytes[0] = 3;
     assert_eq!(image(&HotState::decode(&bytes).unwrap()), image(&bench.core.hot));
     // Of a resend its journal tells two answers, and not for which message each is.

@@ -1,0 +1,158 @@
+//! Rebasing the clock of data: the records with a moment that a clock gave which was ahead.
+//!
+//! What has to wait until the time has come to such a moment, or past it, would wait for as long as
+//! the clock was ahead: a retry of a delivery or a mail, the end of a service window or of an
+//! idempotency key, a decision that is later than the last one. Their moments are written anew.
+//! Moments that are only shown, or sorted by, stay as they are.
+
+use std::ops::ControlFlow;
+
+use postrider_domain::Timestamp;
+use postrider_store::{Change, Direction, StoreError, Table, View};
+
+use crate::idempotency;
+
+/// Gives a record anew if it has a moment that is later than this one.
+type Rebased = fn(&[u8], Timestamp) -> Option<Vec<u8>>;
+
+/// The records that are rebased: their table, the first byte behind their workspace, how many bytes
+/// stand between that and `follows`, and how.
+struct Kind {
+    table: Table,
+    begins: Option<u8>,
+    follows: Option<(usize, u8)>,
+    rebased: Rebased,
+}
+
+const fn kind(table: Table, begins: Option<u8>, rebased: Rebased) -> Kind {
+    Kind { table, begins, follows: None, rebased }
+}
+
+static KINDS: [Kind; 7] = [
+    // When somebody has written last.
+    kind(Table::Windows, None, begins_with_moment),
+    // When was decided about them last, and what they chose.
+    kind(Table::Suppressions, Some(b'w'), begins_with_moment),
+    kind(Table::Suppressions, Some(b'c'), begins_with_moment),
+    // When a contact was deleted.
+    kind(Table::Aliases, Some(b'd'), begins_with_moment),
+    kind(Table::Idempotency, Some(b'k'), idempotency::rebased),
+    // Deliveries that wait: behind the endpoint's id.
+    Kind { follows: Some((16, b'w')), ..kind(Table::Webhooks, Some(b's'), waiting_delivery) },
+    kind(Table::MailQueue, None, waiting_mail),
+];
+
+impl Kind {
+    fn has(&self, own_key: &[u8]) -> bool {
+        let begins = self.begins.is_none_or(|byte| own_key.first() == Some(&byte));
+        let follows =
+            self.follows.is_none_or(|(bytes, byte)| own_key.get(1 + bytes) == Some(&byte));
+        begins && follows
+    }
+}
+
+/// The changes that make moments later than `to` that moment.
+///
+/// # Errors
+/// Those of [`View::scan`]. A record that cannot be read stays as it is.
+pub fn changes(store: &dyn View, to: Timestamp) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::new();
+    for kind in &KINDS {
+        store.scan(kind.table, &[], None, Direction::Forward, &mut |key, value| {
+            let own = key.iter().position(|byte| *byte == 0).map(|end| &key[end + 1..]);
+            if own.is_some_and(|own| kind.has(own))
+                && let Some(value) = (kind.rebased)(value, to)
+            {
+                changes.push(Change::put(kind.table, key, value));
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(changes)
+}
+
+/// A moment in milliseconds (u64, big endian), whatever follows.
+fn begins_with_moment(value: &[u8], to: Timestamp) -> Option<Vec<u8>> {
+    let (at, rest) = value.split_first_chunk()?;
+    let is_later = u64::from_be_bytes(*at) > to.as_millis();
+    is_later.then(|| [&to.as_millis().to_be_bytes()[..], rest].concat())
+}
+
+fn waiting_delivery(json: &[u8], to: Timestamp) -> Option<Vec<u8>> {
+    field(json, "at", to)
+}
+
+fn waiting_mail(json: &[u8], to: Timestamp) -> Option<Vec<u8>> {
+    field(json, "next_at", to)
+}
+
+/// The field of a JSON record, with whatever else is in it.
+fn field(json: &[u8], name: &str, to: Timestamp) -> Option<Vec<u8>> {
+    let mut record: serde_json::Value = serde_json::from_slice(json).ok()?;
+    let at = record.get_mut(name)?;
+    if at.as_u64()? <= to.as_millis() {
+        return None;
+    }
+    *at = to.as_millis().into();
+    serde_json::to_vec(&record).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::{MessageId, WebhookId};
+    use postrider_store::{Group, MemoryStore, Store as _};
+    use postrider_webhook::records::waiting_key;
+
+    use super::*;
+
+    const TO: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+    const LATER: Timestamp = Timestamp::from_millis(1_700_000_000_001);
+
+    fn moment(at: Timestamp) -> Vec<u8> {
+        at.as_millis().to_be_bytes().to_vec()
+    }
+
+    #[test]
+    fn later_moments_become_it_and_others_stay() {
+        let workspace = "acme".parse().unwrap();
+        let webhook = waiting_key(&workspace, WebhookId::from_parts(TO, 1), 7);
+        let mail = [b"acme\0".as_slice(), MessageId::from_parts(TO, 1).as_bytes()].concat();
+        let records = |at: Timestamp| {
+            let ms = at.as_millis();
+            let delivery = format!(r#"{{"last":7,"failures":1,"at":{ms},"new":[1]}}"#);
+            let queued = format!(r#"{{"handed":false,"next_at":{ms},"failures":1}}"#);
+            [
+                (Table::Windows, b"acme\0line+phone".to_vec(), moment(at)),
+                (Table::Suppressions, b"acme\0w+1".to_vec(), moment(at)),
+                (Table::Suppressions, b"acme\0c+1".to_vec(), [&moment(at)[..], &[2]].concat()),
+                (Table::Aliases, b"acme\0dhash".to_vec(), moment(at)),
+                (Table::Webhooks, webhook.clone(), delivery.into_bytes()),
+                (Table::MailQueue, mail.clone(), queued.into_bytes()),
+            ]
+        };
+        let stored = |at| {
+            let store = MemoryStore::new();
+            // A count, another name of a phone, and a delivery that was given up.
+            let others = [
+                (Table::Suppressions, b"acme\0n".to_vec(), moment(LATER)),
+                (Table::Aliases, b"acme\0\0name".to_vec(), moment(LATER)),
+                (Table::Webhooks, [&webhook[..], b"x"].concat(), b"{\"at\":null}".to_vec()),
+            ];
+            let all = records(at).into_iter().chain(others);
+            let all: Vec<_> =
+                all.map(|(table, key, value)| Change::put(table, key, value)).collect();
+            store.commit(Group::new(None, &all)).unwrap();
+            store
+        };
+        assert_eq!(changes(&stored(TO), TO).unwrap(), []);
+        let changed = changes(&stored(LATER), TO).unwrap();
+        let expected = records(TO);
+        assert_eq!(changed.len(), expected.len(), "{changed:?}");
+        for (change, (table, key, value)) in changed.iter().zip(&expected) {
+            assert_eq!((change.table, &change.key), (*table, key));
+            let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok();
+            let written = change.value.as_ref().unwrap();
+            assert!(written == value || json(written) == json(value), "{change:?}");
+        }
+    }
+}
