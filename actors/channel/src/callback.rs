@@ -30,6 +30,8 @@ pub struct Callback {
     pub identity_changes: Vec<IdentityChange>,
     /// Errors that are about no message.
     pub errors: Vec<ChannelFault>,
+    /// Items that nothing is taken from although they ought to tell something.
+    pub ignored: Vec<IgnoredItems>,
 }
 
 impl Callback {
@@ -41,7 +43,45 @@ impl Callback {
         self.choices.extend(other.choices);
         self.identity_changes.extend(other.identity_changes);
         self.errors.extend(other.errors);
+        self.ignored.extend(other.ignored);
     }
+}
+
+/// Why nothing is taken from an item that ought to tell something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IgnoredReason {
+    /// Its field is not known.
+    UnknownField,
+    /// Its type or status is not known.
+    UnknownType,
+    /// It has not what an item of its type must have.
+    Unreadable,
+    /// It is a message that names nobody who wrote it.
+    NoSender,
+}
+
+impl IgnoredReason {
+    /// Its name in events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownField => "unknown_field",
+            Self::UnknownType => "unknown_type",
+            Self::Unreadable => "unreadable",
+            Self::NoSender => "no_sender",
+        }
+    }
+}
+
+/// Items of a callback that nothing is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IgnoredItems {
+    /// Their field, one that the provider documents, or `other`.
+    pub field: &'static str,
+    /// Why.
+    pub reason: IgnoredReason,
+    /// How many.
+    pub count: u64,
 }
 
 /// A report on one message.

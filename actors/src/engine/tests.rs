@@ -17,6 +17,8 @@ mod conversations;
 mod crashes;
 mod deleted_contacts;
 mod drain;
+mod identity;
+mod identity_model;
 mod kept;
 mod message_commands;
 mod messages;

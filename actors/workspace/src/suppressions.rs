@@ -20,6 +20,7 @@ use postrider_store::{Direction, StoreError, Table, View};
 use crate::Workspace;
 use crate::contacts::{parties_of, party_holder};
 use crate::core::command::{Command, Context};
+use crate::core::read_ahead::Reader;
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
@@ -174,6 +175,23 @@ impl Command for Unsuppress {
         }
         if was_out { Ok(()) } else { Err(UnsuppressError::NotFound) }
     }
+}
+
+/// Reads what is kept of somebody's choices, for a command.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(crate) fn read_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    party: &PartyId,
+) -> Result<(), StoreError> {
+    let choice = channel_choice::choice_key(workspace, party);
+    for key in [key(workspace, party), decision_key(workspace, party), choice, count_key(workspace)]
+    {
+        reader.get(TABLE, key)?;
+    }
+    Ok(())
 }
 
 /// Whether somebody has opted out.

@@ -8,8 +8,8 @@ use subtle::ConstantTimeEq;
 
 use crate::Failure;
 use crate::callback::{
-    ChannelFault, IdentityChange, Inbound, MarketingChoice, Progress, Referral, StatusUpdate,
-    TEXT_CHARS_MAX, TemplateUpdate, WORD_CHARS_MAX,
+    ChannelFault, IdentityChange, IgnoredReason, Inbound, MarketingChoice, Progress, Referral,
+    StatusUpdate, TEXT_CHARS_MAX, TemplateUpdate, WORD_CHARS_MAX,
 };
 use postrider_domain::contact::NAME_CHARS_MAX;
 use postrider_domain::printable;
@@ -17,7 +17,7 @@ use postrider_domain::template::TemplateName;
 use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId};
 
 use super::answer::{ErrorBody, failure};
-use super::items::ItemOutcome;
+use super::items::PassedOver;
 use super::{CloudApiNumber, body};
 
 /// Most bytes of a provider's id, or of a template's name.
@@ -120,24 +120,33 @@ fn user_id(value: &Value) -> Option<UserId> {
 }
 
 /// Why nothing is taken from a report on a message.
-pub(super) fn why_no_status(value: &Value) -> ItemOutcome {
+pub(super) fn why_no_status(value: &Value) -> PassedOver {
     let opaque = value["biz_opaque_callback_data"].as_str();
     let words = ["sent", "delivered", "read", "failed"];
     match value["status"].as_str() {
         // A message that was not sent from here.
-        Some(_) if opaque.and_then(body::parse_opaque).is_none() => ItemOutcome::Ignored,
-        Some(word) if !words.contains(&word) => ItemOutcome::Unknown,
-        _ => ItemOutcome::Unreadable,
+        Some(_) if opaque.and_then(body::parse_opaque).is_none() => None,
+        Some(word) if !words.contains(&word) => Some(IgnoredReason::UnknownType),
+        _ => Some(IgnoredReason::Unreadable),
     }
 }
 
 /// Why nothing is taken from a notice of the provider.
-pub(super) fn why_no_change(value: &Value) -> ItemOutcome {
+pub(super) fn why_no_change(value: &Value) -> PassedOver {
     match value["system"]["type"].as_str() {
-        Some("customer_identity_changed") => ItemOutcome::Ignored,
-        Some("user_changed_number" | "user_changed_user_id") | None => ItemOutcome::Unreadable,
-        Some(_) => ItemOutcome::Unknown,
+        Some("customer_identity_changed") => None,
+        Some("user_changed_number" | "user_changed_user_id") | None => {
+            Some(IgnoredReason::Unreadable)
+        }
+        Some(_) => Some(IgnoredReason::UnknownType),
     }
+}
+
+/// Why nothing is taken from a message.
+pub(super) fn why_no_message(value: &Value, contacts: &[Value]) -> PassedOver {
+    let (from, user, _) = sender(value, contacts);
+    let is_nobodys = value.is_object() && from.is_none() && user.is_none();
+    Some(if is_nobodys { IgnoredReason::NoSender } else { IgnoredReason::Unreadable })
 }
 
 fn failure_of(errors: &Value) -> Failure {
@@ -203,8 +212,11 @@ pub(super) fn choice(value: &Value) -> Option<MarketingChoice> {
     (!parties.is_empty()).then_some(MarketingChoice { parties, wanted, at })
 }
 
-/// Parses a message that one of the contacts wrote.
-pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
+/// Who wrote a message, by phone and by id, and the contact that it is.
+fn sender<'a>(
+    value: &Value,
+    contacts: &'a [Value],
+) -> (Option<Phone>, Option<UserId>, Option<&'a Value>) {
     let from = phone(&value["from"]);
     // Some partners write the id where the phone would be.
     let user = user_id(&value["from_user_id"]).or_else(|| user_id(&value["from"]));
@@ -214,6 +226,12 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
     });
     let user = user.or_else(|| writer.and_then(|writer| user_id(&writer["user_id"])));
     let from = from.or_else(|| writer.and_then(|writer| phone(&writer["wa_id"])));
+    (from, user, writer)
+}
+
+/// Parses a message that one of the contacts wrote.
+pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
+    let (from, user, writer) = sender(value, contacts);
     if from.is_none() && user.is_none() {
         return None;
     }

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::callback::Callback;
+use crate::callback::{Callback, IgnoredReason};
 
 use super::callback;
-use super::items::{FieldNumber, ItemCounts, ItemOutcome};
+use super::items::{FieldNumber, ItemCounts};
 
 /// A part of a callback. One callback may have parts about several numbers and accounts, because
 /// those of one app share its callback address.
@@ -90,21 +90,39 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
                 }
                 field @ "message_template_status_update" => {
                     let template = callback::template(&parsed(value));
-                    let template = template.ok_or(ItemOutcome::Unreadable);
+                    let template = template.ok_or(Some(IgnoredReason::Unreadable));
                     let mut tally = counts.tally(field);
                     let templates = tally.take(template).into_iter().collect();
                     let about = About::Account(parsed::<Value>(entry.id).as_str().map(Into::into));
-                    let callback = Callback { templates, ..Callback::default() };
+                    let ignored = tally.ignored();
+                    let callback = Callback { templates, ignored, ..Callback::default() };
                     parts.push(Part { about, callback, parsed: tally.parsed() });
                 }
                 field @ "user_id_update" => {
                     parts.push(forwarded(field, &parsed(value), counts));
                 }
-                field => counts.pass_over(field),
+                field => {
+                    let tally = counts.tally(field).parsed();
+                    let ignored = counts.pass_over(field);
+                    if !ignored.is_empty() {
+                        let about = about(entry.id, parsed(value));
+                        let callback = Callback { ignored, ..Callback::default() };
+                        parts.push(Part { about, callback, parsed: tally });
+                    }
+                }
             }
         }
     }
     Some(parts)
+}
+
+/// The number that a change of an unknown field is about if it says so, else the account.
+fn about(account: Option<&RawValue>, report: Report<'_>) -> About {
+    let number = parsed::<Value>(report.metadata)["phone_number_id"].as_str().map(Box::from);
+    match number {
+        Some(number) => About::Number(Some(number)),
+        None => About::Account(parsed::<Value>(account).as_str().map(Into::into)),
+    }
 }
 
 fn messages(field: &str, report: Report<'_>, counts: &ItemCounts) -> Part {
@@ -122,18 +140,20 @@ fn messages(field: &str, report: Report<'_>, counts: &ItemCounts) -> Part {
             let change = change.ok_or_else(|| callback::why_no_change(&message));
             callback.identity_changes.extend(tally.take(change));
         } else {
-            let inbound = callback::inbound(&message, &contacts).ok_or(ItemOutcome::Unreadable);
+            let inbound = callback::inbound(&message, &contacts);
+            let inbound = inbound.ok_or_else(|| callback::why_no_message(&message, &contacts));
             callback.inbound.extend(tally.take(inbound));
         }
     }
     for choice in values(report.user_preferences) {
-        let choice = callback::choice(&choice).ok_or(ItemOutcome::Unreadable);
+        let choice = callback::choice(&choice).ok_or(Some(IgnoredReason::Unreadable));
         callback.choices.extend(tally.take(choice));
     }
     for error in values(report.errors) {
-        let error = callback::channel_fault(&error).ok_or(ItemOutcome::Unreadable);
+        let error = callback::channel_fault(&error).ok_or(Some(IgnoredReason::Unreadable));
         callback.errors.extend(tally.take(error));
     }
+    callback.ignored = tally.ignored();
     Part { about: About::Number(of), callback, parsed: tally.parsed() }
 }
 
@@ -148,9 +168,10 @@ fn forwarded(field: &str, value: &Value, counts: &ItemCounts) -> Part {
         change => std::slice::from_ref(change),
     };
     for change in changes {
-        let change = callback::forwarded_change(change).ok_or(ItemOutcome::Unreadable);
+        let change = callback::forwarded_change(change).ok_or(Some(IgnoredReason::Unreadable));
         callback.identity_changes.extend(tally.take(change));
     }
+    callback.ignored = tally.ignored();
     Part { about: About::Number(of), callback, parsed: tally.parsed() }
 }
 
@@ -222,7 +243,7 @@ mod tests {
                    "messages": [{good}, {broken}, {bad}, {other}]}}}}]}}]}}"#
             );
             let parts = read(body.as_bytes(), &ItemCounts::default()).unwrap();
-            let ids: Vec<_> = parts[0].callback.inbound.iter().map(|it| &*it.provider_id).collect();
+            let ids: Vec<_> = parts[1].callback.inbound.iter().map(|it| &*it.provider_id).collect();
             assert_eq!(ids, ["a", "b"], "{bad}");
         }
     }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::callback::{IgnoredItems, IgnoredReason};
+
 /// The fields of callbacks that the provider documents, and `other` for every other one.
 pub const FIELDS: [&str; 18] = [
     "messages",
@@ -27,6 +29,9 @@ pub const FIELDS: [&str; 18] = [
 /// What becomes of items, in the order of [`ItemOutcome`].
 pub const OUTCOMES: [&str; 4] = ["taken", "ignored", "unknown", "unreadable"];
 
+/// Why nothing is taken from an item; `None` if it is known and of no use.
+pub(super) type PassedOver = Option<IgnoredReason>;
+
 /// What becomes of an item of a callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemOutcome {
@@ -38,6 +43,17 @@ pub enum ItemOutcome {
     Unknown,
     /// It has not what an item of its type must have.
     Unreadable,
+}
+
+impl ItemOutcome {
+    /// The outcome of an item that nothing is taken from.
+    const fn of(why: PassedOver) -> Self {
+        match why {
+            None => Self::Ignored,
+            Some(IgnoredReason::UnknownField | IgnoredReason::UnknownType) => Self::Unknown,
+            Some(IgnoredReason::Unreadable | IgnoredReason::NoSender) => Self::Unreadable,
+        }
+    }
 }
 
 /// How many items of callbacks have come, by [`FIELDS`] and [`OUTCOMES`].
@@ -54,21 +70,41 @@ pub(super) struct Tally<'a> {
     counts: &'a ItemCounts,
     field: FieldNumber,
     parsed: u64,
+    ignored: Vec<IgnoredItems>,
 }
 
 impl Tally<'_> {
     /// Counts an item. Returns it if it can be parsed.
-    pub(super) fn take<T>(&mut self, item: Result<T, ItemOutcome>) -> Option<T> {
+    pub(super) fn take<T>(&mut self, item: Result<T, PassedOver>) -> Option<T> {
         match item {
             Ok(item) => {
                 self.parsed += 1;
                 Some(item)
             }
-            Err(outcome) => {
+            Err(why) => {
+                let outcome = ItemOutcome::of(why);
                 self.counts.add(self.field, outcome, 1);
+                if let Some(reason) = why {
+                    self.ignore(reason);
+                }
                 None
             }
         }
+    }
+
+    fn ignore(&mut self, reason: IgnoredReason) {
+        match self.ignored.iter_mut().find(|known| known.reason == reason) {
+            Some(known) => known.count += 1,
+            None => {
+                let field = FIELDS[self.field.0];
+                self.ignored.push(IgnoredItems { field, reason, count: 1 });
+            }
+        }
+    }
+
+    /// The items that nothing was taken from since this was called last.
+    pub(super) fn ignored(&mut self) -> Vec<IgnoredItems> {
+        std::mem::take(&mut self.ignored)
     }
 
     /// The field, and how many of its items were parsed.
@@ -81,7 +117,7 @@ impl ItemCounts {
     /// Begins to count the items of a change of this field.
     pub(super) fn tally(&self, field: &str) -> Tally<'_> {
         let of = FIELDS.iter().position(|known| *known == field).unwrap_or(FIELDS.len() - 1);
-        Tally { counts: self, field: FieldNumber(of), parsed: 0 }
+        Tally { counts: self, field: FieldNumber(of), parsed: 0, ignored: Vec::new() }
     }
 
     /// Counts items of a field.
@@ -92,10 +128,11 @@ impl ItemCounts {
     }
 
     /// Counts a change of a field from which nothing is taken.
-    pub(super) fn pass_over(&self, field: &str) {
+    pub(super) fn pass_over(&self, field: &str) -> Vec<IgnoredItems> {
         let is_known = FIELDS[..FIELDS.len() - 1].contains(&field);
-        let outcome = if is_known { ItemOutcome::Ignored } else { ItemOutcome::Unknown };
-        self.tally(field).take::<()>(Err(outcome));
+        let mut tally = self.tally(field);
+        tally.take::<()>(Err((!is_known).then_some(IgnoredReason::UnknownField)));
+        tally.ignored()
     }
 
     /// Field, outcome and count of each, in the order of [`FIELDS`] and then [`OUTCOMES`].
@@ -116,12 +153,19 @@ mod tests {
         let counts = ItemCounts::default();
         let mut tally = counts.tally("messages");
         assert_eq!(tally.take(Ok(7)), Some(7));
-        assert_eq!(tally.take::<()>(Err(ItemOutcome::Unreadable)), None);
+        assert_eq!(tally.take::<()>(Err(Some(IgnoredReason::NoSender))), None);
+        let ignored = IgnoredItems { field: "messages", reason: IgnoredReason::NoSender, count: 1 };
+        assert_eq!(tally.ignored(), [ignored]);
         let (field, parsed) = tally.parsed();
         counts.add(field, ItemOutcome::Taken, parsed);
-        counts.pass_over("history");
-        counts.pass_over("something_new");
-        counts.pass_over("other");
+        assert_eq!(counts.pass_over("history"), []);
+        for field in ["something_new", "other"] {
+            let reason = IgnoredReason::UnknownField;
+            assert_eq!(
+                counts.pass_over(field),
+                [IgnoredItems { field: "other", reason, count: 1 }]
+            );
+        }
         let found: Vec<_> = counts.read().filter(|(.., count)| *count > 0).collect();
         let expected = [
             ("messages", "taken", 1),

@@ -178,6 +178,7 @@ fn the_kinds_of_the_event_log_keep_their_numbers_on_disk() {
         26: contact.opted_in
         27: channel.error
         28: contact.merged
+        29: channel.ignored
     "#]]);
 }
 

@@ -43,3 +43,18 @@ pub struct ChannelErrorData {
     /// The channel's explanation; empty where it gave none.
     pub details: Box<str>,
 }
+
+/// Items of callbacks that nothing was taken from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ChannelIgnoredData {
+    /// The number that they were about.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub number_id: NumberId,
+    /// The field of the callbacks: one that the channel documents, or `other`.
+    pub field: &'static str,
+    /// Why nothing was taken: `unknown_field`, `unknown_type`, `unreadable` or `no_sender`.
+    pub reason: &'static str,
+    /// How many came since the last such event of the number, field and reason.
+    pub count: u64,
+}

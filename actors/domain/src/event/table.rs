@@ -11,7 +11,7 @@ use super::broadcast::{BroadcastCompletedData, BroadcastData};
 use super::contact::{ContactData, ContactMergedData, OptedInData, OptedOutData};
 use super::conversation::ConversationData;
 use super::message::{MessageData, MessageReceivedData};
-use super::number::{ChannelErrorData, NumberData, NumberStoppedData};
+use super::number::{ChannelErrorData, ChannelIgnoredData, NumberData, NumberStoppedData};
 use super::otp::{OtpData, OtpFailedData, OtpPumpingData, OtpSentData};
 use super::template::TemplateStatusData;
 use super::webhook::{WebhookData, WebhookDisabledData};
@@ -244,6 +244,9 @@ event_types! {
         "the channel reported an error of a number, or refuses its messages with an unknown code";
     kind 28: ContactMerged(ContactMergedData) of [contact_id],
         "contact.merged", "two contacts turned out to be one person, and are one from now on";
+    kind 29: ChannelIgnored(ChannelIgnoredData) of [],
+        "channel.ignored",
+        "nothing was taken from items of callbacks; at most one a minute, number, field and reason";
 }
 
 #[cfg(test)]

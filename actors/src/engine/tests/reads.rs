@@ -4,7 +4,7 @@ use std::thread::ThreadId;
 
 use parking_lot::{Condvar, Mutex};
 use postrider_channel::Origin;
-use postrider_channel::callback::{Callback, Progress, StatusUpdate};
+use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate};
 use postrider_domain::{BroadcastId, NumberId};
 use postrider_store::hooked::{Hook, Hooked};
 use postrider_store::{Change, Direction, Group, MemoryStore, Store, Table, View};
@@ -14,7 +14,11 @@ use tokio::sync::mpsc;
 use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::support::messages::wrote;
 use super::*;
-use crate::{BroadcastStatus, ConversationFilter, ConversationStatus};
+use crate::{BroadcastStatus, CampaignGrouping, ConversationFilter, ConversationStatus, DayRange};
+use postrider_domain::day::Day;
+use postrider_workspace::whole_contacts;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Recipients of one window.
 const WINDOW: u32 = 500;
@@ -221,9 +225,146 @@ async fn a_long_callback_is_taken_in_parts() {
     store.hook.take();
     acme.receive(line, Callback { inbound, ..Callback::default() }).await.unwrap();
     let seen = store.hook.take();
-    let parts = seen.split(|seen| *seen == Seen::Commit);
-    let parts: Vec<_> = parts.map(|part| gets(part, &[Table::Received]).0).collect();
-    assert!(parts.iter().all(|reads| *reads <= 64), "{parts:?} looks for messages");
-    assert!(parts.iter().sum::<usize>() >= 100);
+    let parts = seen.iter().filter(|seen| **seen == Seen::Commit).count();
+    assert!((4..=8).contains(&parts), "{parts} commits");
     assert_eq!(acme.conversations(ConversationFilter::default(), 0, 1).await.unwrap().total, 100);
+}
+
+/// All reads and scans of what tells to which broadcast somebody replies, in the actors and
+/// elsewhere.
+fn looks(seen: &[Seen]) -> (usize, usize) {
+    const TABLES: [Table; 5] = [
+        Table::Analytics,
+        Table::BroadcastPhones,
+        Table::BroadcastOutcomes,
+        Table::BroadcastReports,
+        Table::Broadcasts,
+    ];
+    let here = std::thread::current().id();
+    let threads = seen.iter().filter_map(|seen| match seen {
+        Seen::Get(table, _, thread) | Seen::Scan(table, _, thread) => {
+            TABLES.contains(table).then_some(*thread)
+        }
+        Seen::Commit => None,
+    });
+    let (in_actors, beside): (Vec<_>, Vec<_>) = threads.partition(|thread| *thread == here);
+    (in_actors.len(), beside.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_reads_four_records_of_however_many_broadcasts() {
+    const BROADCASTS: usize = 40;
+    let (engine, store) = begin().await;
+    let acme = with_template(&engine).await;
+    let line = number(&engine).await;
+    let mut sales = Vec::new();
+    for _ in 0..BROADCASTS {
+        let sale = create(&acme, broadcast_to(3)).await;
+        becomes(&acme, sale, BroadcastStatus::Completed).await;
+        sales.push(sale);
+    }
+    let write = async |from: u32, id: &str| {
+        store.hook.take();
+        acme.receive(line, wrote(phone(from), id, START.plus(HOUR))).await.unwrap();
+        looks(&store.hook.take())
+    };
+    // The first message of a phone has every audience searched, beside the actor.
+    let (in_actor, beside) = write(1, "first").await;
+    assert!(in_actor <= 5 && (32..=40).contains(&beside), "{in_actor} reads, {beside} beside");
+    for (from, id) in [(1, "second"), (1, "third")] {
+        let (in_actor, beside) = write(from, id).await;
+        assert!(in_actor + beside <= 4, "{in_actor} reads, {beside} beside");
+    }
+    // Somebody else was in no audience.
+    write(77, "other").await;
+    let (in_actor, beside) = write(77, "again").await;
+    assert!(in_actor + beside <= 4, "{in_actor} reads, {beside} beside");
+    // A further broadcast is looked at once.
+    engine.clock().advance(Duration::from_secs(1));
+    let sale = create(&acme, broadcast_to(3)).await;
+    becomes(&acme, sale, BroadcastStatus::Completed).await;
+    let (in_actor, beside) = write(1, "fourth").await;
+    assert!(in_actor <= 5 && beside <= 5, "{in_actor} reads, {beside} beside");
+    assert_eq!(replied(&acme).await, 2, "the phone has replied to the last two, once each");
+}
+
+/// How many replies are counted.
+async fn replied(acme: &Workspace) -> u64 {
+    let day = Day::of(START.plus(HOUR));
+    let range = DayRange { from: day.minus(1), to: day };
+    acme.campaign_days(range, CampaignGrouping::Day, 0, 10).await.unwrap().counts.replied
+}
+
+/// Reads of each command in the actor, of all tables.
+fn commands(seen: &[Seen]) -> Vec<usize> {
+    let here = std::thread::current().id();
+    let is_read = |seen: &&Seen| match seen {
+        Seen::Get(.., thread) | Seen::Scan(.., thread) => *thread == here,
+        Seen::Commit => false,
+    };
+    let parts = seen.split(|seen| *seen == Seen::Commit);
+    parts.map(|part| part.iter().filter(is_read).count()).collect()
+}
+
+fn person(number: u32) -> postrider_domain::UserId {
+    format!("US.{number}").parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_reads_few_records_in_the_actor_whatever_a_callback_tells() {
+    let (engine, store) = begin().await;
+    let acme = workspace(&engine, "acme", 10).await;
+    let line = number(&engine).await;
+    let one = |kind: &str, of: u32, names: [bool; 2]| {
+        let text = if of.is_multiple_of(3) { "STOP" } else { "Hi" };
+        wrote(phone(of), &format!("{kind}-{of}"), START).inbound.into_iter().map(move |it| {
+            let from = names[0].then(|| phone(of));
+            let user_id = names[1].then(|| person(of));
+            Inbound { from, user_id, text: text.into(), ..it }
+        })
+    };
+    // Strangers by one name each, then those that are one person, then they again.
+    let mut told = Vec::new();
+    for (kind, names) in [
+        ("phone", [true, false]),
+        ("id", [false, true]),
+        ("both", [true, true]),
+        ("more", [true; 2]),
+    ] {
+        let inbound: Vec<_> = (0..100).flat_map(|of| one(kind, of, names)).collect();
+        store.hook.take();
+        acme.receive(line, Callback { inbound, ..Callback::default() }).await.unwrap();
+        let commands = commands(&store.hook.take());
+        assert!(commands.iter().all(|reads| *reads <= 64), "{kind}: {commands:?}");
+        told.push(commands.len());
+    }
+    // What is read beside leaves room for thirty-two items.
+    assert!(told.iter().all(|commands| *commands <= 8), "{told:?} commands");
+    let whole = whole_contacts(&store, &id("acme"));
+    assert_eq!(whole.len(), 100);
+    assert!(whole.iter().all(|contact| contact.phone.is_some() && contact.user_id.is_some()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_records_are_read_ahead_is_seen() {
+    let (engine, store) = begin().await;
+    let acme = workspace(&engine, "acme", 10).await;
+    let line = number(&engine).await;
+    let inbound = (0..3).flat_map(|of| wrote(phone(of), &of.to_string(), START).inbound);
+    let all = Callback { inbound: inbound.collect(), ..Callback::default() };
+    // The first message is looked for before the last one.
+    let last = all.inbound[2].message_id(line);
+    let mut reached = store.hook.hold(Table::Received, last.as_bytes());
+    let taking = tokio::spawn({
+        let (acme, all) = (acme.clone(), all.clone());
+        async move { acme.receive(line, all).await }
+    });
+    reached.recv().await.unwrap();
+    acme.receive(line, wrote(phone(0), "0", START)).await.unwrap();
+    store.hook.release();
+    taking.await.unwrap().unwrap();
+    let log = log(&acme).await;
+    let received = kinds(&log).into_iter().filter(|kind| *kind == "message.received").count();
+    assert_eq!(received, 3, "each message is taken once");
+    assert_eq!(whole_contacts(&store, &id("acme")).len(), 3);
 }

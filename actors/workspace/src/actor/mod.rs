@@ -60,9 +60,7 @@ impl LoadedActor for WorkspaceActor {
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
-        // Of one that died nothing is left here: its deletions may not be durable.
-        let sweeps = self.slot.sweeps.lock().take().unwrap_or_default();
-        let mut loaded = WorkspaceState::new(loaded, subscriber, &self.slot.id, sweeps);
+        let mut loaded = WorkspaceState::new(loaded, subscriber, &self.slot);
         loaded.connect(&self.shared.numbers);
         // Of what a predecessor had written, nobody may have been told.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
@@ -181,7 +179,8 @@ impl WorkspaceActor {
 
     /// Lets out what waited for `group` to be durable.
     fn committed(&self, group: GroupNumber, state: &mut WorkspaceState) {
-        state.pending.committed(group);
+        let pending = &mut state.pending;
+        state.recent.committed(&self.slot.reading_ahead, |visit| pending.committed(group, visit));
         if state.unannounced.committed(group) {
             self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         }

@@ -1,6 +1,7 @@
 //! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
 
 use postrider_store::view::event_log;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +21,13 @@ use crate::core::Core;
 use crate::core::claims;
 use crate::core::command::Context;
 use crate::core::effects::Effects;
+use crate::core::read_ahead::Recent;
 use crate::core::records;
 use crate::core::records::Profile;
 use crate::core::view::{Pending, Records};
 use crate::core::waiters::Waiters;
+use crate::mailbox::slot::Slot;
 use crate::messages;
-use crate::sweep::SweepCursors;
 use postrider_channel::outcome::FinalOutcome;
 
 /// Most answers that are noted in one commit.
@@ -55,6 +57,10 @@ pub struct WorkspaceState {
     pub(crate) effects: Effects,
     /// Changes of records that are not known to be durable.
     pub(crate) pending: Pending,
+    /// The keys of what became durable of late, while somebody reads beside.
+    pub(crate) recent: Recent,
+    /// How many records the running command has read.
+    reads: Cell<usize>,
     /// The sweep of what is kept for a time only.
     pub(crate) sweeping: Sweeping,
     /// The callers that wait for outcomes of messages.
@@ -80,9 +86,10 @@ impl WorkspaceState {
     pub(crate) fn new(
         (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
         subscriber: Subscriber,
-        id: &postrider_domain::WorkspaceId,
-        sweeps: SweepCursors,
+        slot: &Slot,
     ) -> Self {
+        // Of one that died nothing is left here: its deletions may not be durable.
+        let sweeps = slot.sweeps.lock().take().unwrap_or_default();
         Self {
             core,
             profile: records.profile,
@@ -94,11 +101,13 @@ impl WorkspaceState {
             gate: Gate::default(),
             effects: Effects::default(),
             pending: Pending::default(),
+            recent: slot.reading_ahead.restart(),
+            reads: Cell::new(0),
             sweeping: Sweeping::new(sweeps),
             waiters: Waiters::default(),
             unrecorded: Vec::new(),
             unreleased: Vec::new(),
-            credits_key: records::credits_key(id),
+            credits_key: records::credits_key(&slot.id),
             behind: false,
             barriers: Vec::new(),
         }
@@ -279,9 +288,16 @@ impl WorkspaceState {
 
     /// What a command sees and changes.
     pub(crate) fn context<'a>(&'a mut self, store: &'a dyn View) -> Context<'a> {
+        self.reads.set(0);
         Context {
             core: &mut self.core,
-            records: Records { store, pending: &self.pending },
+            records: Records {
+                store,
+                pending: &self.pending,
+                recent: &self.recent,
+                reads: &self.reads,
+            },
+            ahead: None,
             effects: &mut self.effects,
             numbers: &self.slots,
             waiters: &mut self.waiters,

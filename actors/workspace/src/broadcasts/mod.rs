@@ -12,6 +12,7 @@ mod message;
 mod payment;
 mod read;
 pub mod reply_attribution;
+pub(crate) mod reply_lookup;
 mod report;
 mod retry;
 mod room;

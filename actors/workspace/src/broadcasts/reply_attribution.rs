@@ -4,32 +4,37 @@
 //! the last one whose message went out to them. Each recipient counts once.
 //!
 //! [`Table::Analytics`] knows the broadcasts that may be replied to under `workspace ‖ 0 ‖ r ‖
-//! begin ‖ broadcast`; the value is empty while one is sent, and then when its replies end.
+//! begin ‖ broadcast`; the value is empty while one is sent, and then when its replies end. In
+//! which of them a phone is a recipient is found beside the actor (`reply_lookup.rs`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::broadcasts;
+use crate::broadcasts::reply_lookup::{Found, Recipient};
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_broadcast::outcomes::{Mark, Window};
-use postrider_broadcast::phone_index::place_of;
 use postrider_broadcast::record::{Record, WINDOW, window_key};
 use postrider_broadcast::reports::{Report, Reports};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{BroadcastId, Phone, Timestamp};
-use postrider_store::{Direction, Table};
+use postrider_domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::analytics::note;
 
 /// How long after a broadcast's end a message is still a reply.
 const REPLIES_FOR: Duration = Duration::from_secs(3 * 24 * 3600);
 /// Most broadcasts that a message is looked for in: the last ones that began.
-const LOOKED_AT_MAX: usize = 32;
+pub(super) const LOOKED_AT_MAX: usize = 32;
+
+fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), b"\0r"].concat()
+}
 
 fn key(context: &Context<'_>, begun: Timestamp, id: BroadcastId) -> Vec<u8> {
     let begun = begun.as_millis().to_be_bytes();
-    [context.core.id.as_str().as_bytes(), b"\0r", &begun, id.as_bytes()].concat()
+    [&*prefix(&context.core.id), &begun, id.as_bytes()].concat()
 }
 
 /// A broadcast begins: it may be replied to.
@@ -49,64 +54,113 @@ pub(crate) fn ends(context: &mut Context<'_>, record: &Record) {
     }
 }
 
-/// Somebody has written: perhaps a reply.
+/// A broadcast that may be replied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Live {
+    pub(super) begun: Timestamp,
+    pub(super) id: BroadcastId,
+    /// When its replies end; not while it is sent.
+    pub(super) end: Option<Timestamp>,
+}
+
+/// The broadcasts that may be replied to, and the keys of those that no more can be.
+#[derive(Debug, Default)]
+pub(crate) struct LiveBroadcasts {
+    /// The last ones that began, newest first.
+    pub(super) live: Vec<Live>,
+    over: Vec<Vec<u8>>,
+}
+
+impl LiveBroadcasts {
+    /// Reads them in one scan.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the store cannot be read.
+    pub(crate) fn read(
+        store: &dyn View,
+        workspace: &WorkspaceId,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let (prefix, mut found) = (prefix(workspace), Self::default());
+        let visit = &mut |key: &[u8], value: &[u8]| {
+            let Some((begun, id)) = key[prefix.len()..].split_first_chunk() else {
+                return ControlFlow::Continue(());
+            };
+            let moment = |bytes: &[u8; 8]| Timestamp::from_millis(u64::from_be_bytes(*bytes));
+            let (begun, end) = (moment(begun), value.first_chunk().map(moment));
+            match id.try_into().map(BroadcastId::from_bytes) {
+                Ok(id) if end.is_none_or(|end| now < end) => {
+                    found.live.push(Live { begun, id, end });
+                }
+                _ => found.over.push(key.to_vec()),
+            }
+            match found.live.len() + found.over.len() < LOOKED_AT_MAX {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        };
+        store.scan(Table::Analytics, &prefix, None, Direction::Backward, visit)?;
+        Ok(found)
+    }
+
+    /// Whether no message can be a reply.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Has the keys deleted of those that are over.
+    pub(crate) fn forget_over(&self, context: &mut Context<'_>) {
+        for key in &self.over {
+            context.delete(Table::Analytics, key.clone());
+        }
+    }
+}
+
+/// Somebody has written: perhaps a reply, to what was found of it beside the actor.
 pub(crate) fn note_reply(
     context: &mut Context<'_>,
     from: Phone,
-    at: Timestamp,
+    found: &Found,
 ) -> Result<(), Unavailable> {
-    let prefix = [context.core.id.as_str().as_bytes(), b"\0r"].concat();
-    let (mut recent, mut over) = (Vec::new(), Vec::new());
-    let store = context.records.store;
-    let visit = &mut |key: &[u8], value: &[u8]| {
-        let Some((begun, id)) = key[prefix.len()..].split_first_chunk() else {
-            return ControlFlow::Continue(());
-        };
-        let begun = Timestamp::from_millis(u64::from_be_bytes(*begun));
-        let end = value.first_chunk().map(|end| Timestamp::from_millis(u64::from_be_bytes(*end)));
-        match id.try_into().map(BroadcastId::from_bytes) {
-            Ok(id) if end.is_none_or(|end| at < end) => recent.push((begun, id)),
-            _ => over.push(key.to_vec()),
-        }
-        match recent.len() + over.len() < LOOKED_AT_MAX {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
-    };
-    store.scan(Table::Analytics, &prefix, None, Direction::Backward, visit).map_err(unreadable)?;
-    for key in over {
-        context.delete(Table::Analytics, key);
+    if let Some(recipient) = &found.recipient
+        && let Some(record) = broadcasts::find(context, recipient.broadcast)?
+    {
+        replied(context, *recipient, &record)?;
     }
-    for (_, id) in recent.into_iter().filter(|(begun, _)| *begun <= at) {
-        if replied_to(context, id, from)? {
-            return Ok(());
-        }
+    found.keep(context, from);
+    Ok(())
+}
+
+/// Counts the reply of a recipient, once, if the message still went out to them.
+fn replied(
+    context: &mut Context<'_>,
+    recipient: Recipient,
+    record: &Record,
+) -> Result<(), Unavailable> {
+    let Recipient { broadcast, place } = recipient;
+    let key = window_key(&context.core.id, broadcast, place / WINDOW);
+    let at = (place % WINDOW) as usize;
+    let marks = context.get(Table::BroadcastOutcomes, &key)?;
+    let reports = context.get(Table::BroadcastReports, &key)?;
+    let (went_out, mut reports) = went_out(marks, reports, at).map_err(unreadable)?;
+    if went_out && reports.reply(at) {
+        context.put(Table::BroadcastReports, key, reports.encode());
+        note(context, record, |counts| counts.replied += 1)?;
     }
     Ok(())
 }
 
-/// Whether a broadcast's message went out to this phone; it has replied then.
-fn replied_to(
-    context: &mut Context<'_>,
-    id: BroadcastId,
-    from: Phone,
-) -> Result<bool, Unavailable> {
-    let place = place_of(context.records.store, &context.core.id, id, from).map_err(unreadable)?;
-    let Some(place) = place else { return Ok(false) };
-    let Some(record) = broadcasts::find(context, id)? else { return Ok(false) };
-    let (key, at) = (window_key(&context.core.id, id, place / WINDOW), (place % WINDOW) as usize);
-    let marks = context.get(Table::BroadcastOutcomes, &key)?;
-    let marks = marks.map(|bytes| Window::decode(&bytes)).transpose().map_err(unreadable)?;
-    let reports = context.get(Table::BroadcastReports, &key)?;
-    let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose().map_err(unreadable)?;
-    let mut reports = reports.unwrap_or_default();
+/// Whether a message went out, by what the fan-out and the channel's reports say of its window.
+pub(super) fn went_out(
+    marks: Option<Vec<u8>>,
+    reports: Option<Vec<u8>>,
+    at: usize,
+) -> Result<(bool, Reports), StoreError> {
+    let marks = marks.map(|bytes| Window::decode(&bytes)).transpose()?;
+    let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?.unwrap_or_default();
     let went_out = match (reports.of(at), marks.and_then(|marks| marks.mark(at))) {
         (Some(report), _) => report != Report::Failed,
         (None, mark) => matches!(mark, Some(Mark::Sent | Mark::Unknown | Mark::Claimed)),
     };
-    if went_out && reports.reply(at) {
-        context.put(Table::BroadcastReports, key, reports.encode());
-        note(context, &record, |counts| counts.replied += 1)?;
-    }
-    Ok(went_out)
+    Ok((went_out, reports))
 }

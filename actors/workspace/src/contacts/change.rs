@@ -31,14 +31,12 @@ pub(crate) fn put_changed(
             context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
         }
     }
-    if new.user_id != old.user_id {
-        if let Some(id) = &old.user_id {
-            context.delete(Table::Contacts, record::user_key(&context.core.id, id));
-        }
-        if let Some(id) = &new.user_id {
-            let key = record::user_key(&context.core.id, id);
-            context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
-        }
+    for id in old.ids().filter(|id| !new.ids().any(|kept| kept == *id)) {
+        context.delete(Table::Contacts, record::user_key(&context.core.id, id));
+    }
+    for id in new.ids().filter(|id| !old.ids().any(|known| known == *id)) {
+        let key = record::user_key(&context.core.id, id);
+        context.put(Table::Contacts, key, place.to_be_bytes().to_vec());
     }
     context.put_json(Table::Contacts, record::contact_key(&context.core.id, place), new);
     let previous_phone = old.phone.filter(|_| moves);

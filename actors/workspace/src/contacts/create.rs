@@ -14,6 +14,7 @@ use postrider_runtime::random;
 use postrider_store::Table;
 
 use crate::contacts::created::CreatedContact;
+use crate::contacts::known_names;
 use crate::contacts::record;
 use crate::contacts::record::{Contact, NewContact};
 use crate::contacts::{emit, index};
@@ -224,15 +225,20 @@ pub(crate) fn holders_place(
     }
 }
 
-/// The names of somebody, and those of the contact that has this one.
+/// The names of somebody, and those of the contact that has this one; without a contact, the phone
+/// that was told together with an id.
 pub(crate) fn parties_of(
     context: &Context<'_>,
     party: &PartyId,
 ) -> Result<Vec<PartyId>, Unavailable> {
     let mut parties = vec![party.clone()];
     if let Some(contact) = party_holder(context, party)? {
-        let known = contact.names().parties();
+        let known = contact.parties();
         parties.extend(known.into_iter().filter(|known| known != party));
+    } else if let PartyId::User(id) = party
+        && let Some((phone, _)) = known_names::phone_of(context, id)?
+    {
+        parties.push(phone.into());
     }
     Ok(parties)
 }
@@ -280,6 +286,7 @@ pub(crate) fn create_known(
         name,
         phone,
         user_id: ids.user_id,
+        former_ids: Vec::new(),
         username: ids.username,
         email,
         tags,

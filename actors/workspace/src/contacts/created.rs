@@ -40,6 +40,7 @@ impl From<CreatedContact> for Contact {
             name,
             phone,
             user_id,
+            former_ids: Vec::new(),
             username,
             email,
             tags,

@@ -4,8 +4,10 @@
 //! have a contact, `t ‖ chunk` what they are searched by, `f ‖ chunk` what segments ask for.
 
 use crate::core::command::Context;
+use crate::core::read_ahead::Reader;
+use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::Unavailable;
-use postrider_store::Table;
+use postrider_store::{StoreError, Table};
 
 use crate::contacts::chunk::{chunk_of, slot_of};
 use crate::contacts::record;
@@ -13,6 +15,22 @@ use crate::contacts::record::Contact;
 use crate::contacts::{occupancy, search_index, segment_index};
 
 const INDEX: Table = Table::ContactIndex;
+
+/// Reads what the index has of the contact at a place, for a command.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(crate) fn read_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    place: u64,
+) -> Result<(), StoreError> {
+    let chunk = chunk_of(place);
+    for (kind, number) in [(b'l', occupancy::bitmap_of(chunk)), (b't', chunk), (b'f', chunk)] {
+        reader.get(INDEX, record::key(workspace, kind, number))?;
+    }
+    Ok(())
+}
 
 /// Makes the index tell of the contact at `place` what it is now: `None` when it is gone. Changes
 /// nothing if it fails.

@@ -39,7 +39,7 @@ pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
             let key = phone_key(workspace, phone);
             assert!(of_places.insert(key, place.to_be_bytes().into()).is_none(), "a phone twice");
         }
-        if let Some(id) = &contact.user_id {
+        for id in contact.ids() {
             let key = user_key(workspace, id);
             assert!(of_places.insert(key, place.to_be_bytes().into()).is_none(), "an id twice");
         }

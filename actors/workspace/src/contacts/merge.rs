@@ -10,8 +10,12 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, CustomFields, PartyNames, Tags, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
-use crate::contacts::record::{Contact, contact_key, key, phone_key, place_of, user_key};
+use crate::contacts::index;
+use crate::contacts::record::{
+    Contact, contact_key, former_ids, key, phone_key, place_of, user_key,
+};
 use crate::core::command::Context;
+use crate::core::read_ahead::Reader;
 use crate::core::view::unreadable;
 
 /// Most contacts that are merged into one.
@@ -63,6 +67,19 @@ pub(crate) fn merged_ids(context: &Context<'_>, place: u64) -> Result<Vec<Contac
     Ok(list.map(|bytes| decode(&bytes)).transpose().map_err(unreadable)?.unwrap_or_default())
 }
 
+/// Reads what a command needs that changes the contact at a place, or merges it.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(crate) fn read_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    place: u64,
+) -> Result<(), StoreError> {
+    reader.get(Table::Contacts, list_key(workspace, place))?;
+    index::read_ahead(reader, workspace, place)
+}
+
 /// What a contact is once it has taken over another one, with these names by the channel. Its
 /// fields win, the tags of both are its own, and what it lacks it gets from the other.
 pub(crate) fn combined(
@@ -81,8 +98,12 @@ pub(crate) fn combined(
         fields.extend(own.clone());
     }
     let PartyNames { phone, user_id } = names;
+    // The ids of the survivor last: it is they that stay where there are too many.
+    let former =
+        [other, survivor].into_iter().flat_map(|it| it.former_ids.iter().chain(&it.user_id));
     Contact {
         phone,
+        former_ids: former_ids(former.cloned(), user_id.as_ref()),
         user_id,
         username: survivor.username.clone().or_else(|| other.username.clone()),
         email: survivor.email.clone().or_else(|| other.email.clone()),
@@ -116,7 +137,7 @@ pub(crate) fn take_over(
     if let Some(phone) = other.phone.filter(|phone| survivor.phone != Some(*phone)) {
         context.delete(Table::Contacts, phone_key(&workspace, phone));
     }
-    if let Some(id) = other.user_id.as_ref().filter(|id| survivor.user_id.as_ref() != Some(*id)) {
+    for id in other.ids().filter(|id| !survivor.ids().any(|kept| kept == *id)) {
         context.delete(Table::Contacts, user_key(&workspace, id));
     }
 }

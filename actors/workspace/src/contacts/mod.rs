@@ -14,6 +14,7 @@ pub(crate) mod golden;
 pub(crate) mod index;
 #[cfg(any(test, feature = "testing"))]
 mod index_check;
+pub(crate) mod known_names;
 mod list;
 mod merge;
 mod occupancy;
@@ -36,8 +37,8 @@ pub(crate) use create::{
     ChannelNames, create, create_known, holder, holders_place, parties_of, party_holder,
     user_holder,
 };
-pub(crate) use merge::{MERGED_MAX, combined, forget_merged, merged_ids, take_over};
-pub(crate) use record::{place_of, read as read_contact};
+pub(crate) use merge::{MERGED_MAX, combined, forget_merged, merged_ids, read_ahead, take_over};
+pub(crate) use record::{place_of, read as read_contact, read_holder_ahead};
 
 #[cfg(any(test, feature = "testing"))]
 pub use index_check::whole;

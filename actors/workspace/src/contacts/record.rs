@@ -1,8 +1,8 @@
 //! A contact, and the records that it is kept in.
 //!
 //! All are in [`Table::Contacts`] under `workspace ‖ 0 ‖ kind`: `c ‖ place` holds the contact as
-//! JSON, `p ‖ phone` and `u ‖ user id` the place of the contact that has it, `n` the next free
-//! place. Places are numbers that count up in the order in which contacts are made, and none is
+//! JSON, `p ‖ phone` and `u ‖ user id` the place of the contact that has it, or had the id, `n` the
+//! next free place. Places are numbers that count up in the order in which contacts are made, and none is
 //! used again.
 
 use postrider_store::view::codec;
@@ -10,15 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use postrider_domain::event::contact::ContactData;
 use postrider_domain::{
-    ContactId, ContactName, CustomFields, Email, PartyNames, Phone, Tags, Timestamp, UserId,
-    WorkspaceId,
+    ContactId, ContactName, CustomFields, Email, PartyId, PartyNames, Phone, Tags, Timestamp,
+    UserId, WorkspaceId,
 };
 use postrider_store::{StoreError, Table, View};
 
 use crate::contacts::merge;
+use crate::core::read_ahead::Reader;
 
 /// Bits of an identifier that are the contact's place.
 const PLACE_BITS: u32 = 40;
+
+/// Most former ids that are kept of a contact.
+pub(crate) const FORMER_IDS_MAX: usize = 8;
 
 /// A contact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,10 @@ pub struct Contact {
     /// The channel's id of the person; no other contact of the workspace has the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
+    /// Ids that the channel gave the person before, or gives it elsewhere, the last one last: what
+    /// comes by one of them is the contact's too. No other contact of the workspace has the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_ids: Vec<UserId>,
     /// The name that the person has chosen on the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<Box<str>>,
@@ -111,9 +119,40 @@ impl Contact {
         PartyNames { phone: self.phone, user_id: self.user_id.clone() }
     }
 
+    /// The channel's ids of the person: the one of now, then the former ones.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &UserId> {
+        self.user_id.iter().chain(&self.former_ids)
+    }
+
+    /// Everything by which the person is known, a phone first.
+    pub(crate) fn parties(&self) -> Vec<PartyId> {
+        let ids = self.ids().cloned().map(PartyId::from);
+        self.phone.map(PartyId::from).into_iter().chain(ids).collect()
+    }
+
+    /// The same contact with these names. The id that it had is a former one then, of which a
+    /// bounded number is kept.
+    pub(crate) fn named(&self, names: PartyNames, now: Timestamp) -> Self {
+        let PartyNames { phone, user_id } = names;
+        let ids = self.former_ids.iter().chain(&self.user_id).cloned();
+        let former_ids = former_ids(ids, user_id.as_ref());
+        Self { phone, user_id, former_ids, updated_at: now, ..self.clone() }
+    }
+
     pub(crate) fn place(&self) -> u64 {
         place_of(self.id)
     }
+}
+
+/// The last of these ids, each once and without the one of now.
+pub(crate) fn former_ids(ids: impl Iterator<Item = UserId>, now: Option<&UserId>) -> Vec<UserId> {
+    let mut former: Vec<UserId> = Vec::new();
+    for id in ids.filter(|id| now != Some(id)) {
+        former.retain(|known| *known != id);
+        former.push(id);
+    }
+    former.drain(..former.len().saturating_sub(FORMER_IDS_MAX));
+    former
 }
 
 /// The identifier of the contact at `place`. Those of one millisecond sort by their places.
@@ -183,6 +222,24 @@ pub(crate) fn read(
     let merged = store.get(Table::Contacts, &merge::merged_key(workspace, place_of(id)))?;
     let Some(id) = merge::survivor(merged, id)? else { return Ok(None) };
     Ok(read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id))
+}
+
+/// The contact of somebody, read for a command.
+///
+/// # Errors
+/// [`StoreError`]: the store or a record cannot be read.
+pub(crate) fn read_holder_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    name: &PartyId,
+) -> Result<Option<Contact>, StoreError> {
+    let key = match name {
+        PartyId::Phone(phone) => phone_key(workspace, *phone),
+        PartyId::User(id) => user_key(workspace, id),
+    };
+    let Some(place) = reader.get(Table::Contacts, key)? else { return Ok(None) };
+    let json = reader.get(Table::Contacts, contact_key(workspace, number_of(&place)?))?;
+    json.map(|json| codec::decode(&json)).transpose()
 }
 
 #[cfg(test)]

@@ -143,6 +143,7 @@ mod tests {
             name: ContactName::new("x").unwrap(),
             phone: None,
             user_id: None,
+            former_ids: Vec::new(),
             username: None,
             email: None,
             tags: Tags::new(tags.iter()).unwrap(),

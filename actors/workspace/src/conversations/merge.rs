@@ -10,10 +10,12 @@ use postrider_store::{StoreError, Table};
 
 use crate::contacts::place_of;
 use crate::core::command::Context;
+use crate::core::read_ahead::Reader;
 use crate::core::view::unreadable;
 
 use crate::conversations::record::{
     Conversation, by_mail, contact_key, conversation_key, find, kind_of, of_place, prefix,
+    read_ahead, read_mail_ahead,
 };
 
 const VERSION: u8 = 1;
@@ -64,6 +66,24 @@ pub(crate) fn all_of(context: &Context<'_>, place: u64) -> Result<OfContact, Una
         former.extend(find(context, id)?);
     }
     Ok(OfContact { current: current.into_iter().flatten().collect(), former })
+}
+
+/// Reads every conversation with the contact at a place, for a command.
+///
+/// # Errors
+/// [`StoreError`]: the store or the list cannot be read.
+pub(crate) fn read_all_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    place: u64,
+) -> Result<(), StoreError> {
+    read_ahead(reader, workspace, place)?;
+    read_mail_ahead(reader, workspace, place)?;
+    let list = reader.get(Table::Conversations, list_key(workspace, place))?;
+    for id in list.map(|bytes| decode(&bytes)).transpose()?.unwrap_or_default() {
+        reader.get(Table::Conversations, conversation_key(workspace, id))?;
+    }
+    Ok(())
 }
 
 /// Gives a contact the conversations of another one, which was merged into it.

@@ -21,5 +21,5 @@ pub use record::{Conversation, ConversationStatus, Direction};
 pub(crate) use append::{Wrote, note, of_party, received, sent};
 pub(crate) use change::answered;
 pub(crate) use counts::moved;
-pub(crate) use merge::{all_of, forget_former, take_over};
-pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, emit, find, put};
+pub(crate) use merge::{all_of, forget_former, read_all_ahead, take_over};
+pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, emit, find, put, read_ahead};

@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::contacts::place_of;
 use crate::core::command::Context;
+use crate::core::read_ahead::Reader;
 use postrider_domain::event::conversation::ConversationData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     ContactId, ConversationId, Email, EventData, MessageId, NumberId, Phone, Timestamp, WorkspaceId,
 };
-use postrider_store::Table;
+use postrider_store::{StoreError, Table};
 
 /// Where a conversation stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -247,6 +248,40 @@ fn of_kind(
     let id = context.get(Table::Conversations, &key)?;
     let id = id.and_then(|id| id.try_into().ok()).map(ConversationId::from_bytes);
     id.map_or(Ok(None), |id| find(context, id))
+}
+
+/// Reads the conversation by message with the contact at a place, for a command.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(crate) fn read_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    place: u64,
+) -> Result<(), StoreError> {
+    read_kind_ahead(reader, workspace, BY_MESSAGE, place)
+}
+
+/// The same of that by e-mail.
+pub(super) fn read_mail_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    place: u64,
+) -> Result<(), StoreError> {
+    read_kind_ahead(reader, workspace, BY_MAIL, place)
+}
+
+fn read_kind_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    kind: u8,
+    place: u64,
+) -> Result<(), StoreError> {
+    let id = reader.get(Table::Conversations, contact_key(workspace, kind, place))?;
+    if let Some(id) = id.and_then(|id| id.try_into().ok()).map(ConversationId::from_bytes) {
+        reader.get(Table::Conversations, conversation_key(workspace, id))?;
+    }
+    Ok(())
 }
 
 /// Writes a conversation in place of what it was, and the counts with it.

@@ -17,6 +17,7 @@ use postrider_store::{Direction, Table, View, Visit};
 
 use crate::core::Core;
 use crate::core::effects::Effects;
+use crate::core::read_ahead::ReadAhead;
 use crate::core::view::{Records, unreadable};
 use crate::core::waiters::Waiters;
 use postrider_domain::unavailable::Unavailable;
@@ -61,6 +62,8 @@ pub struct Context<'a> {
     pub core: &'a mut Core,
     /// The records, with what earlier commands have changed.
     pub(crate) records: Records<'a>,
+    /// What was read for the command before it came to its turn.
+    pub(crate) ahead: Option<ReadAhead>,
     /// What is to be done.
     pub effects: &'a mut Effects,
     /// The connected numbers, oldest first, with what they do.
@@ -103,7 +106,7 @@ impl Context<'_> {
     pub fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Unavailable> {
         match self.effects.changes.get(table, key) {
             Some(value) => Ok(value.map(<[u8]>::to_vec)),
-            None => self.records.get(table, key),
+            None => self.records.get(self.ahead.as_ref(), table, key),
         }
     }
 
@@ -128,6 +131,11 @@ impl Context<'_> {
     pub fn scan(&self, table: Table, prefix: &[u8], visit: Visit<'_>) -> Result<(), Unavailable> {
         let store = self.records.store;
         store.scan(table, prefix, None, Direction::Forward, visit).map_err(unreadable)
+    }
+
+    /// How many records the command has read from the store, one by one.
+    pub(crate) fn reads(&self) -> usize {
+        self.records.reads.get()
     }
 
     /// The store, for what is committed.

@@ -10,6 +10,7 @@ pub mod hot;
 pub mod message_status;
 pub mod otp;
 pub mod quota;
+pub(crate) mod read_ahead;
 pub mod records;
 pub mod settings;
 pub mod unsent;

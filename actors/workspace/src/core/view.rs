@@ -1,5 +1,6 @@
 //! Pure: records as commands see them: what is committed, below the changes on their way there.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
@@ -7,6 +8,7 @@ use hashbrown::HashMap;
 use postrider_store::GroupNumber;
 use postrider_store::{StoreError, Table, View};
 
+use crate::core::read_ahead::{ReadAhead, Recent};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// Changes of records by table and key; `None` deletes.
@@ -68,14 +70,15 @@ impl Pending {
         }
     }
 
-    /// Forgets what `group` made durable: the store shows it now.
-    pub(crate) fn committed(&mut self, group: GroupNumber) {
+    /// Forgets what `group` made durable, and visits the keys of it: the store shows it now.
+    pub(crate) fn committed(&mut self, group: GroupNumber, visit: &mut dyn FnMut(Table, Vec<u8>)) {
         while let Some((_, table, key)) = self.order.pop_front_if(|(of, ..)| *of <= group) {
             if let Some(changes) = self.tables.get_mut(&table)
                 && changes.get(&key).is_some_and(|(of, _)| *of <= group)
             {
                 changes.remove(&key);
             }
+            visit(table, key);
         }
     }
 
@@ -98,13 +101,27 @@ impl Pending {
 pub(crate) struct Records<'a> {
     pub(crate) store: &'a dyn View,
     pub(crate) pending: &'a Pending,
+    /// What was changed of late.
+    pub(crate) recent: &'a Recent,
+    /// Counts the records that the command reads from the store.
+    pub(crate) reads: &'a Cell<usize>,
 }
 
 impl Records<'_> {
-    pub(crate) fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, Unavailable> {
-        match self.pending.get(table, key) {
+    /// A record, from what was read ahead where that counts.
+    pub(crate) fn get(
+        &self,
+        ahead: Option<&ReadAhead>,
+        table: Table,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, Unavailable> {
+        let known = self.pending.get(table, key);
+        match known.or_else(|| ahead.and_then(|it| it.get(self.recent, table, key))) {
             Some(value) => Ok(value.map(<[u8]>::to_vec)),
-            None => self.store.get(table, key).map_err(unreadable),
+            None => {
+                self.reads.update(|reads| reads + 1);
+                self.store.get(table, key).map_err(unreadable)
+            }
         }
     }
 }
@@ -131,10 +148,10 @@ mod tests {
         pending.submitted(1, &mut change(b"b", None));
         pending.submitted(2, &mut change(b"a", Some(b"2")));
         assert_eq!(pending.get(Table::Meta, b"b"), Some(None));
-        pending.committed(1);
+        pending.committed(1, &mut |_, _| {});
         assert_eq!(pending.get(Table::Meta, b"a"), Some(Some(&b"2"[..])));
         assert_eq!(pending.get(Table::Meta, b"b"), None);
-        pending.committed(2);
+        pending.committed(2, &mut |_, _| {});
         assert_eq!(pending.get(Table::Meta, b"a"), None);
         assert_eq!(pending.get(Table::Keys, b"a"), None);
     }

@@ -6,15 +6,19 @@ use std::sync::Arc;
 use postrider_broadcast::FanoutMessage;
 use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
-    Callback, ChannelFault, IdentityChange, Inbound, MarketingChoice, Progress, StatusUpdate,
-    TemplateUpdate,
+    Callback, ChannelFault, IdentityChange, IgnoredItems, Inbound, MarketingChoice, Progress,
+    StatusUpdate, TemplateUpdate,
 };
 use postrider_channel::{Failure, FailureClass, Origin};
-use postrider_domain::event::number::ChannelErrorData;
-use postrider_domain::{BroadcastId, EventData, NumberId, PartyId, Timestamp};
+use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData};
+use postrider_domain::{BroadcastId, EventData, NumberId, PartyId, Phone, Timestamp};
 
+use crate::broadcasts::reply_attribution::LiveBroadcasts;
 use crate::core::command::{Command, Context};
+use crate::core::view::unreadable;
 use crate::counts_under_way::CountsUnderWay;
+use crate::inbox::author;
+use crate::inbox::callback_reads::{self, CallbackReads, Replies};
 use crate::inbox::identity;
 use crate::inbox::identity_change;
 use crate::inbox::inbound_messages;
@@ -25,9 +29,14 @@ use crate::templates::sync as template_sync;
 use crate::{Workspace, broadcasts, messages};
 use postrider_domain::unavailable::Unavailable;
 
-/// Most items that one command takes up: each may read some fifteen records, and others want their
-/// turn too.
+/// Most items that one command takes up: others want their turn too.
 const ITEMS_MAX: usize = 32;
+/// Most records that one command reads in the actor; what takes more is read before, beside it.
+const READS_MAX: usize = 64;
+/// The records of which a command leaves room for an item, which reads few more than these.
+const READS_OF_ITEM: usize = 24;
+/// Of so few items the actor reads the records itself.
+const READ_IN_ACTOR_MAX: usize = 2;
 /// A command that has told the event log this much leaves the rest to another. One more item is
 /// less than that again, as its texts are clipped, so a command's changes fit in a commit.
 const LOG_BYTES_MAX: usize = 64 * 1024;
@@ -40,7 +49,8 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
-        let Callback { statuses, inbound, templates, choices, identity_changes, errors } = callback;
+        let Callback { statuses, inbound, templates, choices, identity_changes, errors, ignored } =
+            callback;
         let reports = statuses.into_iter().map(|it| Item::Report(number, it));
         let inbound = inbound.into_iter().map(|it| Item::Inbound(number, it.clipped()));
         let templates = templates.into_iter().map(Item::Template);
@@ -49,13 +59,40 @@ impl Workspace {
         let choices = choices.into_iter().map(Item::Choice);
         let items = reports.chain(inbound).chain(changed).chain(choices).chain(templates);
         let mut rest: VecDeque<_> = items.chain(errors).collect();
+        for items in ignored {
+            let now = self.shared.clock.now();
+            let told = self.slot.ignored.lock().note(now, number, &items);
+            let told = told.map(|count| IgnoredItems { count, ..items });
+            rest.extend(told.map(|items| Item::Ignored(number, items)));
+        }
+        let mut wanted = None;
         while !rest.is_empty() {
             let counting = Arc::clone(&self.shared.counting);
-            let taken = self.perform(Take { items: rest, counting }).await?;
+            let reads_ahead = rest.len() > READ_IN_ACTOR_MAX || wanted.is_some();
+            let (items, ahead) = match reads_ahead {
+                true => self.read_ahead(rest, wanted).await?,
+                false => (rest, None),
+            };
+            let taken = self.perform(Take { items, ahead, counting }).await?;
             self.follow_up(number, taken.news);
-            rest = taken.rest;
+            (rest, wanted) = (taken.rest, taken.wanted);
         }
         Ok(())
+    }
+
+    /// Reads what the first of these items need, beside the actor.
+    async fn read_ahead(
+        &self,
+        items: VecDeque<Item>,
+        wanted: Option<Wanted>,
+    ) -> Result<(VecDeque<Item>, Option<CallbackReads>), Unavailable> {
+        let (reading, now) = (self.slot.reading_ahead.begin(), self.shared.clock.now());
+        let read = self.read(move |store, workspace| {
+            let first = items.iter().take(ITEMS_MAX);
+            let ahead = callback_reads::read((store, workspace), reading, now, first, wanted)?;
+            Ok((items, Some(ahead)))
+        });
+        read.await
     }
 
     /// Has the other actors take notice of what is committed now.
@@ -77,18 +114,32 @@ impl Workspace {
 }
 
 /// One thing that a callback tells.
-enum Item {
+pub(super) enum Item {
     Report(NumberId, StatusUpdate),
     Inbound(NumberId, Inbound),
     IdentityChange(NumberId, IdentityChange),
     Choice(MarketingChoice),
     Template(TemplateUpdate),
     Fault(NumberId, ChannelFault),
+    Ignored(NumberId, IgnoredItems),
+}
+
+/// A message of which it must be looked up, beside the actor, what it may be a reply to.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// The writer's phone.
+    pub(super) phone: Phone,
+    /// When it was written.
+    pub(super) at: Timestamp,
+    /// The broadcasts that may be replied to.
+    pub(super) live: LiveBroadcasts,
 }
 
 /// Takes up items from the front, as many as fit in a commit.
 struct Take {
     items: VecDeque<Item>,
+    /// What was read for them.
+    ahead: Option<CallbackReads>,
     /// What must know of reports on messages of broadcasts.
     counting: Arc<CountsUnderWay>,
 }
@@ -97,6 +148,8 @@ struct Take {
 struct Taken {
     /// The other items.
     rest: VecDeque<Item>,
+    /// What must be looked up beside the actor before the next item can be taken.
+    wanted: Option<Wanted>,
     news: News,
 }
 
@@ -120,42 +173,95 @@ impl Command for Take {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
-        let Self { mut items, counting } = self;
-        let mut news = News::default();
+        let Self { mut items, ahead, counting } = self;
+        let (mut news, mut wanted) = (News::default(), None);
+        let mut replies = None;
+        if let Some(ahead) = ahead {
+            context.ahead = Some(ahead.records);
+            replies = Some(ahead.replies);
+        }
         for _ in 0..ITEMS_MAX {
-            if context.effects.log.len() > LOG_BYTES_MAX {
+            if context.effects.log.len() > LOG_BYTES_MAX
+                || context.reads() + READS_OF_ITEM > READS_MAX
+            {
                 break;
             }
-            match items.pop_front() {
-                Some(Item::Report(number, it)) => {
-                    if let Origin::Broadcast { broadcast, index } = it.origin {
-                        counting.changed(broadcast, index / WINDOW);
-                    }
-                    let told = context.effects.log_count;
-                    report(context, number, &it, &mut news)?;
-                    if let (true, Progress::Failed(failure)) =
-                        (context.effects.log_count > told, it.status)
-                    {
-                        news.concerns_number(failure);
-                    }
+            if let Some(Item::Inbound(_, it)) = items.front() {
+                let known = known_replies(context, &mut replies)?;
+                if let Some((phone, at)) = not_looked_up(context, it, known)? {
+                    let live = replies.take().unwrap_or_default().live;
+                    wanted = Some(Wanted { phone, at, live });
+                    break;
                 }
-                Some(Item::Inbound(number, it)) => inbound_messages::take(context, number, &it)?,
-                Some(Item::IdentityChange(number, it)) => {
-                    identity_change::take(context, number, &it)?;
-                }
-                Some(Item::Fault(number, it)) => news.concerns_number(fault(context, number, it)),
-                Some(Item::Choice(it)) => choose(context, &it)?,
-                Some(Item::Template(update)) => {
-                    news.unknown_template |= !apply_template_update(context, &update)?;
-                }
-                None => break,
             }
+            let Some(item) = items.pop_front() else { break };
+            take_item(context, item, (&counting, replies.as_ref()), &mut news)?;
         }
         if news.unknown_template {
             template_sync::want(context)?;
         }
-        Ok(Taken { rest: items, news })
+        Ok(Taken { rest: items, wanted, news })
     }
+}
+
+fn take_item(
+    context: &mut Context<'_>,
+    item: Item,
+    (counting, replies): (&CountsUnderWay, Option<&Replies>),
+    news: &mut News,
+) -> Result<(), Unavailable> {
+    match item {
+        Item::Report(number, it) => {
+            if let Origin::Broadcast { broadcast, index } = it.origin {
+                counting.changed(broadcast, index / WINDOW);
+            }
+            let told = context.effects.log_count;
+            report(context, number, &it, news)?;
+            if let (true, Progress::Failed(failure)) = (context.effects.log_count > told, it.status)
+            {
+                news.concerns_number(failure);
+            }
+        }
+        Item::Inbound(number, it) => inbound_messages::take(context, number, &it, replies)?,
+        Item::IdentityChange(number, it) => identity_change::take(context, number, &it)?,
+        Item::Fault(number, it) => news.concerns_number(fault(context, number, it)),
+        Item::Ignored(number, it) => ignored(context, number, it),
+        Item::Choice(it) => choose(context, &it)?,
+        Item::Template(update) => {
+            news.unknown_template |= !apply_template_update(context, &update)?;
+        }
+    }
+    Ok(())
+}
+
+/// What was found of replies beside the actor; where nobody has looked, the broadcasts that may be
+/// replied to, which are read once.
+fn known_replies<'a>(
+    context: &mut Context<'_>,
+    replies: &'a mut Option<Replies>,
+) -> Result<&'a Replies, Unavailable> {
+    if replies.is_none() {
+        let (workspace, now) = (context.core.id.clone(), context.now());
+        let live = LiveBroadcasts::read(context.store(), &workspace, now).map_err(unreadable)?;
+        live.forget_over(context);
+        *replies = Some(Replies::unknown(live));
+    }
+    Ok(replies.get_or_insert_default())
+}
+
+/// The writer's phone and the moment of a message that may be a reply, if nobody has looked.
+fn not_looked_up(
+    context: &Context<'_>,
+    inbound: &Inbound,
+    replies: &Replies,
+) -> Result<Option<(Phone, Timestamp)>, Unavailable> {
+    if replies.live.is_empty() {
+        return Ok(None);
+    }
+    let phone = author::phone_of(context, inbound)?;
+    Ok(phone
+        .map(|phone| (phone, inbound.at))
+        .filter(|(phone, at)| replies.of(*phone, *at).is_none()))
 }
 
 impl News {
@@ -182,8 +288,20 @@ fn fault(context: &mut Context<'_>, number_id: NumberId, fault: ChannelFault) ->
     failure
 }
 
+/// Tells of items that nothing was taken from.
+fn ignored(context: &mut Context<'_>, number_id: NumberId, items: IgnoredItems) {
+    let IgnoredItems { field, reason, count } = items;
+    let data = ChannelIgnoredData { number_id, field, reason: reason.as_str(), count };
+    context.effects.emit(context.now(), EventData::ChannelIgnored(data));
+}
+
 /// Takes somebody's choice about marketing, for everything by which they are known.
 fn choose(context: &mut Context<'_>, told: &MarketingChoice) -> Result<(), Unavailable> {
+    let phone = told.parties.iter().find_map(PartyId::phone);
+    let id = told.parties.iter().find_map(PartyId::user_id);
+    if let Some((phone, id)) = phone.zip(id) {
+        identity::learn(context, phone, id, told.at)?;
+    }
     let choice = if told.wanted { Choice::Resumed } else { Choice::Stopped };
     for party in identity::everything_of(context, &told.parties)? {
         chose(context, &party, choice, told.at)?;

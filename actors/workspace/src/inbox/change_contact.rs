@@ -55,6 +55,7 @@ impl Command for UpdateContact {
             name,
             phone: phone.unwrap_or(old.phone),
             user_id: old.user_id.clone(),
+            former_ids: old.former_ids.clone(),
             username: old.username.clone(),
             email: email.unwrap_or_else(|| old.email.clone()),
             tags: tags.unwrap_or_else(|| old.tags.clone()),
@@ -73,8 +74,10 @@ impl Command for UpdateContact {
             quota::check_bytes(context)?;
         }
         // First, so that it is not left out where the rest could not be done.
-        if let Some((phone, id)) = new_phone.zip(contact.user_id.clone()) {
-            suppressions::share(context, &phone, &id.into())?;
+        if let Some(phone) = new_phone {
+            for id in contact.ids() {
+                suppressions::share(context, &phone, &id.clone().into())?;
+            }
         }
         put_changed(context, &old, &contact)?;
         Ok(contact)

@@ -67,7 +67,7 @@ impl Command for DeleteContact {
         if let Some(phone) = contact.phone {
             context.delete(Table::Contacts, record::phone_key(&context.core.id, phone));
         }
-        if let Some(id) = &contact.user_id {
+        for id in contact.ids() {
             context.delete(Table::Contacts, record::user_key(&context.core.id, id));
             phone_aliases::forget_name(context, &PartyId::User(id.clone()));
         }

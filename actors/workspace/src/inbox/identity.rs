@@ -7,16 +7,19 @@ use postrider_domain::event::contact::ContactMergedData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{EventData, NumberId, PartyId, PartyNames, Phone, Timestamp, UserId};
 
-use crate::contacts::{self, Contact, MERGED_MAX, holder, holders_place, put_changed, user_holder};
+use crate::contacts::{
+    self, Contact, MERGED_MAX, holder, holders_place, known_names, put_changed, user_holder,
+};
 use crate::conversations;
 use crate::core::command::Context;
 use crate::inbox::phone_aliases;
 use crate::messages::service_window;
 use crate::suppressions;
 
-/// Takes what a report or an answer to a message of `at` says: the phone and the id are one
-/// person's. It may be old, so it changes no id that is known, takes none from a contact with
-/// another phone, and brings back nobody who was deleted since.
+/// Takes what a report, an answer to a message of `at` or a choice says: the phone and the id are
+/// one person's. It may be old, so it changes no id that is known, takes none from a contact with
+/// another phone, and brings back nobody who was deleted since and no name that was changed since.
+/// Where no contact has either, it is remembered.
 pub(crate) fn learn(
     context: &mut Context<'_>,
     phone: Phone,
@@ -25,12 +28,26 @@ pub(crate) fn learn(
 ) -> Result<(), Unavailable> {
     let phone = phone_aliases::writer(context, phone)?.phone;
     let (of_phone, of_id) = (PartyId::from(phone), PartyId::from(id.clone()));
-    if holders_place(context, &of_phone)? == holders_place(context, &of_id)? {
+    let places = [holders_place(context, &of_phone)?, holders_place(context, &of_id)?];
+    let is_known = match places {
+        [None, None] => known_names::phone_of(context, id)?.is_some_and(|(told, _)| told == phone),
+        [of_phone, of_id] => of_phone == of_id,
+    };
+    if is_known {
         return Ok(());
     }
-    let deleted = phone_aliases::deleted_at(context, &of_phone)?;
-    if deleted.max(phone_aliases::deleted_at(context, &of_id)?) >= at {
-        return Ok(());
+    for name in [&of_phone, &of_id] {
+        if phone_aliases::deleted_at(context, name)? >= at
+            || known_names::changed_to(context, name)?.is_some_and(|(_, changed)| changed >= at)
+        {
+            return Ok(());
+        }
+    }
+    if places == [None, None] {
+        return match known_names::remember(context, phone, id, at)? {
+            true => unite(context, phone, id),
+            false => Ok(()),
+        };
     }
     if holder(context, phone)?.is_some_and(|contact| contact.user_id.is_some())
         || user_holder(context, id)?.is_some_and(|contact| contact.phone.is_some())
@@ -41,7 +58,7 @@ pub(crate) fn learn(
 }
 
 /// Makes one contact of the one with the phone and the one with the id. Returns it, or nothing if
-/// nobody has either.
+/// nobody has either. An id that it had before is its own as well, and stays a former one.
 pub(super) fn bind(
     context: &mut Context<'_>,
     phone: Phone,
@@ -58,10 +75,14 @@ pub(super) fn bind(
             unite(context, phone, id)?;
             match (by_phone, by_id) {
                 (None, None) => Ok(None),
-                (Some(contact), None) | (None, Some(contact)) => {
+                (Some(contact), None) => name(context, &contact, names).map(Some),
+                (None, Some(contact)) => {
+                    let names = PartyNames { phone: Some(phone), ..contact.names() };
                     name(context, &contact, names).map(Some)
                 }
                 (Some(contact), Some(other)) if other.phone.is_none() => {
+                    let user_id = other.user_id.clone().or(names.user_id);
+                    let names = PartyNames { user_id, ..names };
                     merge(context, &contact, &other, names).map(Some)
                 }
                 (Some(contact), Some(other)) => {
@@ -108,11 +129,15 @@ fn hand_over(
     other: &Contact,
     names: PartyNames,
 ) -> Result<Contact, Unavailable> {
-    let kept = PartyNames {
+    let lost = names.user_id.as_ref();
+    let kept = Contact {
         phone: other.phone.filter(|phone| names.phone != Some(*phone)),
-        user_id: other.user_id.clone().filter(|id| names.user_id.as_ref() != Some(id)),
+        user_id: other.user_id.clone().filter(|id| lost != Some(id)),
+        former_ids: other.former_ids.iter().filter(|id| lost != Some(*id)).cloned().collect(),
+        updated_at: context.now(),
+        ..other.clone()
     };
-    name(context, other, kept)?;
+    put_changed(context, other, &kept)?;
     name(context, contact, names)
 }
 
@@ -125,8 +150,7 @@ pub(super) fn name(
     if contact.names() == names {
         return Ok(contact.clone());
     }
-    let PartyNames { phone, user_id } = names;
-    let named = Contact { phone, user_id, updated_at: context.now(), ..contact.clone() };
+    let named = contact.named(names, context.now());
     put_changed(context, contact, &named)?;
     Ok(named)
 }

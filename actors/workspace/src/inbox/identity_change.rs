@@ -3,10 +3,10 @@
 //! Nobody wrote it: it opens no window and no conversation, and it is no reply.
 
 use postrider_channel::callback::IdentityChange;
-use postrider_domain::{NumberId, PartyId, PartyNames};
+use postrider_domain::{NumberId, PartyId, PartyNames, Timestamp};
 use postrider_store::Table;
 
-use crate::contacts::{Contact, holder, user_holder};
+use crate::contacts::{Contact, holder, known_names, user_holder};
 use crate::core::command::Context;
 use crate::inbox::inbound_messages::received_key;
 use crate::inbox::{identity, phone_aliases};
@@ -17,6 +17,9 @@ use postrider_domain::unavailable::Unavailable;
 /// Takes a notice, once. The contact has the new names then and no others; if another contact has
 /// one of them, the two are merged. An opt-out holds for the old names and the new ones; the
 /// windows of the old ones close, and the new ones get none of them.
+///
+/// Notices may come in any order. What later ones have told stays: the new names of an older one
+/// are taken for what they were changed to since.
 pub(crate) fn take(
     context: &mut Context<'_>,
     number: NumberId,
@@ -27,6 +30,44 @@ pub(crate) fn take(
     if notice.old == notice.new || context.get(Table::Received, &key)?.is_some() {
         return Ok(());
     }
+    let at = notice.at.unwrap_or(context.now());
+    let new = known_names::later(context, notice.new.clone(), at)?;
+    let changed = IdentityChange { new: new.clone(), ..notice.clone() };
+    if notice.old != new && !is_outdated(context, notice, at)? {
+        apply(context, &changed, at)?;
+    }
+    for old in notice.old.parties() {
+        if !new.parties().contains(&old) {
+            known_names::change(context, &old, &new, at)?;
+        }
+    }
+    // Last, so that one that could not be taken is not known when it comes again. It opened no
+    // window, so none is named.
+    context.put(Table::Received, key, Vec::new());
+    Ok(())
+}
+
+/// Whether a later notice has told already what became of a name that this one takes away.
+fn is_outdated(
+    context: &Context<'_>,
+    notice: &IdentityChange,
+    at: Timestamp,
+) -> Result<bool, Unavailable> {
+    let kept = notice.new.parties();
+    for old in notice.old.parties().into_iter().filter(|old| !kept.contains(old)) {
+        if known_names::changed_to(context, &old)?.is_some_and(|(_, changed)| changed > at) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Gives the contact that has the old names the new ones.
+fn apply(
+    context: &mut Context<'_>,
+    notice: &IdentityChange,
+    at: Timestamp,
+) -> Result<(), Unavailable> {
     bind_old(context, notice)?;
     let new_contact = match (notice.new.phone, &notice.new.user_id) {
         (Some(phone), Some(id)) => identity::bind(context, phone, id)?,
@@ -41,8 +82,14 @@ pub(crate) fn take(
             suppressions::follow(context, new, &old)?;
         }
         if !news.contains(&old) {
-            service_window::close(context, &old, notice.at.unwrap_or(context.now()))?;
+            service_window::close(context, &old, at)?;
         }
+    }
+    // The notice may leave out a phone that it takes away.
+    if let Some(phone) = old_contact.as_ref().and_then(|contact| contact.phone)
+        && !news.contains(&phone.into())
+    {
+        known_names::change(context, &phone.into(), &notice.new, at)?;
     }
     // What is known of the new names already stays known.
     let known = new_contact.as_ref().map(Contact::names).unwrap_or_default();
@@ -57,11 +104,13 @@ pub(crate) fn take(
             let user_id = user_id.or_else(|| contact.user_id.clone());
             identity::name(context, &contact, PartyNames { phone, user_id })?;
         }
-        (None, _) => {}
+        (None, Some(_)) => {}
+        (None, None) => {
+            if let Some((phone, id)) = phone.zip(user_id) {
+                known_names::remember(context, phone, &id, at)?;
+            }
+        }
     }
-    // Last, so that one that could not be taken is not known when it comes again. It opened no
-    // window, so none is named.
-    context.put(Table::Received, key, Vec::new());
     Ok(())
 }
 

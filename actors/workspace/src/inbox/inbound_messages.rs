@@ -4,7 +4,7 @@
 //! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it.
 //! The value names the window that the message opened.
 
-use crate::broadcasts::reply_attribution;
+use crate::broadcasts::{reply_attribution, reply_lookup};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use crate::conversations::Conversation;
 use crate::conversations::append::Received;
 use crate::core::command::Context;
 use crate::inbox::author::{self, Author};
+use crate::inbox::callback_reads::Replies;
 use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
@@ -31,10 +32,11 @@ const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
 const ROUND: Duration = Duration::from_secs(24 * 3600);
 
 /// Takes what a contact wrote, once.
-pub(crate) fn take(
+pub(super) fn take(
     context: &mut Context<'_>,
     number: NumberId,
     inbound: &Inbound,
+    replies: Option<&Replies>,
 ) -> Result<(), Unavailable> {
     let line = context.line(number);
     let id = inbound.message_id(line);
@@ -47,7 +49,7 @@ pub(crate) fn take(
         return Ok(());
     }
     let received = Received { id, number, at: inbound.at.min(context.now()), inbound };
-    let parties = received_first(context, &received)?;
+    let parties = received_first(context, &received, replies)?;
     // Last, so that one that could not be taken is not known when it comes again.
     context.put(Table::Received, key, window_names(line, &parties));
     Ok(())
@@ -63,19 +65,25 @@ fn window_names(line: NumberId, parties: &[PartyId]) -> Vec<u8> {
 fn received_first(
     context: &mut Context<'_>,
     received: &Received<'_>,
+    replies: Option<&Replies>,
 ) -> Result<Vec<PartyId>, Unavailable> {
     let Received { id, number, at, inbound } = *received;
     let unique = u128::from_be_bytes(*id.as_bytes());
-    let Some(Author { contact, phone, parties }) = author::of(context, inbound, unique)? else {
+    let Some(Author { contact, phone, parties, others }) = author::of(context, inbound, unique)?
+    else {
         return Ok(Vec::new());
     };
     let conversation = conversations::received(context, &contact, received)?;
     for party in &parties {
         service_window::open(context, number, party, at)?;
+    }
+    for party in parties.iter().chain(&others) {
         apply_opt_out(context, party, &inbound.text, at)?;
     }
-    if let Some(phone) = phone {
-        reply_attribution::note_reply(context, phone, at)?;
+    if let Some(phone) = phone
+        && let Some(found) = replies.and_then(|replies| replies.of(phone, inbound.at))
+    {
+        reply_attribution::note_reply(context, phone, found)?;
     }
     if let Some(writer) = phone.map(PartyId::from).as_ref().or(parties.last()) {
         analytics::note_referral(context, inbound, writer)?;
@@ -147,6 +155,9 @@ pub(crate) fn long_ago(
         // Those that were received before windows were forgotten have none.
         if !window.is_empty() {
             keys.extend(service_window::passed(look, &window)?);
+            for phone in service_window::phones(&window) {
+                keys.extend(reply_lookup::remembered(look, &phone)?);
+            }
         }
         cursor.pass(&key);
         keys.push((Table::Received, key));

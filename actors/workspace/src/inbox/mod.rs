@@ -1,6 +1,7 @@
 //! What comes in from outside, and what reads or deletes across features.
 
 mod author;
+mod callback_reads;
 pub mod callbacks;
 mod change_contact;
 mod delete_contact;

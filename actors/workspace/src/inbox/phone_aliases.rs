@@ -16,7 +16,10 @@ use sha2::{Digest, Sha256};
 use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table};
 
+use crate::broadcasts::reply_lookup;
+use crate::contacts::known_names;
 use crate::core::command::Context;
+use crate::core::read_ahead::Reader;
 use crate::core::view::unreadable;
 use crate::messages::service_window;
 use crate::{contacts, suppressions};
@@ -37,8 +40,26 @@ fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> V
     [workspace.as_str().as_bytes(), b"\0r", &phone, known_as.as_ref().map_or(&[], |it| it)].concat()
 }
 
+/// Reads the phone that was written to where the provider's name for it is another, for a command.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(super) fn read_ahead(
+    reader: &mut Reader<'_>,
+    workspace: &WorkspaceId,
+    known_as: Phone,
+) -> Result<Option<Phone>, StoreError> {
+    let written_to = reader.get(Table::Aliases, key(workspace, known_as))?;
+    let digits = written_to.and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
+    let phone = digits.and_then(|digits| Phone::from_digits(digits).ok());
+    if let Some(phone) = phone {
+        reader.get(Table::Aliases, name_key(workspace, phone, Some(known_as)))?;
+    }
+    Ok(phone)
+}
+
 /// The key of the moment when the contact with a name was deleted.
-fn deleted_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
+pub(super) fn deleted_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
     let hash = Sha256::digest(name.key_bytes());
     [workspace.as_str().as_bytes(), b"\0d", &hash[..16]].concat()
 }
@@ -133,11 +154,16 @@ pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
     }
 }
 
-/// Forgets the windows of a name, and notes when its contact was deleted: now.
+/// Forgets the windows of a name and what was told of it, and notes when its contact was deleted: now.
 pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     let now = context.now().as_millis().to_be_bytes();
     let key = deleted_key(&context.core.id, name);
     context.put(Table::Aliases, key, now.to_vec());
+    known_names::forget(context, name);
+    if let PartyId::Phone(phone) = name {
+        let key = reply_lookup::phone_key(&context.core.id, &phone.as_u64().to_be_bytes());
+        context.delete(Table::Analytics, key);
+    }
     service_window::forget_all(context, name);
 }
 

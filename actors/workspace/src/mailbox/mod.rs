@@ -2,5 +2,6 @@
 
 pub mod admission;
 pub mod errand;
+mod ignored_items;
 pub mod message;
 pub mod slot;

@@ -13,7 +13,9 @@ use postrider_runtime::directory;
 use postrider_runtime::supervise::Placement;
 use postrider_webhook::LogSubscribers;
 
+use crate::core::read_ahead::ReadingAhead;
 use crate::mailbox::admission::{Admission, Permit};
+use crate::mailbox::ignored_items::IgnoredLog;
 use crate::mailbox::message::WorkspaceMessage;
 use crate::sweep::{SweepCursor, SweepCursors};
 
@@ -38,6 +40,10 @@ pub struct WorkspaceEntry {
     tasks: Arc<()>,
     /// How far the event log is trimmed.
     pub(crate) log_sweep: Mutex<SweepCursor>,
+    /// Who reads for a command beside the actor.
+    pub(crate) reading_ahead: Arc<ReadingAhead>,
+    /// What callbacks brought that is of no use.
+    pub(crate) ignored: Mutex<IgnoredLog>,
 }
 
 impl WorkspaceEntry {
@@ -52,6 +58,8 @@ impl WorkspaceEntry {
             sweeps: Mutex::default(),
             tasks: Arc::default(),
             log_sweep: Mutex::default(),
+            reading_ahead: Arc::default(),
+            ignored: Mutex::default(),
         }
     }
 

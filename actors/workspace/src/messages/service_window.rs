@@ -20,7 +20,8 @@ use postrider_domain::unavailable::Unavailable;
 /// How long it stays open.
 const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
 
-fn key(workspace: &WorkspaceId, line: NumberId, contact: &PartyId) -> Vec<u8> {
+/// The key of the window of a contact with a number.
+pub(crate) fn window_key(workspace: &WorkspaceId, line: NumberId, contact: &PartyId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], &own_key(line, contact)].concat()
 }
 
@@ -45,6 +46,12 @@ fn split(mut own_keys: &[u8]) -> Vec<&[u8]> {
     names
 }
 
+/// The phones among the names of windows, as their keys have them.
+pub(crate) fn phones(own_keys: &[u8]) -> impl Iterator<Item = [u8; 8]> {
+    let phones = split(own_keys).into_iter().filter(|name| name.len() == PHONE_KEY_BYTES);
+    phones.filter_map(|name| name.last_chunk().copied()).collect::<Vec<_>>().into_iter()
+}
+
 /// The records of the windows with these names, as far as they have passed.
 pub(crate) fn passed(look: &Look<'_>, own_keys: &[u8]) -> Result<RecordKeys, StoreError> {
     let mut keys = Vec::new();
@@ -62,7 +69,7 @@ pub(crate) fn passed(look: &Look<'_>, own_keys: &[u8]) -> Result<RecordKeys, Sto
 pub(crate) fn forget_all(context: &mut Context<'_>, contact: &PartyId) {
     for number in context.connected {
         for id in [number.line(), number.id] {
-            let key = key(&context.core.id, id, contact);
+            let key = window_key(&context.core.id, id, contact);
             context.delete(Table::Windows, key);
         }
     }
@@ -76,7 +83,7 @@ pub(crate) fn close(
 ) -> Result<(), Unavailable> {
     for number in context.connected {
         for id in [number.line(), number.id] {
-            let key = key(&context.core.id, id, contact);
+            let key = window_key(&context.core.id, id, contact);
             if read(context, &key)?.is_some_and(|last| last.as_secs() <= at.as_secs()) {
                 context.delete(Table::Windows, key);
             }
@@ -92,12 +99,12 @@ pub(crate) fn last(
     contact: &PartyId,
 ) -> Result<Option<Timestamp>, Unavailable> {
     let line = context.line(number);
-    let last = read(context, &key(&context.core.id, line, contact))?;
+    let last = read(context, &window_key(&context.core.id, line, contact))?;
     if line == number {
         return Ok(last);
     }
     // Earlier versions knew it by the number's own id.
-    Ok(last.max(read(context, &key(&context.core.id, number, contact))?))
+    Ok(last.max(read(context, &window_key(&context.core.id, number, contact))?))
 }
 
 fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {
@@ -129,7 +136,7 @@ pub(crate) fn open(
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     if last(context, number, contact)?.is_none_or(|last| last < at) {
-        let key = key(&context.core.id, context.line(number), contact);
+        let key = window_key(&context.core.id, context.line(number), contact);
         context.put(Table::Windows, key, at.as_millis().to_be_bytes().to_vec());
     }
     Ok(())

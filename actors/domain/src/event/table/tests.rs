@@ -50,11 +50,11 @@ fn every_event_begins_with_the_number_of_its_row() {
 
 #[test]
 fn an_unknown_or_shortened_event_is_an_error() {
-    for bytes in [&[0, 5, 0, 0][..], &[0, 4, 29, 2, b'{', b'}'], &[0, 4, 26, 2, b'{'], &[0, 4, 26]]
+    for bytes in [&[0, 5, 0, 0][..], &[0, 4, 30, 2, b'{', b'}'], &[0, 4, 26, 2, b'{'], &[0, 4, 26]]
     {
         assert!(LogEntry::decode_all(bytes).next().unwrap().is_err(), "{bytes:?}");
     }
-    assert_eq!(EventKind::try_from(29), Err(UnknownEventNumber(29)));
+    assert_eq!(EventKind::try_from(30), Err(UnknownEventNumber(30)));
 }
 
 #[test]
@@ -94,6 +94,7 @@ fn payloads_are_stored_as_ever() {
         contact.opted_in: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
         channel.error: {"details":"locked","error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","title":"Account locked"}
         contact.merged: {"contact_id":"con_01hf7yat3v041061050r3gg28a","merged_contact_id":"con_01hf7yat3v041061050r3gg28b"}
+        channel.ignored: {"count":3,"field":"messages","number_id":"num_01hf7yat3v041061050r3gg28a","reason":"no_sender"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued"}
         message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued"}
         message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}

@@ -11,8 +11,8 @@ fn keys_are_as_ever() {
     let phone = PartyId::Phone("+15550123456".parse().unwrap());
     let user = PartyId::User("US.13491208".parse().unwrap());
     let mut sheet = Sheet::default();
-    sheet.text("window", &key(&"acme".parse().unwrap(), line, &phone));
-    sheet.text("by id", &key(&"acme".parse().unwrap(), line, &user));
+    sheet.text("window", &window_key(&"acme".parse().unwrap(), line, &phone));
+    sheet.text("by id", &window_key(&"acme".parse().unwrap(), line, &user));
     let (by_phone, by_id) = (own_key(line, &phone), own_key(line, &user));
     assert_eq!(by_phone.len(), PHONE_KEY_BYTES);
     for names in [vec![], vec![&by_phone], vec![&by_id], vec![&by_phone, &by_phone, &by_id]] {

@@ -190,6 +190,12 @@ pub(super) fn payloads() -> Vec<EventData> {
             contact_id: ContactId::from_parts(AT, UNIQUE),
             merged_contact_id: ContactId::from_parts(AT, UNIQUE + 1),
         }),
+        Data::ChannelIgnored(ChannelIgnoredData {
+            number_id,
+            field: "messages",
+            reason: "no_sender",
+            count: 3,
+        }),
     ]
 }
 

@@ -1,0 +1,240 @@
+//! Pure: records that were read for a command beside the actor, before it came to its turn.
+//!
+//! Whoever reads takes the number of the last commit first. The actor takes a record from what was
+//! read unless it has changed it since: a change on its way is seen before, and the keys of what
+//! became durable are remembered while somebody reads. Without that memory nothing that was read
+//! counts, and the actor reads itself.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use hashbrown::HashMap;
+
+use postrider_store::{StoreError, Table, View};
+
+use crate::core::view::Changes;
+
+/// Most keys that are remembered of a workspace.
+const REMEMBERED_MAX: usize = 8192;
+
+/// What a workspace's readers and its actor know of each other.
+#[derive(Debug, Default)]
+pub(crate) struct ReadingAhead {
+    /// Readers whose commands are not over.
+    readers: AtomicUsize,
+    /// Counts what the actors have seen committed.
+    commits: AtomicU64,
+}
+
+impl ReadingAhead {
+    /// The actor begins; what was read before it counts no more.
+    pub(crate) fn restart(&self) -> Recent {
+        let floor = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        Recent { floor, ..Recent::default() }
+    }
+
+    /// Begins to read. What is read from now on counts until what is returned is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Reading {
+        self.readers.fetch_add(1, Ordering::SeqCst);
+        Reading { of: Arc::clone(self), since: self.commits.load(Ordering::SeqCst) }
+    }
+}
+
+/// Somebody reads, or has a command carried out with what was read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    of: Arc<ReadingAhead>,
+    since: u64,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.of.readers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The keys of what became durable of late.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// What was read before this commit does not count.
+    floor: u64,
+    order: VecDeque<(u64, Table, Vec<u8>)>,
+    last: HashMap<Table, HashMap<Vec<u8>, u64>>,
+}
+
+impl Recent {
+    /// A group is durable. `keys` visits those that it has changed, which are remembered if
+    /// somebody reads.
+    pub(crate) fn committed(
+        &mut self,
+        reading: &ReadingAhead,
+        keys: impl FnOnce(&mut dyn FnMut(Table, Vec<u8>)),
+    ) {
+        let commit = reading.commits.load(Ordering::SeqCst) + 1;
+        if reading.readers.load(Ordering::SeqCst) == 0 {
+            keys(&mut |_, _| {});
+            // A reader that came meanwhile has the number of an earlier commit.
+            if !self.order.is_empty() {
+                *self = Self::default();
+            }
+            self.floor = commit;
+        } else {
+            keys(&mut |table, key| self.remember(commit, table, key));
+        }
+        reading.commits.store(commit, Ordering::SeqCst);
+    }
+
+    fn remember(&mut self, commit: u64, table: Table, key: Vec<u8>) {
+        self.last.entry(table).or_default().insert(key.clone(), commit);
+        self.order.push_back((commit, table, key));
+        if self.order.len() <= REMEMBERED_MAX {
+            return;
+        }
+        if let Some((of, table, key)) = self.order.pop_front() {
+            self.floor = self.floor.max(of);
+            if let Some(last) = self.last.get_mut(&table)
+                && last.get(&key) == Some(&of)
+            {
+                last.remove(&key);
+            }
+        }
+    }
+
+    /// Whether a record is as it was when somebody began to read after the commit `since`.
+    fn is_unchanged(&self, since: u64, table: Table, key: &[u8]) -> bool {
+        let changed = self.last.get(&table).and_then(|last| last.get(key));
+        since >= self.floor && changed.is_none_or(|changed| *changed <= since)
+    }
+}
+
+/// Records that were read beside the actor.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    reading: Reading,
+    records: Changes,
+}
+
+impl ReadAhead {
+    /// A record that was read and is as it was; the outer `None` if the actor must read it.
+    pub(crate) fn get(&self, recent: &Recent, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
+        let found = self.records.get(table, key)?;
+        recent.is_unchanged(self.reading.since, table, key).then_some(found)
+    }
+}
+
+/// Reads records, each once, and keeps them for a command.
+pub(crate) struct Reader<'a> {
+    store: &'a dyn View,
+    ahead: ReadAhead,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads what is committed, which is at least what was when `reading` began.
+    pub(crate) fn new(store: &'a dyn View, reading: Reading) -> Self {
+        Self { store, ahead: ReadAhead { reading, records: Changes::default() } }
+    }
+
+    /// The store, for what the command does not read itself.
+    pub(crate) const fn store(&self) -> &'a dyn View {
+        self.store
+    }
+
+    /// Reads a record that the command may read.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the store cannot be read.
+    pub(crate) fn get(
+        &mut self,
+        table: Table,
+        key: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        if let Some(known) = self.ahead.records.get(table, &key) {
+            return Ok(known.map(<[u8]>::to_vec));
+        }
+        let value = self.store.get(table, &key)?;
+        self.ahead.records.set(table, key, value.clone());
+        Ok(value)
+    }
+
+    /// What was read.
+    pub(crate) fn done(self) -> ReadAhead {
+        self.ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postrider_store::{Change, Group, MemoryStore, Store};
+
+    const KEY: &[u8] = b"a";
+    const TABLE: Table = Table::Meta;
+
+    /// Reads one record beside an actor that has this memory.
+    fn read(reading: &Arc<ReadingAhead>, store: &MemoryStore) -> ReadAhead {
+        let mut reader = Reader::new(store, reading.begin());
+        reader.get(TABLE, KEY.to_vec()).unwrap();
+        reader.done()
+    }
+
+    fn commit(recent: &mut Recent, reading: &ReadingAhead, key: &[u8]) {
+        recent.committed(reading, |visit| visit(TABLE, key.to_vec()));
+    }
+
+    #[test]
+    fn what_was_read_counts_until_it_is_changed() {
+        let (reading, store) = (Arc::new(ReadingAhead::default()), MemoryStore::new());
+        let mut recent = reading.restart();
+        store.commit(Group::new(None, &[Change::put(TABLE, KEY, [1])])).unwrap();
+        commit(&mut recent, &reading, KEY);
+        let first = read(&reading, &store);
+        assert_eq!(first.get(&recent, TABLE, KEY), Some(Some(&[1][..])));
+        assert_eq!(first.get(&recent, TABLE, b"b"), None, "nobody read it");
+        commit(&mut recent, &reading, b"b");
+        assert_eq!(first.get(&recent, TABLE, KEY), Some(Some(&[1][..])));
+        commit(&mut recent, &reading, KEY);
+        assert_eq!(first.get(&recent, TABLE, KEY), None);
+        assert!(read(&reading, &store).get(&recent, TABLE, KEY).is_some());
+    }
+
+    #[test]
+    fn what_nobody_remembers_does_not_count() {
+        let (reading, store) = (Arc::new(ReadingAhead::default()), MemoryStore::new());
+        let mut recent = reading.restart();
+        // It has its number, and the actor does not know of it yet.
+        let late = Reading { of: Arc::clone(&reading), since: 1 };
+        reading.readers.fetch_add(1, Ordering::SeqCst);
+        let late = Reader::new(&store, late);
+        reading.readers.store(0, Ordering::SeqCst);
+        commit(&mut recent, &reading, b"b");
+        reading.readers.store(1, Ordering::SeqCst);
+        let mut late = late;
+        late.get(TABLE, KEY.to_vec()).unwrap();
+        assert_eq!(late.done().get(&recent, TABLE, KEY), None);
+        // Of more than is remembered.
+        let before = read(&reading, &store);
+        for number in 0..=REMEMBERED_MAX {
+            commit(&mut recent, &reading, &number.to_be_bytes());
+        }
+        assert_eq!(before.get(&recent, TABLE, KEY), None);
+        assert!(recent.last[&TABLE].len() <= REMEMBERED_MAX);
+        // By an actor before this one.
+        let before = read(&reading, &store);
+        let recent = reading.restart();
+        assert_eq!(before.get(&recent, TABLE, KEY), None);
+        assert_eq!(read(&reading, &store).get(&recent, TABLE, KEY), Some(None));
+    }
+
+    #[test]
+    fn memory_is_freed_when_nobody_reads() {
+        let reading = Arc::new(ReadingAhead::default());
+        let mut recent = reading.restart();
+        let held = reading.begin();
+        commit(&mut recent, &reading, KEY);
+        assert_eq!(recent.order.len(), 1);
+        drop(held);
+        commit(&mut recent, &reading, KEY);
+        assert!(recent.order.is_empty() && recent.last.is_empty());
+    }
+}

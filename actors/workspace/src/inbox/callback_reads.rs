@@ -1,0 +1,265 @@
+//! Reads what the items of a callback need before the actor takes them.
+//!
+//! It follows what taking them reads, and need not be complete: what is left out, and what changes
+//! meanwhile, the actor reads itself, within its bound.
+
+use hashbrown::{HashMap, HashSet};
+
+use postrider_broadcast::record::{WINDOW, counts_key, record_key, window_key};
+use postrider_channel::Origin;
+use postrider_channel::callback::{Inbound, StatusUpdate};
+use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
+use postrider_number::record::NumberInfo;
+use postrider_store::view::codec;
+use postrider_store::{StoreError, Table, View};
+
+use crate::broadcasts::reply_attribution::LiveBroadcasts;
+use crate::broadcasts::reply_lookup::{Found, look_up};
+use crate::contacts::{self, Contact, known_names, record};
+use crate::conversations;
+use crate::core::read_ahead::{ReadAhead, Reader, Reading};
+use crate::core::records;
+use crate::inbox::callbacks::{Item, Wanted};
+use crate::inbox::inbound_messages::received_key;
+use crate::inbox::phone_aliases;
+use crate::messages::{MessageState, service_window};
+use crate::suppressions;
+
+/// A text that is longer is no word by which somebody opts out.
+const WORD_BYTES_MAX: usize = 64;
+
+/// What was read for a command.
+#[derive(Debug)]
+pub(super) struct CallbackReads {
+    pub(super) records: ReadAhead,
+    pub(super) replies: Replies,
+}
+
+/// What the messages may be replies to.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    pub(super) live: LiveBroadcasts,
+    found: HashMap<(Phone, Timestamp), Found>,
+}
+
+impl Replies {
+    /// Nobody has looked yet what may be a reply to these.
+    pub(super) fn unknown(live: LiveBroadcasts) -> Self {
+        Self { live, found: HashMap::new() }
+    }
+
+    /// What was found of a message by this phone, written at that moment; `None` if nobody has
+    /// looked.
+    pub(super) fn of(&self, phone: Phone, at: Timestamp) -> Option<&Found> {
+        self.found.get(&(phone, at))
+    }
+}
+
+/// Reads for these items, and for a message of whose writer the actor knows more.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub(super) fn read<'a>(
+    (store, workspace): (&dyn View, &WorkspaceId),
+    reading: Reading,
+    now: Timestamp,
+    items: impl Iterator<Item = &'a Item>,
+    wanted: Option<Wanted>,
+) -> Result<CallbackReads, StoreError> {
+    let wanted_of = wanted.as_ref().map(|wanted| (wanted.phone, wanted.at));
+    let live = match wanted {
+        Some(wanted) => wanted.live,
+        None => LiveBroadcasts::read(store, workspace, now)?,
+    };
+    let mut reads = Reads {
+        workspace,
+        reader: Reader::new(store, reading),
+        lines: HashMap::new(),
+        seen: HashSet::new(),
+        replies: Replies::unknown(live),
+    };
+    for item in items {
+        reads.item(item)?;
+    }
+    if let Some((phone, at)) = wanted_of {
+        reads.reply(phone, at)?;
+    }
+    Ok(CallbackReads { records: reads.reader.done(), replies: reads.replies })
+}
+
+struct Reads<'a> {
+    workspace: &'a WorkspaceId,
+    reader: Reader<'a>,
+    /// What the windows of numbers are known by.
+    lines: HashMap<NumberId, NumberId>,
+    /// Names whose records are read.
+    seen: HashSet<PartyId>,
+    replies: Replies,
+}
+
+impl Reads<'_> {
+    fn item(&mut self, item: &Item) -> Result<(), StoreError> {
+        match item {
+            Item::Report(_, report) => self.report(report),
+            Item::Inbound(number, inbound) => self.inbound(*number, inbound),
+            Item::IdentityChange(number, notice) => {
+                let line = self.line(*number)?;
+                let key = received_key(self.workspace, Some(notice.message_id(line)));
+                self.reader.get(Table::Received, key)?;
+                let names = notice.old.parties().into_iter().chain(notice.new.parties());
+                self.people(*number, names.collect(), true).map(drop)
+            }
+            Item::Choice(choice) => {
+                for name in self.known(choice.parties.clone())?.1 {
+                    self.opt_out(&name)?;
+                }
+                Ok(())
+            }
+            Item::Template(_) | Item::Fault(..) | Item::Ignored(..) => Ok(()),
+        }
+    }
+
+    fn report(&mut self, report: &StatusUpdate) -> Result<(), StoreError> {
+        let workspace = self.workspace;
+        let mut to = report.to.map(PartyId::from);
+        match report.origin {
+            Origin::Otp { .. } => {}
+            Origin::Message(id) => {
+                let key = MessageState::key(workspace, id);
+                let state = self.reader.get(Table::Messages, key)?;
+                let state = state.map(|json| codec::decode::<MessageState>(&json)).transpose()?;
+                to = to.or(state.map(|state| state.to));
+            }
+            Origin::Broadcast { broadcast, index } => {
+                self.reader.get(Table::Broadcasts, record_key(workspace, broadcast))?;
+                self.reader.get(Table::Broadcasts, counts_key(workspace, broadcast))?;
+                let key = window_key(workspace, broadcast, index / WINDOW);
+                self.reader.get(Table::BroadcastReports, key)?;
+            }
+        }
+        let id = report.user_id.clone().map(PartyId::from);
+        let known_as = report.known_as.map(PartyId::from);
+        let names = to.into_iter().chain(known_as).chain(id);
+        self.known(names.collect()).map(drop)
+    }
+
+    fn inbound(&mut self, number: NumberId, inbound: &Inbound) -> Result<(), StoreError> {
+        for line in [self.line(number)?, number] {
+            let key = received_key(self.workspace, Some(inbound.message_id(line)));
+            self.reader.get(Table::Received, key)?;
+        }
+        let from = inbound.from.map(PartyId::from);
+        let names = from.into_iter().chain(inbound.user_id.clone().map(PartyId::from));
+        let people = self.people(number, names.collect(), false)?;
+        if inbound.text.len() <= WORD_BYTES_MAX {
+            for name in &people {
+                self.opt_out(name)?;
+            }
+        }
+        for phone in people.iter().filter_map(PartyId::phone) {
+            self.reply(phone, inbound.at)?;
+        }
+        Ok(())
+    }
+
+    /// Looks what a message may be a reply to.
+    fn reply(&mut self, phone: Phone, at: Timestamp) -> Result<(), StoreError> {
+        if !self.replies.live.is_empty() && self.replies.of(phone, at).is_none() {
+            let live = &self.replies.live;
+            let found = look_up(&mut self.reader, self.workspace, (phone, at), live)?;
+            self.replies.found.insert((phone, at), found);
+        }
+        Ok(())
+    }
+
+    /// Reads the contacts, conversations and windows of the people with these names. Returns their
+    /// names.
+    fn people(
+        &mut self,
+        number: NumberId,
+        names: Vec<PartyId>,
+        is_notice: bool,
+    ) -> Result<Vec<PartyId>, StoreError> {
+        let (contacts, names) = self.known(names)?;
+        for contact in &contacts {
+            conversations::read_ahead(&mut self.reader, self.workspace, contact.place())?;
+        }
+        let joins = contacts.len() > 1 || is_notice;
+        if joins || contacts.iter().any(|contact| names.iter().any(|it| !is_of(it, contact))) {
+            for contact in &contacts {
+                contacts::read_ahead(&mut self.reader, self.workspace, contact.place())?;
+                conversations::read_all_ahead(&mut self.reader, self.workspace, contact.place())?;
+            }
+            for name in &names {
+                self.opt_out(name)?;
+            }
+        }
+        for line in [self.line(number)?, number] {
+            for name in &names {
+                let key = service_window::window_key(self.workspace, line, name);
+                self.reader.get(Table::Windows, key)?;
+            }
+        }
+        Ok(names)
+    }
+
+    /// Reads who has these names. Returns the contacts, each once, and all their names.
+    fn known(&mut self, names: Vec<PartyId>) -> Result<(Vec<Contact>, Vec<PartyId>), StoreError> {
+        let (mut contacts, mut all): (Vec<Contact>, Vec<PartyId>) = (Vec::new(), Vec::new());
+        let mut rest = names;
+        while let Some(name) = rest.pop() {
+            if all.contains(&name) {
+                continue;
+            }
+            if let PartyId::Phone(phone) = name {
+                let written_to =
+                    phone_aliases::read_ahead(&mut self.reader, self.workspace, phone)?;
+                rest.extend(written_to.map(PartyId::from));
+            }
+            let contact = contacts::read_holder_ahead(&mut self.reader, self.workspace, &name)?;
+            if contact.is_none() && self.seen.insert(name.clone()) {
+                self.unknown(&name)?;
+            }
+            all.push(name);
+            let new = contact.filter(|contact| contacts.iter().all(|known| known.id != contact.id));
+            rest.extend(new.iter().flat_map(Contact::parties));
+            contacts.extend(new);
+        }
+        Ok((contacts, all))
+    }
+
+    /// Reads what was told of a name that no contact has.
+    fn unknown(&mut self, name: &PartyId) -> Result<(), StoreError> {
+        let (workspace, reader) = (self.workspace, &mut self.reader);
+        reader.get(Table::Aliases, known_names::moved_key(workspace, name))?;
+        reader.get(Table::Aliases, phone_aliases::deleted_key(workspace, name))?;
+        if let PartyId::User(id) = name {
+            reader.get(Table::Aliases, known_names::told_key(workspace, id))?;
+        }
+        reader.get(Table::Contacts, record::next_key(workspace)).map(drop)
+    }
+
+    fn opt_out(&mut self, name: &PartyId) -> Result<(), StoreError> {
+        suppressions::read_ahead(&mut self.reader, self.workspace, name)
+    }
+
+    /// What the windows of a number are known by.
+    fn line(&mut self, number: NumberId) -> Result<NumberId, StoreError> {
+        if let Some(line) = self.lines.get(&number) {
+            return Ok(*line);
+        }
+        let key = records::number_key(self.workspace, number);
+        let known = self.reader.store().get(Table::Workspaces, &key)?;
+        let known = known.map(|json| codec::decode::<NumberInfo>(&json)).transpose()?;
+        let line = known.map_or(number, |known| known.line());
+        self.lines.insert(number, line);
+        Ok(line)
+    }
+}
+
+fn is_of(name: &PartyId, contact: &Contact) -> bool {
+    match name {
+        PartyId::Phone(phone) => contact.phone == Some(*phone),
+        PartyId::User(id) => contact.ids().any(|known| known == id),
+    }
+}
