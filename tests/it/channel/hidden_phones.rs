@@ -192,6 +192,11 @@ async fn nothing_of_a_callback_is_passed_over_without_being_counted() {
     ] {
         counts(&rig, field, outcome, 1).await;
     }
+    let told = rig.api.get("/v1/events?type=channel.ignored").await.ok();
+    let told: Vec<_> =
+        told["data"].as_array().unwrap().iter().map(|event| event["data"].clone()).collect();
+    let ignored = |field: &str, reason: &str| json!({"number_id": rig.number["id"], "field": field, "reason": reason, "count": 1});
+    assert_eq!(told, [ignored("messages", "no_sender"), ignored("other", "unknown_field")]);
 }
 
 #[tokio::test]

@@ -77,6 +77,14 @@ async fn two_contacts_that_turn_out_to_be_one_are_merged() {
     let last = received(&rig).await.pop().unwrap();
     assert_eq!(last["conversation_id"], second["conversation_id"]);
     assert_eq!(text_in(&api, &second["conversation_id"]).await.len(), 2);
+    // A reply in the other one appears there, too.
+    let reply = json!({"type": "text", "text": "A reply"});
+    let path_of =
+        |row: &Value| format!("/v1/conversations/{}", row["conversation_id"].as_str().unwrap());
+    api.post(&format!("{}/messages", path_of(first)), &reply).await.ok();
+    assert_eq!(text_in(&api, &first["conversation_id"]).await, ["By phone"]);
+    assert_eq!(text_in(&api, &second["conversation_id"]).await[0], "A reply");
+    assert_eq!(api.get(&path_of(first)).await.ok()["contact"]["id"], own["id"]);
     // Whoever has opted out by one name has by both.
     assert_eq!(api.get("/v1/suppressions").await.ok()["total"], 2);
     // Deleting it by either id deletes all of it.
