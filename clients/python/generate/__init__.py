@@ -1,0 +1,1 @@
+"""Makes the types and methods of this package from an OpenAPI document."""
