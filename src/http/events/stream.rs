@@ -38,9 +38,10 @@ pub(crate) fn routes() -> Routes {
     description = "Server-sent events: each has the event's id as `id`, its type as `event` and \
                    the object that the log shows as `data`. Left alone it begins with the next \
                    event; with `Last-Event-ID` (an event's id or its sequence) or `cursor` it goes \
-                   on after that one. A comment comes at least every 15 seconds. It ends when the \
-                   server stops, and when the key is revoked or expires; connect again with the \
-                   last id.",
+                   on after that one. Left alone it begins with an `id` without `data`, so that \
+                   a client that has seen no event yet knows its place. A comment comes at least \
+                   every 15 seconds. It ends when the server stops, and when the key is revoked \
+                   or expires; connect again with the last id.",
     params(
         ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the list of events"),
@@ -63,10 +64,13 @@ async fn stream(call: Call<Arc<Caller>>) -> Answer {
         Some((_, after)) => after,
         None => newest,
     };
+    // Who named a place keeps that name for it, such as an event's id.
+    let place = if from.is_none() { format!("id: {after}\n") } else { String::new() };
     let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFERED_PAGES_MAX);
     let stream = EventStream {
         edge: Arc::clone(&call.edge),
         caller: Arc::clone(&call.caller),
+        opening: format!(": here\n{place}\n"),
         after,
         growth,
         sender,
@@ -98,6 +102,8 @@ async fn expiry(edge: &Edge, caller: &Caller) {
 struct EventStream {
     edge: Arc<Edge>,
     caller: Arc<Caller>,
+    /// What is sent at once.
+    opening: String,
     after: u64,
     growth: watch::Receiver<()>,
     sender: Sender<Bytes, Infallible>,
@@ -109,7 +115,7 @@ impl EventStream {
     async fn run(mut self) {
         let edge = Arc::clone(&self.edge);
         let sending = async {
-            let mut text = ": here\n\n".to_owned();
+            let mut text = std::mem::take(&mut self.opening);
             let access = edge.engine.access();
             while self.sender.send_data(Bytes::from(text)).await.is_ok()
                 && access.still_works(&self.caller)

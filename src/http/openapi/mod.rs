@@ -41,7 +41,8 @@ use webhooks::Deliveries;
             `Idempotency-Key` (1 to 255 characters) is honoured where an operation says so: for 24 \
             hours the same key with the same body answers what the first request was answered, \
             with `Idempotency-Replayed: true`. With another body it is 422, while the first \
-            request is under way 409. A refusal is not kept.\n\n\
+            request is under way 409 with the reason \
+            `idempotency_under_way`. A refusal is not kept.\n\n\
             What makes something that is kept is 422 with the reason `quota_bytes` in a workspace \
             that has as many bytes as it may, and a broadcast 422 with `quota_broadcasts` where as \
             many are kept as may be; one-time passwords go on. While the server's disk is almost \

@@ -8,6 +8,8 @@ use crate::webhooks::events;
 /// A stream that is being read.
 struct Stream {
     response: reqwest::Response,
+    /// What came at once.
+    opening: String,
     text: String,
 }
 
@@ -24,8 +26,9 @@ impl Stream {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        let mut stream = Self { response, text: String::new() };
-        assert_eq!(stream.message().await.as_deref(), Some(": here"), "it begins at once");
+        let mut stream = Self { response, opening: String::new(), text: String::new() };
+        stream.opening = stream.message().await.unwrap();
+        assert!(stream.opening.starts_with(": here"), "it begins at once");
         stream
     }
 
@@ -70,6 +73,7 @@ async fn a_stream_shows_what_comes_and_can_be_taken_up_again() {
     let api = server.workspace("acme").await;
     events(&api, 2).await;
     let mut stream = Stream::open(&server, &api, None).await;
+    assert_eq!(stream.opening, ": here\nid: 2", "its place, before any event");
     events(&api, 2).await;
     let (first, second) = (stream.event().await, stream.event().await);
     let all = log(&api).await;
@@ -80,6 +84,7 @@ async fn a_stream_shows_what_comes_and_can_be_taken_up_again() {
     );
     for last in [all[0]["id"].as_str().unwrap(), "1"] {
         let mut again = Stream::open(&server, &api, Some(last)).await;
+        assert_eq!(again.opening, ": here", "the client has a place already");
         for expected in &all[1..4] {
             assert_eq!(again.event().await.2, *expected);
         }

@@ -73,7 +73,7 @@ where
             }
             IdempotentError::UnderWay => {
                 let message = "a request with this Idempotency-Key is still under way";
-                Self::new(Code::Conflict, message)
+                Self::new(Code::Conflict, message).because("idempotency_under_way")
             }
             IdempotentError::Refused(error) => error.into(),
         }
