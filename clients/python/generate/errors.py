@@ -13,7 +13,7 @@ from .._errors import PostriderError
 
 def write(document: Document) -> str:
     codes = document.codes()
-    names = {code: class_name(code.lower()) + "Error" for code in codes}
+    names = {code: class_name(code.lower()).removesuffix("Error") + "Error" for code in codes}
     classes = "".join(
         f'\nclass {name}(PostriderError):\n    """The server refused with `{code}`."""\n\n'
         for code, name in names.items()

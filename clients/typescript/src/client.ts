@@ -1,7 +1,7 @@
 // The client.
 
 import { Resources } from "./generated/resources.js";
-import { Transport } from "./transport.js";
+import { sleep, Transport } from "./transport.js";
 
 export interface PostriderOptions {
   /** Such as `http://127.0.0.1:8080`. */
@@ -19,6 +19,8 @@ export interface PostriderOptions {
   maxWaitMs?: number;
   /** Sends the requests; the global one unless told. */
   fetch?: typeof fetch;
+  /** Waits between tries; a timer unless told. */
+  sleep?: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
 }
 
 /** A client of one server. */
@@ -33,6 +35,7 @@ export class Postrider extends Resources {
         patience: { timeoutMs, maxRetries, maxWaitMs },
         // A browser's `fetch` must be called as a function of its window.
         fetch: options.fetch ?? ((...request) => globalThis.fetch(...request)),
+        sleep: options.sleep ?? sleep,
       }),
     );
   }

@@ -30,6 +30,7 @@ export interface TransportSettings {
   adminToken: string | undefined;
   patience: Patience;
   fetch: typeof fetch;
+  sleep: typeof sleep;
 }
 
 /** A controller that follows a signal and a timer, which can be set anew. */
@@ -71,12 +72,13 @@ class Deadline {
 export class Transport {
   readonly patience: Patience;
   /** Waits between tries. */
-  sleep: typeof sleep = sleep;
+  readonly sleep: typeof sleep;
   readonly #settings: TransportSettings;
   readonly #base: string;
 
   constructor(settings: TransportSettings) {
     this.patience = settings.patience;
+    this.sleep = settings.sleep;
     this.#settings = settings;
     this.#base = settings.baseUrl.trim().replace(/\/+$/, "").replace(/\/v1$/, "");
   }

@@ -104,6 +104,11 @@ async fn the_tour_of_the_api_does_what_it_shows() {
 }
 
 #[tokio::test]
+async fn the_first_steps_do_what_they_show() {
+    run("docs/first-steps.md", &[], &[]).await;
+}
+
+#[tokio::test]
 async fn administration_does_what_it_shows() {
     run("docs/administration.md", &[], &[]).await;
 }
@@ -149,7 +154,14 @@ fn what_is_not_run_is_listed_here_and_says_why() {
 
 #[test]
 fn every_document_with_blocks_to_run_is_run_here() {
-    let run = ["README.md", "api-tour.md", "administration.md", "cloud-api.md", "email.md"];
+    let run = [
+        "README.md",
+        "api-tour.md",
+        "first-steps.md",
+        "administration.md",
+        "cloud-api.md",
+        "email.md",
+    ];
     for document in documents() {
         let is_run = run.iter().any(|name| document.name.ends_with(name));
         assert_eq!(!steps(&document.text).is_empty(), is_run, "{}", document.name);

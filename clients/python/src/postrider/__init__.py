@@ -1,5 +1,6 @@
 """A client of Postrider, which sends one-time passwords and business messages."""
 
+from . import errors, inputs, models
 from ._client import AsyncPostrider, Postrider
 from ._errors import (
     AnswerTimeoutError,
@@ -8,7 +9,6 @@ from ._errors import (
     UnexpectedAnswerError,
     WebhookVerificationError,
 )
-from ._generated import errors, inputs, models
 from ._generated.models import Event
 from ._stream import AsyncEventStream, EventStream
 from ._version import VERSION

@@ -1,0 +1,3 @@
+"""Errors by their code."""
+
+from ._generated.errors import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""What requests hold."""
+
+from ._generated.inputs import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""What the server answers, and its events."""
+
+from ._generated.models import *  # noqa: F403
