@@ -16,6 +16,7 @@ mod kept;
 mod keys;
 mod limits;
 mod listeners;
+mod monitoring;
 mod old_directory;
 mod overload;
 mod start;
