@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal
@@ -45,7 +45,7 @@ def _encode(value: object) -> Any:
         return value.isoformat()
     if isinstance(value, Mapping):
         return dict(value)
-    if hasattr(value, "__iter__"):
+    if isinstance(value, Iterable):
         return list(value)
     raise TypeError(f"{value!r} has no form in JSON")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -80,8 +80,7 @@ class EventStream:
         return self
 
     def __next__(self) -> Event:
-        event: Event = next(self._events)
-        return event
+        return next(self._events)
 
     def __enter__(self) -> EventStream:
         return self
@@ -98,7 +97,7 @@ class EventStream:
         """Ends it."""
         self._events.close()
 
-    def _run(self) -> Any:
+    def _run(self) -> Generator[Event, None, None]:
         attempts = Attempts(self._position.call(), self._transport.patience)
         while True:
             try:
@@ -134,8 +133,7 @@ class AsyncEventStream:
         return self
 
     async def __anext__(self) -> Event:
-        event: Event = await self._events.__anext__()
-        return event
+        return await self._events.__anext__()
 
     async def __aenter__(self) -> AsyncEventStream:
         return self
@@ -152,7 +150,7 @@ class AsyncEventStream:
         """Ends it."""
         await self._events.aclose()
 
-    async def _run(self) -> Any:
+    async def _run(self) -> AsyncGenerator[Event, None]:
         attempts = Attempts(self._position.call(), self._transport.patience)
         while True:
             try:
