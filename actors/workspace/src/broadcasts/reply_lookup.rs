@@ -1,12 +1,12 @@
 //! Finds, beside the actor, the broadcast that a message may be a reply to.
 //!
 //! [`Table::Analytics`] remembers of each phone that has written, under `workspace ‖ 0 ‖ p ‖
-//! phone`: the version (1), when the newest broadcast began that was looked at, and for each that the
-//! phone is a recipient of its begin, its id and the recipient's place (u32), all big endian. So
-//! each broadcast's audience is searched once for a phone, by its first message after the broadcast
-//! began, and a further message reads four records however many broadcasts there are. The record
-//! can be made again from the audiences: it is written when somebody writes, and not for a million
-//! recipients of whom few do. It goes with the messages of the phone.
+//! phone`: the version (1), when the newest broadcast began that was looked at, and for each that
+//! the phone is a recipient of its begin, its id and the recipient's place (u32), all big endian.
+//! So each broadcast's audience is searched once for a phone, by its first message after the
+//! broadcast began, and a further message reads four records however many broadcasts there are. The
+//! record can be made again from the audiences: it is written when somebody writes, and not for a
+//! million recipients of whom few do. It goes with the messages of the phone.
 
 use postrider_broadcast::phone_index::place_of;
 use postrider_broadcast::record::{WINDOW, window_key};

@@ -2,8 +2,8 @@
 //!
 //! All are in [`Table::Contacts`] under `workspace ‖ 0 ‖ kind`: `c ‖ place` holds the contact as
 //! JSON, `p ‖ phone` and `u ‖ user id` the place of the contact that has it, or had the id, `n` the
-//! next free place. Places are numbers that count up in the order in which contacts are made, and none is
-//! used again.
+//! next free place. Places are numbers that count up in the order in which contacts are made, and
+//! none is used again.
 
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};

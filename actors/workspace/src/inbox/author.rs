@@ -74,7 +74,7 @@ pub(super) fn phone_of(
     }
 }
 
-/// What the names of a message's writer are now. Where no contact has the name, it is looked whether
+/// What the names of a message's writer are now. Where no contact has a name, it is looked whether
 /// it was changed after the message was written, or an id was told together with a phone.
 fn names_now(
     context: &Context<'_>,

@@ -132,6 +132,18 @@ fn channel_error() -> ChannelErrorData {
     }
 }
 
+fn channel_ignored() -> ChannelIgnoredData {
+    let number_id = NumberId::from_parts(AT, UNIQUE);
+    ChannelIgnoredData { number_id, field: "messages", reason: "no_sender", count: 3 }
+}
+
+fn merged() -> ContactMergedData {
+    ContactMergedData {
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        merged_contact_id: ContactId::from_parts(AT, UNIQUE + 1),
+    }
+}
+
 /// One of each type that is made of a payload, with every field that its way of emission may have.
 pub(super) fn payloads() -> Vec<EventData> {
     use EventData as Data;
@@ -186,16 +198,8 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::ContactOptedOut(OptedOutData { user_id: None, phone, contact_id, reason, source }),
         Data::ContactOptedIn(OptedInData { phone, user_id, contact_id }),
         Data::ChannelError(channel_error()),
-        Data::ContactMerged(ContactMergedData {
-            contact_id: ContactId::from_parts(AT, UNIQUE),
-            merged_contact_id: ContactId::from_parts(AT, UNIQUE + 1),
-        }),
-        Data::ChannelIgnored(ChannelIgnoredData {
-            number_id,
-            field: "messages",
-            reason: "no_sender",
-            count: 3,
-        }),
+        Data::ContactMerged(merged()),
+        Data::ChannelIgnored(channel_ignored()),
     ]
 }
 
