@@ -9,8 +9,8 @@ use postrider_store::{StoreError, Table, View};
 
 use crate::contacts::chunk::{CHUNK, places};
 use crate::contacts::filter::{ContactFilter, Matcher};
-use crate::contacts::record;
-use crate::contacts::record::Contact;
+use crate::contacts::merge;
+use crate::contacts::record::{self, Contact};
 use crate::contacts::search_index;
 
 /// A page of contacts.
@@ -39,7 +39,7 @@ impl Workspace {
     /// # Errors
     /// [`ReadContactError`]: there is none, or not now.
     pub async fn contact(&self, id: ContactId) -> Result<Contact, ReadContactError> {
-        let found = self.read(move |store, workspace| record::read(store, workspace, id)).await?;
+        let found = self.read(move |store, workspace| merge::read(store, workspace, id)).await?;
         found.ok_or(ReadContactError::NotFound)
     }
 

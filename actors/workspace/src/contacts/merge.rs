@@ -8,11 +8,11 @@
 use postrider_domain::contact::TAGS_MAX;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, CustomFields, PartyNames, Tags, Timestamp, WorkspaceId};
-use postrider_store::{StoreError, Table};
+use postrider_store::{StoreError, Table, View};
 
 use crate::contacts::index;
 use crate::contacts::record::{
-    Contact, contact_key, former_ids, key, phone_key, place_of, user_key,
+    Contact, contact_key, former_ids, key, phone_key, place_of, read_at, user_key,
 };
 use crate::core::command::Context;
 use crate::core::read_ahead::Reader;
@@ -59,6 +59,21 @@ pub(crate) fn survivor(
         [merged, survivor] if merged == id => Some(survivor),
         _ => None,
     })
+}
+
+/// The contact of that identifier, or the one that it was merged into, if there is one.
+pub(crate) fn read(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: ContactId,
+) -> Result<Option<Contact>, StoreError> {
+    let found = read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id);
+    if found.is_some() {
+        return Ok(found);
+    }
+    let merged = store.get(Table::Contacts, &merged_key(workspace, place_of(id)))?;
+    let Some(id) = survivor(merged, id)? else { return Ok(None) };
+    Ok(read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id))
 }
 
 /// The ids of the contacts that were merged into the one at a place.

@@ -37,8 +37,10 @@ pub(crate) use create::{
     ChannelNames, create, create_known, holder, holders_place, parties_of, party_holder,
     user_holder,
 };
-pub(crate) use merge::{MERGED_MAX, combined, forget_merged, merged_ids, read_ahead, take_over};
-pub(crate) use record::{place_of, read as read_contact, read_holder_ahead};
+pub(crate) use merge::{
+    MERGED_MAX, combined, forget_merged, merged_ids, read as read_contact, read_ahead, take_over,
+};
+pub(crate) use record::{place_of, read_holder_ahead};
 
 #[cfg(any(test, feature = "testing"))]
 pub use index_check::whole;

@@ -15,7 +15,6 @@ use postrider_domain::{
 };
 use postrider_store::{StoreError, Table, View};
 
-use crate::contacts::merge;
 use crate::core::read_ahead::Reader;
 
 /// Bits of an identifier that are the contact's place.
@@ -207,21 +206,6 @@ pub(crate) fn read_at(
 ) -> Result<Option<Contact>, StoreError> {
     let found = store.get(Table::Contacts, &contact_key(workspace, place))?;
     found.map(|json| codec::decode(&json)).transpose()
-}
-
-/// The contact of that identifier, or the one that it was merged into, if there is one.
-pub(crate) fn read(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    id: ContactId,
-) -> Result<Option<Contact>, StoreError> {
-    let found = read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id);
-    if found.is_some() {
-        return Ok(found);
-    }
-    let merged = store.get(Table::Contacts, &merge::merged_key(workspace, place_of(id)))?;
-    let Some(id) = merge::survivor(merged, id)? else { return Ok(None) };
-    Ok(read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id))
 }
 
 /// The contact of somebody, read for a command.

@@ -19,9 +19,9 @@ use crate::contacts::{self, Contact, known_names, record};
 use crate::conversations;
 use crate::core::read_ahead::{ReadAhead, Reader, Reading};
 use crate::core::records;
-use crate::inbox::callbacks::{Item, Wanted};
-use crate::inbox::inbound_messages::received_key;
+use crate::inbox::callback_items::{Item, Wanted};
 use crate::inbox::phone_aliases;
+use crate::inbox::received::received_key;
 use crate::messages::{MessageState, service_window};
 use crate::suppressions;
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use postrider_broadcast::FanoutMessage;
 use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
-    Callback, ChannelFault, IdentityChange, IgnoredItems, Inbound, MarketingChoice, Progress,
-    StatusUpdate, TemplateUpdate,
+    Callback, ChannelFault, IgnoredItems, Inbound, MarketingChoice, Progress, StatusUpdate,
 };
 use postrider_channel::{Failure, FailureClass, Origin};
 use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData};
@@ -18,6 +17,7 @@ use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use crate::counts_under_way::CountsUnderWay;
 use crate::inbox::author;
+use crate::inbox::callback_items::{Item, Wanted};
 use crate::inbox::callback_reads::{self, CallbackReads, Replies};
 use crate::inbox::identity;
 use crate::inbox::identity_change;
@@ -111,28 +111,6 @@ impl Workspace {
             self.sync_templates_soon();
         }
     }
-}
-
-/// One thing that a callback tells.
-pub(super) enum Item {
-    Report(NumberId, StatusUpdate),
-    Inbound(NumberId, Inbound),
-    IdentityChange(NumberId, IdentityChange),
-    Choice(MarketingChoice),
-    Template(TemplateUpdate),
-    Fault(NumberId, ChannelFault),
-    Ignored(NumberId, IgnoredItems),
-}
-
-/// A message of which it must be looked up, beside the actor, what it may be a reply to.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    /// The writer's phone.
-    pub(super) phone: Phone,
-    /// When it was written.
-    pub(super) at: Timestamp,
-    /// The broadcasts that may be replied to.
-    pub(super) live: LiveBroadcasts,
 }
 
 /// Takes up items from the front, as many as fit in a commit.

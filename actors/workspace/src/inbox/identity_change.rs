@@ -8,7 +8,7 @@ use postrider_store::Table;
 
 use crate::contacts::{Contact, holder, known_names, user_holder};
 use crate::core::command::Context;
-use crate::inbox::inbound_messages::received_key;
+use crate::inbox::received::received_key;
 use crate::inbox::{identity, phone_aliases};
 use crate::messages::service_window;
 use crate::suppressions;

@@ -21,6 +21,7 @@ use crate::conversations::append::Received;
 use crate::core::command::Context;
 use crate::inbox::author::{self, Author};
 use crate::inbox::callback_reads::Replies;
+use crate::inbox::received::received_key;
 use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
@@ -121,12 +122,6 @@ fn event(
         at: received.at,
         referral,
     })
-}
-
-/// The key of a message that was received, or what the keys of all begin with.
-pub(super) fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Vec<u8> {
-    let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
-    [workspace.as_str().as_bytes(), &[0], id].concat()
 }
 
 /// Reads which messages no callback reports any more, with the windows that passed since they

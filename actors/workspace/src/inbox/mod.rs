@@ -1,6 +1,7 @@
 //! What comes in from outside, and what reads or deletes across features.
 
 mod author;
+mod callback_items;
 mod callback_reads;
 pub mod callbacks;
 mod change_contact;
@@ -11,6 +12,7 @@ mod identity_change;
 pub mod inbound_messages;
 pub(crate) mod old_messages;
 pub mod phone_aliases;
+mod received;
 mod reply;
 mod transcript;
 
