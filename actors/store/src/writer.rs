@@ -1,7 +1,7 @@
 //! The group commit makes everything that is queued durable with one fsync.
 //!
 //! One thread takes the queued batches, commits them as one atomic group and then notifies every
-//! waiting caller. While one group is being committed the next one fills, so a busy store makes
+//! waiting caller. While one group is being committed the next ones fill, so a busy store makes
 //! large groups and an idle one answers after one fsync.
 
 mod moment;
@@ -192,10 +192,8 @@ impl Writer {
         Self::start_by(store, options, None)
     }
 
-    /// The same, and stores with each commit its moment, which [`last_moment`] reads.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
+    /// The same, with the same errors, and stores with each commit its moment, which
+    /// [`last_moment`] reads.
     pub fn start_dated(
         store: Arc<dyn Store>,
         options: WriterOptions,
@@ -221,20 +219,18 @@ impl Writer {
     /// results.
     ///
     /// Two subscribers of one workspace are independent. Each has its own notifications and its own
-    /// section of a frame.
+    /// section of a frame. A new one begins behind everything that is queued.
     #[must_use]
     pub fn subscribe(&self, workspace: WorkspaceId, notify: Notify) -> Subscriber {
         let owner = Owner { workspace, notify, failed: AtomicBool::new(false) };
-        Subscriber {
-            shared: self.0.shared.clone(),
-            owner: Arc::new(owner),
-            group: AtomicU64::new(0),
-            section: AtomicUsize::new(0),
-        }
+        let shared = self.0.shared.clone();
+        let group = AtomicU64::new(shared.queue.lock().last_group());
+        Subscriber { shared, owner: Arc::new(owner), group, section: AtomicUsize::new(NO_SECTION) }
     }
 
-    /// Makes changes of records durable, all or none, in the next group commit. It is for callers
-    /// that are not workspace actors. The changes are staged at the first poll.
+    /// Makes changes of records durable, all or none, for callers that are not workspace actors.
+    /// The changes are staged at the first poll. Calls keep their order among each other, but not
+    /// to what subscribers submit: who needs that awaits the one before the other.
     ///
     /// # Errors
     /// As for [`Subscriber::submit`]; [`CommitError::Store`] also when the commit itself failed.
@@ -327,19 +323,23 @@ impl std::fmt::Debug for Writer {
     }
 }
 
+/// No index of a section.
+const NO_SECTION: usize = usize::MAX;
+
 /// The handle by which one workspace submits batches to the group commit.
 pub struct Subscriber {
     shared: Arc<Shared>,
     owner: Arc<Owner>,
-    /// The last group in which this subscriber had a section, and the index of that section. Both
-    /// are read and written under the queue's lock only. They are atomics so that `&self` suffices.
+    /// The last group in which this subscriber had a section, and the section's index; at first the
+    /// last group before it, and [`NO_SECTION`]. Used under the queue's lock only; they are atomics
+    /// so that `&self` suffices.
     group: AtomicU64,
     section: AtomicUsize,
 }
 
 impl Subscriber {
-    /// Queues a batch for the next group commit and returns that group's number. Batches are
-    /// committed in the order of the calls. The notification with this number reports the result.
+    /// Queues a batch for the next group commit that has room for it, and returns that group's
+    /// number. The batches of one subscriber are committed in the order of the calls. The notification with this number reports the result.
     /// It covers all batches of this subscriber in that group. It never comes before this call has
     /// queued the batch, but it may come before the call returns.
     ///
@@ -347,9 +347,9 @@ impl Subscriber {
     /// because new batches would be computed from a state that is not durable. The caller must
     /// rebuild that state and subscribe again.
     ///
-    /// A full queue refuses no batch: its state has changed already. The caller must ask
-    /// [`Writer::has_room`] before it changes anything for a command. Then the queue exceeds its
-    /// bound by one command for each thread at the most, and by what the engine must write itself.
+    /// A full queue refuses no batch: its state has changed already. The caller asks
+    /// [`Writer::has_room`] before it changes anything for a command. So the queue exceeds its bound
+    /// by one command for each thread at most, and by what the engine must write itself.
     ///
     /// # Errors
     /// [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing queued;
@@ -361,7 +361,8 @@ impl Subscriber {
                 let why = "an earlier commit of this workspace failed";
                 return Err(StoreError::Failed(why.into()).into());
             }
-            let last = (self.group.load(Ordering::Relaxed), self.section.load(Ordering::Relaxed));
+            let section = Some(self.section.load(Ordering::Relaxed)).filter(|at| *at != NO_SECTION);
+            let last = (self.group.load(Ordering::Relaxed), section);
             let (group, section) = queue.stage_batch(&self.owner, last, &batch, need)?;
             self.group.store(group, Ordering::Relaxed);
             self.section.store(section, Ordering::Relaxed);
@@ -369,8 +370,7 @@ impl Subscriber {
         })
     }
 
-    /// Has the deferrable batches that were submitted committed without further delay, because a
-    /// caller now waits for them.
+    /// Has submitted deferrable batches committed at once, because a caller now waits for them.
     pub fn hurry(&self) {
         let mut queue = self.shared.queue.lock();
         let wake = !queue.groups.is_empty() && queue.call(false);

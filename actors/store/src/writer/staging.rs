@@ -10,20 +10,27 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::oneshot;
 
 use crate::log::frame::{FRAME_BYTES_MAX, HEADER_BYTES, SECTION_HEADER_BYTES};
-use crate::view::log_chunk::{Head, event_log_key_into};
-use crate::{Change, Frame, Section, StoreError, Table};
+use crate::{Change, Frame, StoreError};
 use postrider_domain::WorkspaceId;
 
 use super::{Batch, ChangeRef, CommitError, GroupNumber, Notify};
 
 mod changes;
+mod section;
 pub(super) use changes::Changes;
+use section::StagedSection;
 
-/// Most bytes of event-log entries that several batches share in one record.
-const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// A group of more bytes takes no further batch, because writing it should not take much longer
 /// than the fsync that it saves.
 const GROUP_BYTES_MAX: usize = 4 << 20;
+/// A batch of more bytes is bulk, such as an import or a window of a broadcast.
+const BULK_BATCH_BYTES: usize = 8 * 1024;
+/// A group takes more bulk of one subscriber only within this, and the next group takes the rest.
+/// So the commit that everybody waits for stays short, and bulk loses little: writing this much
+/// takes about as long as the fsync.
+const OWNER_BULK_BYTES_MAX: usize = 128 * 1024;
+/// The same for the bulk of all.
+const GROUP_BULK_BYTES_MAX: usize = 4 * OWNER_BULK_BYTES_MAX;
 /// Bytes that each batch counts in addition to its own, so that a queue of empty batches is
 /// bounded.
 const BATCH_OVERHEAD: usize = 64;
@@ -50,6 +57,10 @@ pub(super) struct Need {
 }
 
 impl Need {
+    const fn bulk_bytes(self) -> usize {
+        if self.bytes > BULK_BATCH_BYTES { self.bytes } else { 0 }
+    }
+
     /// Measures a batch. This runs outside of the lock.
     pub(super) fn of(workspace: &WorkspaceId, batch: &Batch<'_>) -> Result<Self, CommitError> {
         let section_header = SECTION_HEADER_BYTES + workspace.as_str().len();
@@ -65,17 +76,6 @@ impl Need {
     }
 }
 
-/// The part of one subscriber in a group.
-pub(super) struct StagedSection {
-    pub(super) owner: Arc<Owner>,
-    events: Vec<u8>,
-    /// Space for the head, then the entries. Empty without entries.
-    log: Vec<u8>,
-    log_first: u64,
-    log_before: u64,
-    log_count: u32,
-}
-
 /// One group, which becomes one commit.
 #[derive(Default)]
 pub(super) struct Staged {
@@ -85,6 +85,8 @@ pub(super) struct Staged {
     pub(super) waiters: Vec<oneshot::Sender<Result<(), CommitError>>>,
     pub(super) batches: u64,
     pub(super) bytes: usize,
+    /// Those of the bulk batches.
+    bulk_bytes: usize,
     /// Bytes that the encoded frame would take, without its header.
     frame_bytes: usize,
     buffers: Vec<Vec<u8>>,
@@ -94,20 +96,17 @@ impl Staged {
     fn fits(&self, section: Option<usize>, batch: &Batch<'_>, need: Need) -> bool {
         let section = section.map(|at| &self.sections[at]);
         let mut frame_bytes = self.frame_bytes + batch.events.len();
-        if section.is_none_or(|section| section.events.is_empty()) {
+        if section.is_none_or(StagedSection::has_no_events) {
             frame_bytes += need.section_header;
         }
-        let log_fits = batch.log.is_empty()
-            || section.is_none_or(|section| {
-                // The entries of a chunk are counted from its first one, so they have no gaps.
-                let next = section.log_first + u64::from(section.log_count);
-                section.log.is_empty()
-                    || (batch.log_first == next
-                        && section.log.len() + batch.log.len() <= LOG_CHUNK_BYTES_MAX)
-            });
+        let bulk = need.bulk_bytes();
+        let owners_bulk = section.map_or(0, |section| section.bulk_bytes);
+        // The first bulk of a group may have any size, because a batch is not divided.
+        let bulk_fits = |before: usize, most| bulk == 0 || before == 0 || before + bulk <= most;
         (batch.events.is_empty() || frame_bytes <= FRAME_BYTES_MAX - HEADER_BYTES)
-            && self.bytes + need.bytes <= GROUP_BYTES_MAX
-            && log_fits
+            && (self.bytes == 0 || self.bytes + need.bytes <= GROUP_BYTES_MAX)
+            && bulk_fits(owners_bulk, OWNER_BULK_BYTES_MAX)
+            && bulk_fits(self.bulk_bytes, GROUP_BULK_BYTES_MAX)
     }
 
     /// Adds a batch to a section, or to a new one. Returns the section's index.
@@ -118,33 +117,26 @@ impl Staged {
         batch: &Batch<'_>,
         need: Need,
     ) -> usize {
+        let Self { sections, buffers, .. } = self;
         let at = section.unwrap_or_else(|| {
-            let [events, log] = [(); 2].map(|()| self.buffers.pop().unwrap_or_default());
-            let owner = owner.clone();
-            let (log_first, log_before, log_count) = (0, 0, 0);
-            let section = StagedSection { owner, events, log, log_first, log_before, log_count };
-            self.sections.push(section);
-            self.sections.len() - 1
+            let events = buffers.pop().unwrap_or_default();
+            sections.push(StagedSection::new(owner.clone(), events));
+            sections.len() - 1
         });
-        let section = &mut self.sections[at];
+        let section = &mut sections[at];
         if !batch.events.is_empty() {
-            if section.events.is_empty() {
+            if section.has_no_events() {
                 self.frame_bytes += need.section_header;
             }
             self.frame_bytes += batch.events.len();
-            section.events.extend_from_slice(batch.events);
         }
-        if !batch.log.is_empty() {
-            if section.log.is_empty() {
-                section.log.extend_from_slice(&[0; Head::BYTES]);
-                (section.log_first, section.log_before) = (batch.log_first, batch.log_before);
-            }
-            section.log.extend_from_slice(batch.log);
-            section.log_count += batch.log_count;
-        }
+        section.push(batch, buffers);
         for change in batch.changes {
             self.changes.upsert(change.table, change.key, change.value);
         }
+        let bulk = need.bulk_bytes();
+        section.bulk_bytes += bulk;
+        self.bulk_bytes += bulk;
         self.batches += 1;
         self.bytes += need.bytes;
         at
@@ -154,17 +146,7 @@ impl Staged {
     /// outside of the lock. Returns whether there are any events.
     pub(super) fn seal(&mut self, frame: &mut Frame, key: &mut Vec<u8>) -> bool {
         for section in &mut self.sections {
-            let workspace = &section.owner.workspace;
-            if !section.events.is_empty() {
-                let events = std::mem::take(&mut section.events);
-                frame.sections.push(Section { workspace: workspace.clone(), events });
-            }
-            if !section.log.is_empty() {
-                let head = Head { count: section.log_count, before: section.log_before };
-                section.log[..Head::BYTES].copy_from_slice(&head.encode());
-                event_log_key_into(workspace, section.log_first, key);
-                self.changes.upsert(Table::Events, key, Some(&section.log));
-            }
+            section.seal(frame, &mut self.changes, key);
         }
         !frame.sections.is_empty()
     }
@@ -180,15 +162,15 @@ impl Staged {
             }
         };
         for section in sections.drain(..) {
-            keep(section.events);
-            keep(section.log);
+            section.into_buffers().for_each(&mut keep);
         }
         for section in frame.sections.drain(..) {
             keep(section.events);
         }
         self.changes.recycle();
         self.waiters.clear();
-        (self.batches, self.bytes, self.frame_bytes) = (0, 0, 0);
+        (self.batches, self.bytes) = (0, 0);
+        (self.bulk_bytes, self.frame_bytes) = (0, 0);
     }
 }
 
@@ -220,12 +202,14 @@ pub(super) struct Queue {
     pub(super) sleep: Sleep,
     /// Whether a caller waits for one of `groups`.
     pub(super) urgent: bool,
-    /// The queued groups, none of them empty. Only the last one takes batches.
+    /// The queued groups, none of them empty, with consecutive numbers. Each takes what fits.
     pub(super) groups: VecDeque<Staged>,
     /// Bytes in `groups` and in the group that is being committed.
     pub(super) queued_bytes: usize,
     queued_bytes_max: usize,
     last_group: GroupNumber,
+    /// The last group that has changes of no subscriber. Such changes keep their order.
+    last_changes: GroupNumber,
     spare: Vec<Staged>,
 }
 
@@ -240,6 +224,7 @@ impl Queue {
             queued_bytes: 0,
             queued_bytes_max,
             last_group: 0,
+            last_changes: 0,
             spare: Vec::new(),
         }
     }
@@ -309,31 +294,29 @@ impl Queue {
         self.count(bytes)
     }
 
-    /// Stages a batch of a subscriber whose last batch went to the group and section `last`.
-    /// Returns those of this batch. It is never refused for want of room: see
-    /// [`Subscriber::submit`](super::Subscriber::submit).
+    /// Stages a batch of a subscriber. It goes to the first group that takes it, but not before
+    /// `last`, the group and section of the subscriber's last batch. So whoever fills one group
+    /// after the other does not put others behind them. Returns where it went. It is never refused
+    /// for want of room: see [`Subscriber::submit`](super::Subscriber::submit).
     pub(super) fn stage_batch(
         &mut self,
         owner: &Arc<Owner>,
-        last: (GroupNumber, usize),
+        last: (GroupNumber, Option<usize>),
         batch: &Batch<'_>,
         need: Need,
     ) -> Result<(GroupNumber, usize), CommitError> {
         self.count(need.bytes)?;
-        let in_last = |open: &Staged| (open.number == last.0).then_some(last.1);
-        let (open, section) = match self.groups.back() {
-            Some(open) if open.fits(in_last(open), batch, need) => {
-                (self.groups.len() - 1, in_last(open))
-            }
-            _ => (self.open_group(), None),
-        };
+        let in_last = |open: &Staged| last.1.filter(|_| open.number == last.0);
+        let open = self.first_open(last.0, |open| open.fits(in_last(open), batch, need));
         let open = &mut self.groups[open];
+        let section = in_last(open);
         Ok((open.number, open.push(owner, section, batch, need)))
     }
 
-    /// Stages changes that belong to no subscriber. `waiter` receives their result. Groups settle
-    /// in order, so everything staged before is settled by then. Changes that the engine `must`
-    /// write are not refused for want of room.
+    /// Stages changes that belong to no subscriber, behind those that were staged before. `waiter`
+    /// receives their result. No changes at all are a barrier: they go to the last group, and
+    /// groups settle in order, so everything staged before is settled by then. Changes that the
+    /// engine `must` write are not refused for want of room.
     pub(super) fn stage_changes(
         &mut self,
         changes: Vec<Change>,
@@ -342,17 +325,19 @@ impl Queue {
     ) -> Result<(), CommitError> {
         let size = |change: &Change| change.key.len() + change.value.as_ref().map_or(0, Vec::len);
         let bytes = BATCH_OVERHEAD + changes.iter().map(size).sum::<usize>();
+        let is_barrier = changes.is_empty();
         // A barrier must not fail on a full queue, because that is when it is needed.
-        if changes.is_empty() || must {
+        if is_barrier || must {
             self.count(bytes)?;
         } else {
             self.reserve(bytes)?;
         }
-        let open = match self.groups.back() {
-            Some(open) if open.bytes + bytes <= GROUP_BYTES_MAX => self.groups.len() - 1,
-            _ => self.open_group(),
-        };
+        let after = if is_barrier { self.last_group } else { self.last_changes };
+        let open = self.first_open(after, |open| open.bytes + bytes <= GROUP_BYTES_MAX);
         let open = &mut self.groups[open];
+        if !is_barrier {
+            self.last_changes = open.number;
+        }
         for change in changes {
             open.changes.upsert_owned(change);
         }
@@ -360,6 +345,19 @@ impl Queue {
         open.batches += 1;
         open.bytes += bytes;
         Ok(())
+    }
+
+    /// The number of the group that was opened last.
+    pub(super) const fn last_group(&self) -> GroupNumber {
+        self.last_group
+    }
+
+    /// The index of the first queued group from `from` on that `fits`, or else of a new one.
+    fn first_open(&mut self, from: GroupNumber, fits: impl Fn(&Staged) -> bool) -> usize {
+        let before = self.groups.front().map_or(0, |front| from.saturating_sub(front.number));
+        let before = usize::try_from(before).unwrap_or(usize::MAX);
+        let found = self.groups.iter().skip(before).position(fits);
+        found.map_or_else(|| self.open_group(), |found| before + found)
     }
 
     fn open_group(&mut self) -> usize {

@@ -3,6 +3,7 @@
 use crate::log::Log;
 use crate::view::View;
 mod failures;
+mod fair;
 mod gated;
 
 use std::ops::ControlFlow;
@@ -200,17 +201,17 @@ fn a_group_that_is_used_again_is_empty() {
     let (store, gate) = gated();
     let writer = gate.start(&store, WriterOptions::default());
     let (subscriber, _heard) = subscribe(&writer, "acme");
-    let bytes = vec![7; 100_000];
+    let bytes = vec![7; 60_000];
     subscriber.submit(events(b"0")).unwrap();
     for _ in 0..6 {
         gate.entered.recv().unwrap();
         let [one, other] = [(); 2].map(|()| subscriber.submit(events(&bytes)).unwrap());
-        assert_eq!(one, other, "both fit into one frame");
+        assert_eq!(one, other, "both fit into one group");
         gate.permits.send(Permit::Go).unwrap();
     }
     drop(gate.permits);
     writer.stop();
-    assert_eq!(journal_of(&*store, "acme").len(), 1_200_001);
+    assert_eq!(journal_of(&*store, "acme").len(), 720_001);
 }
 
 #[test]

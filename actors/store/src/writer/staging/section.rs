@@ -1,0 +1,89 @@
+//! The part of one subscriber in a group: its journal events, and its event log in chunks.
+
+use std::sync::Arc;
+
+use crate::view::log_chunk::{Head, event_log_key_into};
+use crate::{Frame, Section, Table};
+
+use super::super::Batch;
+use super::{Changes, Owner};
+
+/// Most bytes of event-log entries that several batches share in one record.
+const CHUNK_BYTES_MAX: usize = 64 * 1024;
+
+/// What one subscriber has in a group.
+pub(in super::super) struct StagedSection {
+    pub(in super::super) owner: Arc<Owner>,
+    events: Vec<u8>,
+    /// In the order of their entries.
+    chunks: Vec<Chunk>,
+    /// Bytes of its bulk batches.
+    pub(super) bulk_bytes: usize,
+}
+
+/// Entries of the event log without a gap, which become one record.
+struct Chunk {
+    first: u64,
+    before: u64,
+    count: u32,
+    /// Space for the head, then the entries.
+    bytes: Vec<u8>,
+}
+
+impl Chunk {
+    /// Whether the entries of a batch go on where this ends, and it may grow by them.
+    fn takes(&self, batch: &Batch<'_>) -> bool {
+        batch.log_first == self.first + u64::from(self.count)
+            && self.bytes.len() + batch.log.len() <= Head::BYTES + CHUNK_BYTES_MAX
+    }
+}
+
+impl StagedSection {
+    /// An empty section that writes its events to `events`, a reused buffer.
+    pub(super) fn new(owner: Arc<Owner>, events: Vec<u8>) -> Self {
+        Self { owner, events, chunks: Vec::new(), bulk_bytes: 0 }
+    }
+
+    /// Whether the frame has no section for it yet.
+    pub(super) const fn has_no_events(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Adds what a batch has for journal and event log. `buffers` are for reuse.
+    pub(super) fn push(&mut self, batch: &Batch<'_>, buffers: &mut Vec<Vec<u8>>) {
+        self.events.extend_from_slice(batch.events);
+        if batch.log.is_empty() {
+            return;
+        }
+        if !self.chunks.last().is_some_and(|last| last.takes(batch)) {
+            let mut bytes = buffers.pop().unwrap_or_default();
+            bytes.extend_from_slice(&[0; Head::BYTES]);
+            let (first, before) = (batch.log_first, batch.log_before);
+            self.chunks.push(Chunk { first, before, count: 0, bytes });
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.bytes.extend_from_slice(batch.log);
+            chunk.count += batch.log_count;
+        }
+    }
+
+    /// Moves the events into `frame`, and turns the chunks into changes.
+    pub(super) fn seal(&mut self, frame: &mut Frame, changes: &mut Changes, key: &mut Vec<u8>) {
+        let workspace = &self.owner.workspace;
+        if !self.events.is_empty() {
+            let events = std::mem::take(&mut self.events);
+            frame.sections.push(Section { workspace: workspace.clone(), events });
+        }
+        for chunk in &mut self.chunks {
+            let head = Head { count: chunk.count, before: chunk.before };
+            chunk.bytes[..Head::BYTES].copy_from_slice(&head.encode());
+            event_log_key_into(workspace, chunk.first, key);
+            changes.upsert(Table::Events, key, Some(&chunk.bytes));
+        }
+    }
+
+    /// The buffers that it had.
+    pub(super) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
+        std::iter::once(self.events).chain(self.chunks.into_iter().map(|chunk| chunk.bytes))
+    }
+}
