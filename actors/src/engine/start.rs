@@ -36,6 +36,7 @@ use postrider_workspace::core::otp::pumping_guard::Guard;
 use postrider_workspace::core::records;
 use postrider_workspace::inbox::deletion;
 use postrider_workspace::mailbox::admission::Admission;
+use postrider_workspace::mailbox::release::Releaser;
 use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::recovered::Recovered;
@@ -101,6 +102,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let shared = Arc::new(Services {
         store: view,
         writer: opened.writer,
+        releaser: Releaser::start(Arc::clone(&numbers)),
         clock: options.clock,
         master_keys: options.master_keys,
         limits: options.limits,

@@ -19,6 +19,7 @@ use crate::directory::Workspaces;
 use crate::disk_space::DiskSpace;
 use crate::event_options::EventOptions;
 use crate::mailbox::admission::Admission;
+use crate::mailbox::release::Releaser;
 use crate::mailer_state::Mailer;
 use crate::recovered::Recovered;
 use crate::sweep::SweepTurns;
@@ -30,6 +31,8 @@ pub struct Services {
     pub store: Arc<dyn View>,
     /// The group commit.
     pub writer: Writer,
+    /// What lets answers out when they are durable.
+    pub releaser: Releaser,
     /// Engine time.
     pub clock: Clock,
     /// What codes and stored secrets are derived from.

@@ -8,12 +8,12 @@ use postrider_number::record::{NumberInfo, NumberKind};
 use postrider_store::Table;
 
 use crate::actor::WorkspaceActor;
-use crate::actor::output_gate::PendingReply;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::audit::AuditDraft;
 use crate::core::records;
 use crate::core::settings::WorkspaceSettings;
 use crate::mailbox::message::Configure;
+use crate::mailbox::output_gate::PendingReply;
 use crate::mailbox::slot::ReplyTo;
 use crate::templates::find_template;
 use crate::templates::sync as template_sync;
@@ -38,7 +38,7 @@ impl WorkspaceActor {
             Ok(change) => change,
             Err(refusal) => return state.finish(Some(PendingReply::Change(reply, Err(refusal)))),
         };
-        state.connect(&self.shared.numbers);
+        state.connect();
         let held = PendingReply::Change(reply, Ok(Box::new(state.settings())));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);

@@ -4,7 +4,6 @@
 
 pub mod child_spec;
 pub mod configure;
-mod output_gate;
 pub mod recovery;
 pub mod snapshots;
 mod state;
@@ -26,9 +25,10 @@ use postrider_runtime::random;
 use postrider_runtime::supervise::LoadedActor;
 use postrider_store::GroupNumber;
 
-use crate::actor::output_gate::{PendingReply, refuse};
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::claims;
+use crate::mailbox::output_gate::{Gate, PendingReply, SharedHeld, refuse};
+use crate::mailbox::release::Release;
 use crate::mailbox::slot::{Slot, passivate};
 use crate::messages;
 use postrider_channel::outcome::FinalOutcome;
@@ -54,14 +54,16 @@ impl LoadedActor for WorkspaceActor {
         myself: &ActorRef<WorkspaceMessage>,
     ) -> Result<WorkspaceState, ActorProcessingErr> {
         let loaded = recovery::load(&self.shared, &self.slot).await?;
-        let actor = myself.clone();
+        let (actor, held) = (myself.clone(), SharedHeld::default());
+        let (gate, releaser) = (Gate::new(Arc::clone(&held)), self.shared.releaser.clone());
         let notify = move |group, result| {
-            // An actor that is gone has nobody left to answer.
-            drop(actor.cast(WorkspaceMessage::Committed(group, result)));
+            let (held, actor) = (Arc::clone(&held), actor.clone());
+            releaser.release(Release { held, actor, group, result });
         };
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(notify));
-        let mut loaded = WorkspaceState::new(loaded, subscriber, &self.slot);
-        loaded.connect(&self.shared.numbers);
+        let numbers = Arc::clone(&self.shared.numbers);
+        let mut loaded = WorkspaceState::new(loaded, (subscriber, gate), numbers, &self.slot);
+        loaded.connect();
         // Of what a predecessor had written, nobody may have been told.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         // Behind the answers of a number that have come already.
@@ -177,15 +179,14 @@ impl WorkspaceActor {
         state.finish(Some(held))
     }
 
-    /// Lets out what waited for `group` to be durable.
+    /// Takes note that `group` is durable; what waited for that has gone out.
     fn committed(&self, group: GroupNumber, state: &mut WorkspaceState) {
         let pending = &mut state.pending;
         state.recent.committed(&self.slot.reading_ahead, |visit| pending.committed(group, visit));
         if state.unannounced.committed(group) {
             self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         }
-        self.shared.numbers.dispatch(state.gate.due(group));
-        state.gate.open(group);
+        state.gate.committed(group);
     }
 
     /// Sees to what time has brought, a slice for each commit, so that commands get their turn and

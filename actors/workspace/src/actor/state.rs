@@ -14,7 +14,6 @@ use postrider_number::{NumberSlot, Numbers, Outcomes};
 use postrider_store::{Batch, Subscriber, Table, View};
 use postrider_store::{ChangeRef, CommitError, GroupNumber};
 
-use crate::actor::output_gate::{Gate, PendingReply};
 use crate::actor::sweeping::Sweeping;
 use crate::actor::unannounced::Unannounced;
 use crate::core::Core;
@@ -26,6 +25,7 @@ use crate::core::records;
 use crate::core::records::Profile;
 use crate::core::view::{Pending, Records};
 use crate::core::waiters::Waiters;
+use crate::mailbox::output_gate::{Gate, PendingReply};
 use crate::mailbox::slot::Slot;
 use crate::messages;
 use postrider_channel::outcome::FinalOutcome;
@@ -45,6 +45,8 @@ pub struct WorkspaceState {
     /// Connected numbers, oldest first; messages leave through the first, unless they answer what
     /// was written to another one.
     pub(crate) numbers: Vec<NumberInfo>,
+    /// The numbers of all workspaces, which take what goes out.
+    all_numbers: Arc<Numbers>,
     /// The entries of the same numbers: they know which are down.
     slots: Vec<(NumberId, Arc<NumberSlot>)>,
     /// Where the event log ends, with what is not durable yet.
@@ -85,7 +87,8 @@ pub(crate) struct StateLost(#[from] CommitError);
 impl WorkspaceState {
     pub(crate) fn new(
         (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
-        subscriber: Subscriber,
+        (subscriber, gate): (Subscriber, Gate),
+        all_numbers: Arc<Numbers>,
         slot: &Slot,
     ) -> Self {
         // Of one that died nothing is left here: its deletions may not be durable.
@@ -94,11 +97,12 @@ impl WorkspaceState {
             core,
             profile: records.profile,
             numbers: records.numbers,
+            all_numbers,
             slots: Vec::new(),
             log_end,
             unannounced: Unannounced::default(),
             subscriber,
-            gate: Gate::default(),
+            gate,
             effects: Effects::default(),
             pending: Pending::default(),
             recent: slot.reading_ahead.restart(),
@@ -131,40 +135,35 @@ impl WorkspaceState {
             }
             return Ok(());
         }
-        let group = match (self.submit(), held) {
-            (Ok(group), Some(held)) => {
-                self.gate.hold(group, held);
-                group
-            }
-            (Ok(group), None) => {
-                self.gate.expect(group);
-                group
-            }
-            (Err(lost), held) => {
+        let group = match self.submit() {
+            Ok(group) => group,
+            Err(lost) => {
                 held.into_iter().for_each(PendingReply::fail);
                 return Err(lost);
             }
         };
-        self.gate.hold_outbound(group, self.effects.outbound.drain(..));
-        self.hold_outcomes(group);
+        self.hold(group, held);
         self.sweeping.changed(&self.core.id, &self.effects.changes);
         self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();
         Ok(())
     }
 
-    /// Takes up who waits for outcomes, and releases those whose outcome `group` makes durable.
-    fn hold_outcomes(&mut self, group: GroupNumber) {
-        for (id, waiter) in self.effects.awaited.drain(..) {
+    /// Holds what may go out once `group` is durable: messages, the answer, and who waited for an
+    /// outcome that it records. Takes up who waits for outcomes.
+    fn hold(&mut self, group: GroupNumber, held: Option<PendingReply>) {
+        let Effects { outbound, awaited, outcomes, .. } = &mut self.effects;
+        for (id, waiter) in awaited.drain(..) {
             self.waiters.add(id, waiter);
         }
-        if self.effects.outcomes.is_empty() {
-            return;
+        let is_awaited = !outcomes.is_empty();
+        let settled =
+            outcomes.drain(..).map(|(waiter, status)| PendingReply::Settled(waiter.caller, status));
+        let dispatch = |messages| self.all_numbers.dispatch(messages);
+        self.gate.hold(group, outbound.drain(..), held.into_iter().chain(settled), dispatch);
+        if is_awaited {
+            self.subscriber.hurry();
         }
-        for (waiter, status) in self.effects.outcomes.drain(..) {
-            self.gate.hold(group, PendingReply::Settled(waiter.caller, status));
-        }
-        self.subscriber.hurry();
     }
 
     /// Gives an answer that changed nothing, once all that it may tell of is durable.
@@ -275,9 +274,10 @@ impl WorkspaceState {
     }
 
     /// Takes up which numbers are connected.
-    pub(crate) fn connect(&mut self, all: &Numbers) {
+    pub(crate) fn connect(&mut self) {
         self.core.number = self.numbers.first().map(|number| number.id);
         self.core.needs_template = records::need_template(&self.numbers);
+        let all = &self.all_numbers;
         self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
     }
 

@@ -4,4 +4,6 @@ pub mod admission;
 pub mod errand;
 mod ignored_items;
 pub mod message;
+pub(crate) mod output_gate;
+pub mod release;
 pub mod slot;

@@ -1,0 +1,329 @@
+//! The gate: answers and messages wait here until what they depend on is durable.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use parking_lot::Mutex;
+
+use postrider_channel::Outbound;
+use postrider_domain::{MessageId, NumberId};
+use postrider_number::capacity::HandedOver;
+use postrider_number::{Granted, Numbers};
+use postrider_store::GroupNumber;
+
+use crate::core::message_status::MessageStatus;
+use crate::core::otp::types::{
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
+};
+use crate::core::settings::ChangeError;
+use crate::core::settings::WorkspaceSettings;
+use crate::core::waiters::OutcomeWaiter;
+use crate::mailbox::errand::Answering;
+use crate::mailbox::message::WorkspaceMessage;
+use crate::mailbox::slot::ReplyTo;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+/// An answer that is not given yet, and where it goes.
+pub(crate) enum PendingReply {
+    Send(ReplyTo<OtpSent, SendOtpError>, Result<OtpSent, SendOtpError>),
+    Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
+    Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
+    Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
+    Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<Box<WorkspaceSettings>, ChangeError>),
+    /// That of a command beside the hot path.
+    Answer(Box<dyn Answering>),
+    /// Somebody waited for what became of a message.
+    Settled(Box<dyn OutcomeWaiter>, MessageStatus),
+    /// A number is to send no more.
+    Disconnect(Arc<Numbers>, NumberId),
+    /// The outcomes that a number reported under this ticket must be acknowledged.
+    Ack(Arc<Numbers>, NumberId, u64),
+    /// A number may hand these over.
+    Claimed(Arc<Numbers>, NumberId, Granted),
+    /// Somebody waits for everything before this to be durable.
+    Barrier(tokio::sync::oneshot::Sender<()>),
+}
+
+impl PendingReply {
+    fn release(self) {
+        match self {
+            Self::Send(reply, answer) => reply.send(answer),
+            Self::Verify(reply, answer) => reply.send(answer),
+            Self::Resend(reply, answer) => reply.send(answer),
+            Self::Read(reply, answer) => reply.send(answer),
+            Self::Change(reply, answer) => reply.send(answer.map(|settings| *settings)),
+            Self::Answer(answer) => answer.release(),
+            Self::Settled(waiter, status) => waiter.resolve(status),
+            Self::Disconnect(numbers, number) => numbers.close(number),
+            Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
+            Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
+            // Nothing is sent if the caller has gone away.
+            Self::Barrier(done) => {
+                done.send(()).ok();
+            }
+        }
+    }
+
+    /// Says that the outcome is unknown.
+    pub(crate) fn fail(self) {
+        let why = Unavailable::because(UnavailableReason::Storage);
+        match self {
+            Self::Send(reply, _) => reply.send(Err(why.into())),
+            Self::Verify(reply, _) => reply.send(Err(why.into())),
+            Self::Resend(reply, _) => {
+                reply.send(Err(ResendOtpError::Refused(SendOtpError::Unavailable(why))));
+            }
+            Self::Read(reply, _) => reply.send(Err(why.into())),
+            Self::Change(reply, _) => reply.send(Err(why.into())),
+            Self::Answer(answer) => answer.fail(why),
+            // Dropping it tells that it did not come to be; the number goes on, and asks again.
+            Self::Barrier(_)
+            | Self::Disconnect(..)
+            | Self::Ack(..)
+            | Self::Claimed(..)
+            | Self::Settled(..) => {}
+        }
+    }
+}
+
+/// What waits, in the order in which it came; groups never go down along it.
+#[derive(Default)]
+pub(crate) struct Held {
+    replies: VecDeque<(GroupNumber, PendingReply)>,
+    outbound: VecDeque<(GroupNumber, HandedOver)>,
+    /// All groups up to this one are durable.
+    durable: GroupNumber,
+}
+
+/// What waits, for the actor and for the task that opens the gate.
+pub(crate) type SharedHeld = Arc<Mutex<Held>>;
+
+impl Held {
+    /// Opens for what `group` made durable. Messages go before answers: who hears that a message
+    /// was accepted and stops the engine then finds it with its number.
+    pub(crate) fn open(&mut self, group: GroupNumber, dispatch: impl FnOnce(Vec<HandedOver>)) {
+        self.durable = self.durable.max(group);
+        let due = self.outbound.partition_point(|(of, _)| *of <= group);
+        if due > 0 {
+            dispatch(self.outbound.drain(..due).map(|(_, message)| message).collect());
+        }
+        while let Some((_, held)) = self.replies.pop_front_if(|(of, _)| *of <= group) {
+            held.release();
+        }
+    }
+
+    /// Holds an answer until `group`, and everything before it, is durable.
+    fn hold(&mut self, group: GroupNumber, held: PendingReply) {
+        if group <= self.durable {
+            held.release();
+        } else {
+            self.replies.push_back((group, held));
+        }
+    }
+}
+
+/// The actor's side of the gate. When the actor ends, whatever still waits is dropped with it.
+#[derive(Default)]
+pub(crate) struct Gate {
+    held: SharedHeld,
+    /// The last group that something was put into.
+    submitted: GroupNumber,
+    /// The actor was told that all groups up to this one are durable. The gate may be further.
+    committed: GroupNumber,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let mut held = self.held.lock();
+        held.outbound.clear();
+        held.replies.clear();
+    }
+}
+
+impl Gate {
+    /// The gate of an actor whose commits open `held`.
+    pub(crate) fn new(held: SharedHeld) -> Self {
+        Self { held, ..Self::default() }
+    }
+
+    /// Whether the actor was told of all that it submitted.
+    pub(crate) const fn is_clear(&self) -> bool {
+        self.submitted <= self.committed
+    }
+
+    /// The last group that something was put into, if the actor was not told of it.
+    pub(crate) fn last(&self) -> Option<GroupNumber> {
+        (!self.is_clear()).then_some(self.submitted)
+    }
+
+    /// Notes that `group` is durable.
+    pub(crate) fn committed(&mut self, group: GroupNumber) {
+        self.committed = self.committed.max(group);
+    }
+
+    /// Holds messages and an answer until `group`, and everything before it, is durable. It may be
+    /// by now: then `dispatch` takes the messages, and the answer goes out behind them.
+    pub(crate) fn hold(
+        &mut self,
+        group: GroupNumber,
+        outbound: impl Iterator<Item = HandedOver>,
+        replies: impl IntoIterator<Item = PendingReply>,
+        dispatch: impl FnOnce(Vec<HandedOver>),
+    ) {
+        self.submitted = self.submitted.max(group);
+        let mut held = self.held.lock();
+        if group <= held.durable {
+            let messages: Vec<_> = outbound.collect();
+            if !messages.is_empty() {
+                dispatch(messages);
+            }
+        } else {
+            held.outbound.extend(outbound.map(|message| (group, message)));
+        }
+        for reply in replies {
+            held.hold(group, reply);
+        }
+    }
+
+    /// Gives an answer that changed nothing. What it tells may be the work of a command that is
+    /// not durable yet, so it waits for all of those.
+    pub(crate) fn pass(&self, reply: PendingReply) {
+        self.held.lock().hold(self.submitted, reply);
+    }
+
+    /// Leaves of `messages` those of requests that have none waiting here.
+    pub(crate) fn retain_absent(&self, messages: &mut Vec<Outbound>) {
+        let held = self.held.lock();
+        if held.outbound.is_empty() || messages.is_empty() {
+            return;
+        }
+        let here: HashSet<_> = held.outbound.iter().map(|(_, here)| here.message.origin).collect();
+        messages.retain(|message| !here.contains(&message.origin));
+    }
+
+    /// Those of `ids` that do not wait here.
+    pub(crate) fn absent(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
+        let held = self.held.lock();
+        let here: HashSet<_> =
+            held.outbound.iter().map(|(_, here)| here.message.message_id).collect();
+        ids.filter(|id| !here.contains(id)).collect()
+    }
+
+    /// A commit failed: whatever waits is answered that its outcome is unknown.
+    pub(crate) fn fail(&self) {
+        let mut held = self.held.lock();
+        held.outbound.clear();
+        for (_, reply) in held.replies.drain(..) {
+            reply.fail();
+        }
+    }
+}
+
+/// A message that was refused before it reached the state.
+pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
+    match message {
+        WorkspaceMessage::SendOtp(_, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::VerifyOtp(_, _, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::ResendOtp(_, reply) => {
+            reply.send(Err(ResendOtpError::Refused(SendOtpError::Unavailable(why))));
+        }
+        WorkspaceMessage::ReadOtp(_, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::Configure(_, _, reply) => reply.send(Err(why.into())),
+        WorkspaceMessage::Perform(errand) => errand.refuse(why),
+        WorkspaceMessage::Settled(_)
+        | WorkspaceMessage::Claims(_)
+        | WorkspaceMessage::Committed(..)
+        | WorkspaceMessage::Tick
+        | WorkspaceMessage::Barrier(_)
+        | WorkspaceMessage::Redispatch
+        | WorkspaceMessage::Recovered(_)
+        | WorkspaceMessage::Sweep(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use tokio::sync::oneshot::error::TryRecvError;
+    use tokio::sync::oneshot::{Receiver, channel};
+
+    use super::*;
+    use postrider_channel::Content;
+    use postrider_channel::Origin;
+    use postrider_domain::RenderedContent;
+    use postrider_domain::Timestamp;
+
+    fn reply() -> (PendingReply, Receiver<()>) {
+        let (sender, receiver) = channel();
+        (PendingReply::Barrier(sender), receiver)
+    }
+
+    fn message() -> HandedOver {
+        let (now, id) =
+            (Timestamp::from_millis(0), MessageId::from_parts(Timestamp::from_millis(0), 1));
+        let content = Content::Message(Arc::new(RenderedContent::Text("hello".parse().unwrap())));
+        HandedOver::from(Outbound {
+            message_id: id,
+            origin: Origin::Message(id),
+            number: NumberId::from_parts(now, 1),
+            workspace: "acme".parse().unwrap(),
+            to: "+15550100000".parse().unwrap(),
+            give_up_at: now,
+            content,
+        })
+    }
+
+    fn never(_: Vec<HandedOver>) {
+        panic!("nothing is durable yet");
+    }
+
+    #[test]
+    fn what_waits_goes_out_with_its_group_and_messages_go_first() {
+        let held = SharedHeld::default();
+        let mut gate = Gate::new(Arc::clone(&held));
+        let ((one, mut first), (two, mut second), (read, mut third)) = (reply(), reply(), reply());
+        gate.hold(1, [message()].into_iter(), [one], never);
+        gate.hold(2, std::iter::empty(), [two], never);
+        gate.pass(read);
+        assert_eq!((gate.is_clear(), gate.last()), (false, Some(2)));
+        let seen = RefCell::new(0);
+        held.lock().open(1, |messages| {
+            assert_eq!(first.try_recv(), Err(TryRecvError::Empty), "the answer goes behind them");
+            *seen.borrow_mut() += messages.len();
+        });
+        assert_eq!((seen.into_inner(), first.try_recv()), (1, Ok(())));
+        assert_eq!(second.try_recv(), Err(TryRecvError::Empty));
+        assert_eq!(third.try_recv(), Err(TryRecvError::Empty), "a read may tell of the second");
+        held.lock().open(2, never);
+        assert_eq!((second.try_recv(), third.try_recv()), (Ok(()), Ok(())));
+        assert!(!gate.is_clear(), "the actor was not told yet");
+        gate.committed(2);
+        assert!(gate.is_clear());
+    }
+
+    #[test]
+    fn what_comes_behind_its_commit_goes_out_at_once() {
+        let held = SharedHeld::default();
+        let mut gate = Gate::new(Arc::clone(&held));
+        held.lock().open(3, never);
+        let ((one, mut first), (read, mut second)) = (reply(), reply());
+        let mut sent = 0;
+        gate.hold(3, [message()].into_iter(), [one], |messages| sent = messages.len());
+        gate.pass(read);
+        assert_eq!((sent, first.try_recv(), second.try_recv()), (1, Ok(()), Ok(())));
+        assert!(!gate.is_clear(), "the actor hears of the group yet");
+    }
+
+    #[test]
+    fn what_an_actor_leaves_behind_does_not_go_out() {
+        let held = SharedHeld::default();
+        let mut gate = Gate::new(Arc::clone(&held));
+        let (one, mut first) = reply();
+        gate.hold(1, [message()].into_iter(), [one], never);
+        drop(gate);
+        held.lock().open(1, never);
+        assert_eq!(first.try_recv(), Err(TryRecvError::Closed));
+    }
+}
