@@ -19,6 +19,7 @@ use postrider_domain::template::TemplateName;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditContext, AuditEntry, Destinations};
 use postrider_domain::{KeyId, Limits, LimitsOverride, Timestamp, WorkspaceId};
+use postrider_people::People;
 use postrider_runtime::supervise::Placement;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, Usage};
@@ -46,6 +47,7 @@ pub const TIME_MAX: Timestamp = Timestamp::from_millis(16_725_225_600_000);
 pub struct Admin {
     shared: Arc<Services>,
     access: Access,
+    people: People,
     /// Who makes the changes.
     caller: Arc<AuditContext>,
     /// Held while a workspace is made: of two of one name, one is told that the name is taken.
@@ -66,10 +68,11 @@ impl std::fmt::Debug for Admin {
 }
 
 impl Admin {
-    pub(crate) fn new(shared: Arc<Services>, access: Access) -> Self {
+    pub(crate) fn new(shared: Arc<Services>, access: Access, people: People) -> Self {
         Self {
             shared,
             access,
+            people,
             caller: Arc::new(AuditContext::system()),
             creation: Arc::default(),
             clock_moves: ClockMoves::default(),

@@ -17,6 +17,7 @@ use postrider_domain::keys::MasterKeys;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
 use postrider_number::providers::CustomChannel;
+use postrider_people::{People, PeopleOptions};
 use postrider_runtime::clock::Clock;
 use postrider_store::{DirectorySpace, FreeSpace, Store};
 use postrider_webhook::WebhookOptions;
@@ -120,6 +121,8 @@ pub struct EngineOptions {
     pub cloud_api: CloudApiOptions,
     /// The server that mail leaves through; without one, mails come in and cannot be answered.
     pub mail: Option<MailOptions>,
+    /// How long sessions of people last, and how much they may ask.
+    pub people: PeopleOptions,
     /// What numbers of [`NumberKind::Custom`](crate::NumberKind::Custom) send through.
     pub channel: Option<CustomChannel>,
     /// Most messages in a second through a number that has no rate of its own, 0 for no limit;
@@ -175,6 +178,7 @@ impl EngineOptions {
             webhooks: WebhookOptions::default(),
             cloud_api: CloudApiOptions::default(),
             mail: None,
+            people: PeopleOptions::default(),
             channel: None,
             number_messages_per_second: None,
             snapshot_journal_bytes: 64 * 1024 * 1024,
@@ -221,6 +225,7 @@ struct Inner {
     access: Access,
     admin: Admin,
     audit: AuditLog,
+    people: People,
     sandbox: Arc<Sandbox>,
     root: ActorRef<root::RootMessage>,
 }
@@ -269,6 +274,12 @@ impl Engine {
     #[must_use]
     pub fn audit(&self) -> &AuditLog {
         &self.inner.audit
+    }
+
+    /// People, their roles and their sessions.
+    #[must_use]
+    pub fn people(&self) -> &People {
+        &self.inner.people
     }
 
     /// What the sandbox delivered, and what it does next.

@@ -59,6 +59,7 @@
 //! | hand in what a provider of your own calls back | [`Workspace::receive`] |
 //! | make workspaces, keys, numbers; set limits and credits | [`Admin`] |
 //! | check keys and request limits | [`Access`] |
+//! | let people sign in, in roles | [`People`], [`Role`] |
 //! | see who changed what | [`AuditLog`], [`Admin::by`], [`Workspace::by`] |
 //! | hand in what the Cloud API posts, signed, as it is | [`Engine::callbacks`] |
 //! | script what the channel does, read what it delivered | [`Sandbox`] |
@@ -115,6 +116,11 @@ pub use postrider_broadcast::{
 pub use postrider_number::providers::CustomChannel;
 pub use postrider_number::record::{
     NewNumber, NewProvider, NumberChange, NumberChangeError, NumberInfo, NumberKind,
+};
+pub use postrider_people::{
+    Arrival, Login, Membership, NewLink, NewSession, Password, PasswordError, People, PeopleError,
+    PeopleOptions, Permission, Permissions, Person, Role, RoleError, Session, SessionHolder,
+    SessionRecord, SignedIn,
 };
 pub use postrider_store::view::audit::{
     AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, DamagedRow, FaultKind,

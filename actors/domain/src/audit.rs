@@ -20,6 +20,8 @@ pub enum ActorKind {
     AdminToken,
     /// A holder of an API key.
     Key,
+    /// Somebody who has signed in.
+    User,
     /// The server itself, or the program that the engine is embedded in.
     System,
     /// A caller that was not authenticated.
@@ -33,6 +35,7 @@ impl ActorKind {
         match self {
             Self::AdminToken => "admin_token",
             Self::Key => "key",
+            Self::User => "user",
             Self::System => "system",
             Self::Anonymous => "anonymous",
         }

@@ -135,6 +135,10 @@ identifiers! {
     KeyId = "key_";
     /// The public name of an admin token. The token itself is never stored.
     AdminTokenId = "tok_";
+    /// Somebody who signs in.
+    PersonId = "usr_";
+    /// The public name of a session. Its token is never stored.
+    SessionId = "ses_";
     /// A messaging number connected to a workspace.
     NumberId = "num_";
     /// An entry of a workspace's event log.

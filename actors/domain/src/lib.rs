@@ -42,7 +42,7 @@ pub use destination::{Destinations, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
     AdminTokenId, AuditId, BroadcastId, ContactId, ConversationId, EventId, IdError, KeyId,
-    MessageId, NumberId, RequestId, SegmentId, WebhookId,
+    MessageId, NumberId, PersonId, RequestId, SegmentId, SessionId, WebhookId,
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};

@@ -57,6 +57,7 @@ async fn delete(admin: &Admin, id: &WorkspaceId, name: &str) -> Result<(), Delet
     let _no_creation = admin.creation.lock().await;
     let _no_keys = admin.bucket_changes.lock().await;
     let _no_numbers = admin.number_changes.lock().await;
+    let _no_members = admin.people.hold().await;
     let shared = &admin.shared;
     let slot = shared.workspaces.slot(id).ok_or(DeleteWorkspaceError::NoSuchWorkspace)?;
     if name != id.as_str() && name_of(shared, id).await?.as_deref() != Some(name) {
@@ -64,6 +65,7 @@ async fn delete(admin: &Admin, id: &WorkspaceId, name: &str) -> Result<(), Delet
     }
     let mut changes = vec![removal::mark(id)];
     changes.extend(admin.access.deletions_of(id));
+    changes.extend(admin.people.deletions_of(id));
     let entry = AuditEntry::new("workspace.delete").target(id).workspace(id);
     changes.push(record_of(shared.clock.now(), &admin.caller, entry));
     if let Err(error) = shared.writer.commit(changes).await {
@@ -94,6 +96,7 @@ async fn name_of(shared: &Services, id: &WorkspaceId) -> Result<Option<String>, 
 async fn end_traffic(admin: &Admin, id: &WorkspaceId, slot: &Slot) {
     let shared = &admin.shared;
     admin.access.forget_all_of(id);
+    admin.people.forget_all_of(id);
     shared.workspaces.remove(id);
     let actor = slot.live();
     slot.publish(Placement::Parked("it was deleted".into()));

@@ -18,6 +18,7 @@ use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
 use postrider_number::Numbers;
 use postrider_number::providers::Providers;
 use postrider_number::record::Stored;
+use postrider_people::{People, PeopleOptions};
 use postrider_runtime::ScanPool;
 use postrider_runtime::clock::Clock;
 use postrider_store::fjall::FjallStore;
@@ -132,9 +133,10 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
         space.measure(&shared).await;
     }
     let access = Access::load(Arc::clone(&shared)).await?;
-    let admin = Admin::new(Arc::clone(&shared), access.clone());
     let audit = AuditLog::new(Arc::clone(&shared), options.audit);
     record_start(&audit).await?;
+    let people = people(&shared, options.people).await?;
+    let admin = Admin::new(Arc::clone(&shared), access.clone(), people.clone());
     let (access_of, audit_of) = (access.clone(), audit.clone());
     let root =
         Root { shared: Arc::clone(&shared), snapshots, access: access_of, audit: audit_of, space };
@@ -142,7 +144,14 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let root = begin(root, options.recorder, opened.removed, waiting).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
     template_sync::resume(&shared);
-    Ok(Engine { inner: Arc::new(Inner { shared, access, admin, audit, sandbox, root }) })
+    Ok(Engine { inner: Arc::new(Inner { shared, access, admin, audit, people, sandbox, root }) })
+}
+
+/// Everybody who may sign in.
+async fn people(shared: &Services, options: PeopleOptions) -> Result<People, StartError> {
+    let (store, writer) = (Arc::clone(&shared.store), shared.writer.clone());
+    let loaded = People::load(store, writer, shared.clock.clone(), options).await;
+    loaded.map_err(|error| StartError::Directory(format!("people were not read: {error}")))
 }
 
 /// Starts the supervisors, and what must go on by itself.

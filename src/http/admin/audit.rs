@@ -24,7 +24,7 @@ pub(crate) fn routes() -> Routes {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AuditActor)]
 pub(crate) struct ActorAnswer {
-    /// `admin_token`, `key`, `system` (the server itself) or `anonymous`.
+    /// `admin_token`, `key`, `user`, `system` (the server itself) or `anonymous`.
     #[schema(example = "admin_token")]
     kind: &'static str,
     /// Its id, such as that of an API key.

@@ -21,12 +21,13 @@ const STORE: &str = "postrider-store";
 const CHANNEL: &str = "postrider-channel";
 const NUMBER: &str = "postrider-number";
 const WEBHOOK: &str = "postrider-webhook";
+const PEOPLE: &str = "postrider-people";
 const BROADCAST: &str = "postrider-broadcast";
 const WORKSPACE: &str = "postrider-workspace";
 const FACE: &str = "postrider-actors";
 const SERVER: &str = "postrider";
 
-const CRATES: [Row; 10] = [
+const CRATES: [Row; 11] = [
     Row {
         name: DOMAIN,
         reason: "Only a dependency list can prove that rules are pure.",
@@ -67,6 +68,12 @@ const CRATES: [Row; 10] = [
         must_not: &[CHANNEL, NUMBER],
     },
     Row {
+        name: PEOPLE,
+        reason: "Who signs in, and what they may do; it hashes passwords and sees no workspace.",
+        may: &[DOMAIN, RUNTIME, STORE],
+        must_not: &["ractor", "reqwest", "axum"],
+    },
+    Row {
         name: BROADCAST,
         reason: "The fan-out; the boundary keeps what it asks of a workspace to a few calls.",
         may: &[DOMAIN, RUNTIME, STORE, CHANNEL, NUMBER],
@@ -82,7 +89,7 @@ const CRATES: [Row; 10] = [
     Row {
         name: FACE,
         reason: "The public face: it assembles the others and re-exports names.",
-        may: &[DOMAIN, RUNTIME, STORE, CHANNEL, NUMBER, WEBHOOK, BROADCAST, WORKSPACE],
+        may: &[DOMAIN, RUNTIME, STORE, PEOPLE, CHANNEL, NUMBER, WEBHOOK, BROADCAST, WORKSPACE],
         must_not: &["axum", "clap", "toml"],
     },
     Row {

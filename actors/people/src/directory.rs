@@ -1,0 +1,373 @@
+//! Everybody and every session, in memory as in the store.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use parking_lot::Mutex;
+
+use postrider_domain::{ActorKind, AuditActor, PersonId, SessionId, Timestamp, WorkspaceId};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::random;
+use postrider_runtime::shared_bucket::BucketState;
+use postrider_store::view::codec;
+use postrider_store::writer::CommitError;
+use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
+
+use crate::link::{self, Link};
+use crate::password::Hashing;
+use crate::permission::Permissions;
+use crate::person::{self, Login, Person};
+use crate::session::{self, Session, SessionHolder, SessionRecord};
+use crate::token::TokenHash;
+use crate::tries::Tries;
+
+/// Where the name of this data is stored, of which cookies have a part.
+const NAME_ROW: &[u8] = b"people/name";
+/// Bounds for operators, who can do more harm.
+const OPERATOR_IDLE: Duration = Duration::from_secs(3600);
+const OPERATOR_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// How long sessions last, and how much they may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeopleOptions {
+    /// A session that is not used for so long ends; one of an operator after an hour at the latest.
+    pub session_idle: Duration,
+    /// A session ends after so long; one of an operator after a day at the latest.
+    pub session_max: Duration,
+    /// Requests of a session in a minute; 0 is no limit.
+    pub session_requests_per_minute: u32,
+    /// Whether passwords sign anybody in.
+    pub password_sign_in: bool,
+}
+
+impl Default for PeopleOptions {
+    /// Twelve hours, seven days, 600 requests.
+    fn default() -> Self {
+        Self {
+            session_idle: Duration::from_secs(12 * 3600),
+            session_max: Duration::from_secs(7 * 24 * 3600),
+            session_requests_per_minute: 600,
+            password_sign_in: true,
+        }
+    }
+}
+
+/// The people and sessions of an engine. Cheap to clone.
+#[derive(Clone)]
+pub struct People {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) writer: Writer,
+    pub(crate) clock: Clock,
+    pub(crate) options: PeopleOptions,
+    name: [u8; 4],
+    /// Whether the name is stored. Nobody has a cookie before the first session is.
+    is_named: AtomicBool,
+    pub(crate) people: DashMap<PersonId, Arc<Person>>,
+    pub(crate) by_email: DashMap<Login, PersonId>,
+    pub(crate) sessions: DashMap<TokenHash, Arc<Session>>,
+    pub(crate) links: DashMap<PersonId, Link>,
+    pub(crate) tries: Mutex<Tries>,
+    pub(crate) hashing: Hashing,
+    /// Held while something is changed, so that what is read before the commit holds after it.
+    pub(crate) changes: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for People {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("People")
+    }
+}
+
+/// Whose session a request carries.
+#[derive(Debug, Clone)]
+pub struct SignedIn {
+    /// The session.
+    pub session: Arc<Session>,
+    /// Who it is; `None` for a holder of an admin token.
+    pub person: Option<Arc<Person>>,
+}
+
+impl SignedIn {
+    /// Whether they may do everything.
+    #[must_use]
+    pub fn is_operator(&self) -> bool {
+        self.person.as_ref().is_none_or(|person| person.operator)
+    }
+
+    /// What they may do in a workspace; `None`: it is none of theirs.
+    #[must_use]
+    pub fn permissions_in(&self, workspace: &WorkspaceId, sandbox: bool) -> Option<Permissions> {
+        if self.is_operator() {
+            return Some(Permissions::all());
+        }
+        let role = self.person.as_ref()?.role_in(workspace)?;
+        Some(role.permissions(sandbox))
+    }
+
+    /// How the audit log names them.
+    #[must_use]
+    pub fn actor(&self) -> AuditActor {
+        match (&self.session.record().holder, &self.person) {
+            (_, Some(person)) => AuditActor {
+                kind: ActorKind::User,
+                id: Some(person.id.to_string().into()),
+                name: Some(person.email.as_str().into()),
+            },
+            (SessionHolder::AdminToken { id, name }, None) => {
+                AuditActor { kind: ActorKind::AdminToken, id: id.clone(), name: name.clone() }
+            }
+            // A person's session is known only with the person.
+            (SessionHolder::Person(_), None) => AuditActor::of_kind(ActorKind::Anonymous),
+        }
+    }
+}
+
+/// What the store has.
+#[derive(Default)]
+struct Stored {
+    people: Vec<Person>,
+    sessions: Vec<SessionRecord>,
+    links: Vec<Link>,
+    name: Option<[u8; 4]>,
+}
+
+impl Stored {
+    /// One record that cannot be read is logged and does not count; the others do.
+    fn read(store: &dyn View) -> Result<Self, StoreError> {
+        let name = store.get(Table::Meta, NAME_ROW)?.and_then(|name| name.try_into().ok());
+        Ok(Self {
+            people: rows(store, person::ROW)?,
+            sessions: rows(store, session::ROW)?,
+            links: rows(store, link::ROW)?,
+            name,
+        })
+    }
+}
+
+fn rows<T: for<'a> serde::Deserialize<'a>>(
+    store: &dyn View,
+    prefix: &[u8],
+) -> Result<Vec<T>, StoreError> {
+    let mut rows = Vec::new();
+    store.scan(Table::Meta, prefix, None, Direction::Forward, &mut |name, value| {
+        match codec::decode(value) {
+            Ok(row) => rows.push(row),
+            Err(error) => {
+                let name = name.escape_ascii();
+                tracing::error!(%error, %name, "a person, session or link cannot be read");
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
+}
+
+impl People {
+    /// Reads everybody from the store. What is over is deleted.
+    ///
+    /// # Errors
+    /// [`CommitError`]: the store cannot be read, or not be written.
+    pub async fn load(
+        store: Arc<dyn View>,
+        writer: Writer,
+        clock: Clock,
+        options: PeopleOptions,
+    ) -> Result<Self, CommitError> {
+        let read = tokio::task::spawn_blocking(move || Stored::read(store.as_ref())).await;
+        let stored = read.map_err(|_| CommitError::Closed)?.map_err(CommitError::Store)?;
+        let name = stored.name.unwrap_or_else(random::bytes);
+        let inner = Inner {
+            writer,
+            clock,
+            options,
+            name,
+            is_named: AtomicBool::new(stored.name.is_some()),
+            people: DashMap::new(),
+            by_email: DashMap::new(),
+            sessions: DashMap::new(),
+            links: DashMap::new(),
+            tries: Mutex::default(),
+            hashing: Hashing::default(),
+            changes: tokio::sync::Mutex::default(),
+        };
+        let people = Self { inner: Arc::new(inner) };
+        stored.people.into_iter().for_each(|person| people.insert(person));
+        for record in stored.sessions {
+            people.insert_session(record);
+        }
+        for link in stored.links {
+            people.inner.links.insert(link.person, link);
+        }
+        let changes = people.take_ended();
+        if !changes.is_empty() {
+            people.inner.writer.commit(changes).await?;
+        }
+        Ok(people)
+    }
+
+    /// Eight hexadecimal digits that other data does not have: cookies of servers on one host are
+    /// told apart by them, since cookies do not know ports.
+    #[must_use]
+    pub fn data_name(&self) -> String {
+        self.inner.name.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// How long sessions last.
+    #[must_use]
+    pub fn options(&self) -> &PeopleOptions {
+        &self.inner.options
+    }
+
+    /// The session of this token, if it goes on, and whose it is.
+    #[must_use]
+    pub fn signed_in(&self, token: &str) -> Option<SignedIn> {
+        let session = Arc::clone(&*self.inner.sessions.get(&TokenHash::of(token))?);
+        let person = match session.record().holder {
+            SessionHolder::Person(id) => Some(self.person(id)?),
+            SessionHolder::AdminToken { .. } => None,
+        };
+        let signed_in = SignedIn { session, person };
+        self.goes_on(&signed_in).then_some(signed_in)
+    }
+
+    /// Whether a session that was good is so still.
+    #[must_use]
+    pub fn goes_on(&self, signed_in: &SignedIn) -> bool {
+        let now = self.inner.clock.real();
+        let is_disabled = signed_in.person.as_ref().is_some_and(|person| person.disabled);
+        !is_disabled && signed_in.session.goes_on(now, self.idle(signed_in.is_operator()))
+    }
+
+    /// Takes one request from the session's bucket, and notes that it is used.
+    #[must_use]
+    pub fn admit(&self, session: &Session) -> (Option<Duration>, Option<BucketState>) {
+        if let Some(record) = session.note_use(self.inner.clock.real()) {
+            let (writer, id) = (self.inner.writer.clone(), record.id);
+            drop(tokio::spawn(async move {
+                if let Err(error) = writer.commit_own(vec![record.put()]).await {
+                    tracing::warn!(%error, session = %id, "the use of a session was not stored");
+                }
+            }));
+        }
+        let Some(bucket) = &session.bucket else { return (None, None) };
+        let refused = bucket.take(&self.inner.clock).err();
+        (refused, Some(bucket.state(self.inner.clock.now())))
+    }
+
+    /// Whether the session may do what needs a recent sign-in.
+    #[must_use]
+    pub fn is_elevated(&self, session: &Session) -> bool {
+        session.elevated_until().is_some_and(|until| self.inner.clock.real() < until)
+    }
+
+    /// Somebody.
+    #[must_use]
+    pub fn person(&self, id: PersonId) -> Option<Arc<Person>> {
+        self.inner.people.get(&id).map(|person| Arc::clone(&person))
+    }
+
+    /// Whoever has this address.
+    #[must_use]
+    pub fn of_email(&self, email: &Login) -> Option<Arc<Person>> {
+        let id = *self.inner.by_email.get(email)?;
+        self.person(id)
+    }
+
+    /// Everybody, in the order in which they were made.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<Person>> {
+        let mut all: Vec<_> = self.inner.people.iter().map(|person| Arc::clone(&person)).collect();
+        all.sort_unstable_by_key(|person| person.id);
+        all
+    }
+
+    /// The sessions of this holder that go on, oldest first.
+    #[must_use]
+    pub fn sessions_of(&self, holder: &SessionHolder) -> Vec<Arc<Session>> {
+        let now = self.inner.clock.real();
+        let own = |session: &&Arc<Session>| session.record().holder == *holder;
+        let sessions: Vec<_> = self.inner.sessions.iter().map(|it| Arc::clone(&it)).collect();
+        let goes_on =
+            |session: &&Arc<Session>| session.goes_on(now, self.inner.options.session_idle);
+        let mut sessions: Vec<_> = sessions.iter().filter(own).filter(goes_on).cloned().collect();
+        sessions.sort_unstable_by_key(|session| session.id());
+        sessions
+    }
+
+    /// When somebody was seen last, by any session.
+    #[must_use]
+    pub fn seen_at(&self, id: PersonId) -> Option<Timestamp> {
+        let sessions = self.sessions_of(&SessionHolder::Person(id));
+        sessions.iter().map(|session| session.seen_at()).max()
+    }
+
+    /// The change that stores the name, unless it is stored.
+    pub(crate) fn naming(&self) -> Option<Change> {
+        let is_named = self.inner.is_named.load(Ordering::Acquire);
+        (!is_named).then(|| Change::put(Table::Meta, NAME_ROW, self.inner.name))
+    }
+
+    pub(crate) fn note_named(&self) {
+        self.inner.is_named.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn idle(&self, is_operator: bool) -> Duration {
+        let idle = self.inner.options.session_idle;
+        if is_operator { idle.min(OPERATOR_IDLE) } else { idle }
+    }
+
+    pub(crate) fn longest(&self, is_operator: bool) -> Duration {
+        let longest = self.inner.options.session_max;
+        if is_operator { longest.min(OPERATOR_MAX) } else { longest }
+    }
+
+    pub(crate) fn insert(&self, person: Person) {
+        self.inner.by_email.insert(person.email.clone(), person.id);
+        self.inner.people.insert(person.id, Arc::new(person));
+    }
+
+    pub(crate) fn insert_session(&self, record: SessionRecord) -> Arc<Session> {
+        let hash = record.hash;
+        let rate = self.inner.options.session_requests_per_minute;
+        let session = Arc::new(Session::new(record, rate, &self.inner.clock));
+        self.inner.sessions.insert(hash, Arc::clone(&session));
+        session
+    }
+
+    pub(crate) fn forget_session(&self, id: SessionId) {
+        self.inner.sessions.retain(|_, session| {
+            let stays = session.id() != id;
+            if !stays {
+                session.end();
+            }
+            stays
+        });
+    }
+
+    /// Forgets sessions and links that are over; gives the changes that delete them.
+    pub(crate) fn take_ended(&self) -> Vec<Change> {
+        let (now, idle) = (self.inner.clock.real(), self.inner.options.session_idle);
+        let mut changes = Vec::new();
+        self.inner.sessions.retain(|_, session| {
+            let stays = session.goes_on(now, idle);
+            if !stays {
+                changes.push(session.record().delete());
+            }
+            stays
+        });
+        self.inner.links.retain(|_, link| {
+            let stays = now < link.ends_at;
+            if !stays {
+                changes.push(link.delete());
+            }
+            stays
+        });
+        changes
+    }
+}

@@ -1,0 +1,33 @@
+//! People: who may sign in, what they are in which workspace, and their sessions.
+//!
+//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! stability. Everything is in memory as well as in the store, so that a request's session is found
+//! without an actor and without a read. Moments are real time; see
+//! [`Clock`](postrider_runtime::Clock).
+
+mod changes;
+mod directory;
+mod error;
+#[cfg(test)]
+mod golden;
+mod link;
+mod password;
+mod permission;
+mod person;
+mod role;
+mod session;
+mod sign_in;
+#[cfg(test)]
+mod tests;
+mod token;
+mod tries;
+
+pub use changes::NewLink;
+pub use directory::{People, PeopleOptions, SignedIn};
+pub use error::PeopleError;
+pub use password::{Password, PasswordError};
+pub use permission::{Permission, Permissions};
+pub use person::{Login, Membership, Person};
+pub use role::{Role, RoleError};
+pub use session::{Session, SessionHolder, SessionRecord};
+pub use sign_in::{Arrival, NewSession};

@@ -1,0 +1,39 @@
+//! Links that sign somebody in, once and soon.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::{PersonId, Timestamp};
+use postrider_store::view::codec;
+use postrider_store::{Change, Table};
+
+use crate::token::TokenHash;
+
+/// What a link's row begins with in [`Table::Meta`]. The person's id follows: a new link takes the
+/// place of the one before.
+pub(crate) const ROW: &[u8] = b"sign_in_link/";
+/// How long a link works, in real time.
+pub(crate) const WORKS_FOR: Duration = Duration::from_secs(15 * 60);
+
+/// A link in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) person: PersonId,
+    pub(crate) hash: TokenHash,
+    pub(crate) ends_at: Timestamp,
+}
+
+impl Link {
+    pub(crate) fn put(&self) -> Change {
+        Change::put(Table::Meta, self.row(), codec::encode(self))
+    }
+
+    pub(crate) fn delete(&self) -> Change {
+        Change::delete(Table::Meta, self.row())
+    }
+
+    fn row(&self) -> Vec<u8> {
+        [ROW, self.person.as_bytes()].concat()
+    }
+}

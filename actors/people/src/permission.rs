@@ -1,0 +1,121 @@
+//! Pure: what an operation needs, and what a caller has.
+
+use std::fmt;
+
+use postrider_domain::Scope;
+
+macro_rules! permissions {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $scope:expr;)*) => {
+        /// What one operation needs. Every operation names one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Permission {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Permission {
+            /// Every permission.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Its name, such as `otp:send`.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// The scope that gives it to an API key; `None`: no key has it.
+            #[must_use]
+            pub const fn scope(self) -> Option<Scope> {
+                match self {
+                    $(Self::$name => $scope,)*
+                }
+            }
+        }
+    };
+}
+
+permissions! {
+    /// Reading contacts, segments and opt-outs.
+    ContactsRead = "contacts:read", Some(Scope::ContactsRead);
+    /// Changing them, and importing.
+    ContactsWrite = "contacts:write", Some(Scope::ContactsWrite);
+    /// Reading conversations.
+    InboxRead = "inbox:read", Some(Scope::ContactsRead);
+    /// Replying, assigning, resolving.
+    InboxWrite = "inbox:write", Some(Scope::ContactsWrite);
+    /// Reading broadcasts and their recipients.
+    BroadcastsRead = "broadcasts:read", Some(Scope::MessagingSend);
+    /// Making and controlling broadcasts.
+    BroadcastsWrite = "broadcasts:write", Some(Scope::MessagingSend);
+    /// Reading templates.
+    TemplatesRead = "templates:read", Some(Scope::MessagingSend);
+    /// Adding and changing templates.
+    TemplatesWrite = "templates:write", None;
+    /// Reading what became of one-time passwords.
+    OtpRead = "otp:read", Some(Scope::MessagingSend);
+    /// Sending and verifying one-time passwords.
+    OtpSend = "otp:send", Some(Scope::MessagingSend);
+    /// Reading what became of single messages.
+    MessagesRead = "messages:read", Some(Scope::MessagingSend);
+    /// Sending single messages.
+    MessagesSend = "messages:send", Some(Scope::MessagingSend);
+    /// Reading the event log.
+    EventsRead = "events:read", Some(Scope::WebhooksManage);
+    /// Managing webhook endpoints.
+    WebhooksManage = "webhooks:manage", Some(Scope::WebhooksManage);
+    /// Reading analytics.
+    AnalyticsRead = "analytics:read", Some(Scope::AnalyticsRead);
+    /// Making and revoking API keys.
+    KeysManage = "keys:manage", None;
+    /// Reading the newest requests.
+    RequestsRead = "requests:read", None;
+    /// Inviting people and changing their roles.
+    PeopleManage = "people:manage", None;
+    /// Connecting and disconnecting numbers.
+    NumbersManage = "numbers:manage", None;
+    /// Changing the workspace's settings.
+    SettingsWrite = "settings:write", None;
+    /// Deleting the workspace.
+    WorkspaceDelete = "workspace:delete", None;
+    /// Making and unmaking owners.
+    OwnersManage = "owners:manage", None;
+    /// Everything below `/v1/sandbox`.
+    SandboxUse = "sandbox:use", Some(Scope::MessagingSend);
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A set of permissions: one bit for each. It is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Permissions(u32);
+const _: () = assert!(Permission::ALL.len() <= u32::BITS as usize);
+
+impl Permissions {
+    /// Every permission.
+    #[must_use]
+    pub fn all() -> Self {
+        Permission::ALL.iter().copied().collect()
+    }
+
+    /// Whether `permission` is in the set.
+    #[must_use]
+    pub const fn contains(self, permission: Permission) -> bool {
+        self.0 & (1 << permission as u32) != 0
+    }
+
+    /// The permissions of the set, in the order of their declaration.
+    pub fn iter(self) -> impl Iterator<Item = Permission> {
+        Permission::ALL.iter().copied().filter(move |permission| self.contains(*permission))
+    }
+}
+
+impl FromIterator<Permission> for Permissions {
+    fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
+        Self(permissions.into_iter().fold(0, |set, permission| set | (1 << permission as u32)))
+    }
+}

@@ -1,0 +1,167 @@
+//! Sessions: who has signed in, since when, and for how long.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use postrider_domain::{AuditEntry, PersonId, SessionId, Timestamp};
+use postrider_runtime::clock::Clock;
+use postrider_runtime::shared_bucket::SharedBucket;
+use postrider_store::view::codec;
+use postrider_store::{Change, Table};
+
+use crate::token::TokenHash;
+
+/// What a session's row begins with in [`Table::Meta`]. The id follows.
+pub(crate) const ROW: &[u8] = b"session/";
+const MINUTE: Duration = Duration::from_secs(60);
+/// How old what is stored of the last use may be.
+const SEEN_STORED_EVERY: Duration = Duration::from_secs(5 * 60);
+
+/// Whose a session is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionHolder {
+    /// A person.
+    Person(PersonId),
+    /// Whoever showed an admin token: an operator without a name.
+    AdminToken {
+        /// The token's id, if it has one.
+        id: Option<Box<str>>,
+        /// The token's name, if it has one.
+        name: Option<Box<str>>,
+    },
+}
+
+/// A session in the store. All moments are real time: a sandbox that moves time signs nobody out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Names the session.
+    pub id: SessionId,
+    /// Whose it is.
+    pub holder: SessionHolder,
+    pub(crate) hash: TokenHash,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it was used last, as it was stored.
+    pub(crate) seen_at: Timestamp,
+    /// When it ends at the latest.
+    pub ends_at: Timestamp,
+    /// The browser, as it names itself.
+    pub user_agent: Box<str>,
+    /// The address that it began from.
+    pub address: Box<str>,
+    /// Until when changes that need a recent sign-in are allowed.
+    pub(crate) elevated_until: Option<Timestamp>,
+}
+
+impl SessionRecord {
+    pub(crate) fn put(&self) -> Change {
+        Change::put(Table::Meta, self.row(), codec::encode(self))
+    }
+
+    pub(crate) fn delete(&self) -> Change {
+        Change::delete(Table::Meta, self.row())
+    }
+
+    fn row(&self) -> Vec<u8> {
+        [ROW, self.id.as_bytes()].concat()
+    }
+
+    /// What the audit log records when it begins.
+    pub(crate) fn created_entry(&self, method: &'static str) -> AuditEntry {
+        AuditEntry::new("session.create").target(self.id).change("method", method)
+    }
+
+    /// What the audit log records when it is ended.
+    pub(crate) fn deleted_entry(&self) -> AuditEntry {
+        AuditEntry::new("session.delete").target(self.id)
+    }
+}
+
+/// A session that is known, in memory.
+#[derive(Debug)]
+pub struct Session {
+    record: SessionRecord,
+    seen_ms: AtomicU64,
+    stored_ms: AtomicU64,
+    elevated_until_ms: AtomicU64,
+    ended: AtomicBool,
+    pub(crate) bucket: Option<SharedBucket>,
+}
+
+impl Session {
+    pub(crate) fn new(record: SessionRecord, requests_per_minute: u32, clock: &Clock) -> Self {
+        let seen_ms = record.seen_at.as_millis();
+        let elevated_until_ms = record.elevated_until.map_or(0, Timestamp::as_millis);
+        Self {
+            record,
+            seen_ms: AtomicU64::new(seen_ms),
+            stored_ms: AtomicU64::new(seen_ms),
+            elevated_until_ms: AtomicU64::new(elevated_until_ms),
+            ended: AtomicBool::new(false),
+            bucket: SharedBucket::new(requests_per_minute, MINUTE, None, clock),
+        }
+    }
+
+    /// What is stored of it.
+    #[must_use]
+    pub const fn record(&self) -> &SessionRecord {
+        &self.record
+    }
+
+    /// Names the session.
+    #[must_use]
+    pub const fn id(&self) -> SessionId {
+        self.record.id
+    }
+
+    /// When it was used last.
+    #[must_use]
+    pub fn seen_at(&self) -> Timestamp {
+        Timestamp::from_millis(self.seen_ms.load(Ordering::Relaxed))
+    }
+
+    /// Until when changes that need a recent sign-in are allowed.
+    #[must_use]
+    pub fn elevated_until(&self) -> Option<Timestamp> {
+        let until = self.elevated_until_ms.load(Ordering::Acquire);
+        (until > 0).then(|| Timestamp::from_millis(until))
+    }
+
+    pub(crate) fn elevate(&self, until: Timestamp) {
+        self.elevated_until_ms.store(until.as_millis(), Ordering::Release);
+    }
+
+    /// Whether it goes on: it was not ended, is not too old, and was used within `idle`.
+    pub(crate) fn goes_on(&self, now: Timestamp, idle: Duration) -> bool {
+        !self.ended.load(Ordering::Acquire)
+            && now < self.record.ends_at
+            && now < self.seen_at().plus(idle)
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Notes a use. Returns what is to be stored, every few minutes.
+    pub(crate) fn note_use(&self, now: Timestamp) -> Option<SessionRecord> {
+        self.seen_ms.fetch_max(now.as_millis(), Ordering::Relaxed);
+        let stored = self.stored_ms.load(Ordering::Relaxed);
+        let is_due = now >= Timestamp::from_millis(stored).plus(SEEN_STORED_EVERY);
+        // Only one of those who find it due stores it.
+        let is_ours = is_due
+            && self
+                .stored_ms
+                .compare_exchange(stored, now.as_millis(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        is_ours.then(|| self.current())
+    }
+
+    /// The record as it is now.
+    pub(crate) fn current(&self) -> SessionRecord {
+        let (seen_at, elevated_until) = (self.seen_at(), self.elevated_until());
+        SessionRecord { seen_at, elevated_until, ..self.record.clone() }
+    }
+}

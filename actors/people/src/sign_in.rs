@@ -1,0 +1,293 @@
+//! Signing in, by a link, a password or an admin token, and signing out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_domain::{AuditContext, SessionId};
+use postrider_runtime::random;
+use postrider_runtime::secret::Secret;
+use postrider_runtime::task::detached;
+use postrider_store::Change;
+use postrider_store::view::audit::record_change;
+
+use crate::directory::{People, SignedIn};
+use crate::error::PeopleError;
+use crate::password::Password;
+use crate::person::{Login, Person};
+use crate::session::{SessionHolder, SessionRecord};
+use crate::token::{self, TokenHash};
+
+/// How long a session of an admin token lasts.
+const TOKEN_SESSION: Duration = Duration::from_secs(30 * 60);
+/// How long a sign-in counts as recent.
+const ELEVATED_FOR: Duration = Duration::from_secs(10 * 60);
+/// Sessions of one holder; with more the oldest end.
+const SESSIONS_MAX: usize = 50;
+/// Characters that are kept of what a browser calls itself.
+const USER_AGENT_CHARS_MAX: usize = 256;
+
+/// Where somebody signs in from.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// What the browser calls itself.
+    pub user_agent: String,
+    /// The network address and the request. The actor in it is not looked at.
+    pub context: Arc<AuditContext>,
+}
+
+/// A session that has just begun. Its token is shown here and never again.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// What its requests must carry.
+    pub token: Secret,
+    /// Whose it is.
+    pub signed_in: SignedIn,
+}
+
+/// How somebody was found out to be who they are.
+struct Proof {
+    holder: SessionHolder,
+    person: Option<Arc<Person>>,
+    method: &'static str,
+    /// What goes with it, such as the link that was used.
+    spent: Vec<Change>,
+}
+
+impl People {
+    /// Signs in by the token of a link, which does not work again.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: it is unknown, used or too old, or not now.
+    pub async fn sign_in_by_link(
+        &self,
+        token: &str,
+        arrival: Arrival,
+    ) -> Result<NewSession, PeopleError> {
+        let (people, hash) = (self.clone(), TokenHash::of(token));
+        detached(async move {
+            let _changing = people.inner.changes.lock().await;
+            let now = people.inner.clock.real();
+            let found = people.inner.links.iter().find(|link| link.hash == hash).map(|it| *it);
+            let link = found.filter(|link| now < link.ends_at).ok_or(PeopleError::Refused)?;
+            let person = people.person(link.person).filter(|person| !person.disabled);
+            let person = person.ok_or(PeopleError::Refused)?;
+            let holder = SessionHolder::Person(person.id);
+            let spent = vec![link.delete()];
+            let proof = Proof { holder, person: Some(person), method: "link", spent };
+            let session = people.begin(proof, arrival).await?;
+            people.inner.links.remove(&link.person);
+            Ok(session)
+        })
+        .await
+    }
+
+    /// Signs in by a password. An account that is not there is answered as a wrong password is, and
+    /// takes as long.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: it is wrong, too many were, or not now.
+    pub async fn sign_in_by_password(
+        &self,
+        email: &str,
+        password: &str,
+        arrival: Arrival,
+    ) -> Result<NewSession, PeopleError> {
+        if !self.inner.options.password_sign_in {
+            return Err(PeopleError::Refused);
+        }
+        let (people, password) = (self.clone(), Password::typed(password));
+        let email = Login::new(email).ok();
+        detached(async move {
+            let found = email.as_ref().and_then(|email| people.of_email(email));
+            let found = found.filter(|person| !person.disabled);
+            let account = email.as_ref().map_or("", Login::as_str);
+            people.check(account, found.as_deref(), password).await?;
+            let _changing = people.inner.changes.lock().await;
+            // It may have been changed while the password was checked.
+            let person = found.and_then(|found| {
+                let now = people.person(found.id)?;
+                (!now.disabled && now.password == found.password).then_some(now)
+            });
+            let person = person.ok_or(PeopleError::Refused)?;
+            let holder = SessionHolder::Person(person.id);
+            let (person, spent) = (Some(person), Vec::new());
+            people.begin(Proof { holder, person, method: "password", spent }, arrival).await
+        })
+        .await
+    }
+
+    /// Begins a session for whoever showed an admin token, which the caller has checked.
+    ///
+    /// # Errors
+    /// [`PeopleError::Unavailable`]
+    pub async fn sign_in_by_admin_token(
+        &self,
+        id: Option<Box<str>>,
+        name: Option<Box<str>>,
+        arrival: Arrival,
+    ) -> Result<NewSession, PeopleError> {
+        let people = self.clone();
+        detached(async move {
+            let _changing = people.inner.changes.lock().await;
+            let holder = SessionHolder::AdminToken { id, name };
+            let (person, spent) = (None, Vec::new());
+            people.begin(Proof { holder, person, method: "admin_token", spent }, arrival).await
+        })
+        .await
+    }
+
+    /// Has somebody who is signed in prove it again; gives the moment until which that counts.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: the password is wrong, too many were, or there is none.
+    pub async fn elevate(&self, who: &SignedIn, password: &str) -> Result<(), PeopleError> {
+        let person = who.person.as_ref().and_then(|person| self.person(person.id));
+        let person = person.ok_or(PeopleError::Refused)?;
+        let password = Password::typed(password);
+        self.check(person.email.as_str(), Some(&person), password).await?;
+        who.session.elevate(self.inner.clock.real().plus(ELEVATED_FOR));
+        Ok(())
+    }
+
+    /// Ends one session of the same holder: it does not work any more when this returns.
+    ///
+    /// # Errors
+    /// [`PeopleError`]: there is none of this id, or not now.
+    pub async fn end_session(
+        &self,
+        holder: &SessionHolder,
+        id: SessionId,
+        by: Arc<AuditContext>,
+    ) -> Result<(), PeopleError> {
+        let own = self.sessions_of(holder);
+        let one: Vec<_> = own.into_iter().filter(|session| session.id() == id).collect();
+        if one.is_empty() {
+            return Err(PeopleError::NoSuchSession);
+        }
+        self.end_sessions(one.iter().map(|it| it.record().clone()).collect(), by).await
+    }
+
+    /// Ends the other sessions of the same holder.
+    ///
+    /// # Errors
+    /// [`PeopleError::Unavailable`]
+    pub async fn end_other_sessions(
+        &self,
+        holder: &SessionHolder,
+        than: SessionId,
+        by: Arc<AuditContext>,
+    ) -> Result<(), PeopleError> {
+        let own = self.sessions_of(holder);
+        let others = own.into_iter().filter(|session| session.id() != than);
+        self.end_sessions(others.map(|it| it.record().clone()).collect(), by).await
+    }
+
+    /// Ends the sessions that began with an admin token.
+    ///
+    /// # Errors
+    /// [`PeopleError::Unavailable`]
+    pub async fn end_sessions_of_token(
+        &self,
+        token_id: &str,
+        by: Arc<AuditContext>,
+    ) -> Result<(), PeopleError> {
+        let is_of_token = |holder: &SessionHolder| match holder {
+            SessionHolder::AdminToken { id: Some(id), .. } => **id == *token_id,
+            SessionHolder::AdminToken { id: None, .. } | SessionHolder::Person(_) => false,
+        };
+        let sessions = self.inner.sessions.iter().map(|session| session.record().clone());
+        let ended = sessions.filter(|record| is_of_token(&record.holder)).collect();
+        self.end_sessions(ended, by).await
+    }
+
+    async fn end_sessions(
+        &self,
+        ended: Vec<SessionRecord>,
+        by: Arc<AuditContext>,
+    ) -> Result<(), PeopleError> {
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let people = self.clone();
+        detached(async move {
+            let _changing = people.inner.changes.lock().await;
+            let now = people.inner.clock.now();
+            let changes = ended.iter().flat_map(|record| {
+                let entry = record.deleted_entry().record(random::audit_id(now), &by);
+                [record.delete(), record_change(now, &entry)]
+            });
+            people.inner.writer.commit(changes.collect()).await?;
+            ended.iter().for_each(|record| people.forget_session(record.id));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Checks a password, once its account's turn has come.
+    async fn check(
+        &self,
+        account: &str,
+        person: Option<&Person>,
+        password: Password,
+    ) -> Result<(), PeopleError> {
+        {
+            let now = self.inner.clock.real();
+            let mut tries = self.inner.tries.lock();
+            if let Some(wait) = tries.wait(account, now) {
+                return Err(PeopleError::Wait(wait));
+            }
+            tries.note(account, now);
+        }
+        let stored = person.and_then(|person| person.password.clone());
+        if !self.inner.hashing.verify(stored, password).await? {
+            return Err(PeopleError::Refused);
+        }
+        self.inner.tries.lock().succeeded(account);
+        Ok(())
+    }
+
+    /// Begins a session. What is over of others goes with the same commit.
+    async fn begin(&self, proof: Proof, arrival: Arrival) -> Result<NewSession, PeopleError> {
+        let Proof { holder, person, method, spent } = proof;
+        let real = self.inner.clock.real();
+        let longest = match &person {
+            Some(person) => self.longest(person.operator),
+            None => TOKEN_SESSION,
+        };
+        let token = token::create();
+        let context = &arrival.context;
+        let record = SessionRecord {
+            id: random::session_id(real),
+            holder: holder.clone(),
+            hash: TokenHash::of(token.reveal()),
+            created_at: real,
+            seen_at: real,
+            ends_at: real.plus(longest),
+            user_agent: arrival.user_agent.chars().take(USER_AGENT_CHARS_MAX).collect(),
+            address: context.address.clone().unwrap_or_default(),
+            elevated_until: Some(real.plus(ELEVATED_FOR)),
+        };
+        let mut changes = self.take_ended();
+        let own = self.sessions_of(&holder);
+        let surplus: Vec<_> = own.iter().rev().skip(SESSIONS_MAX - 1).collect();
+        changes.extend(surplus.iter().map(|session| session.record().delete()));
+        changes.extend(spent);
+        changes.extend(self.naming());
+        changes.push(record.put());
+        let now = self.inner.clock.now();
+        let session = self.unlisted(record.clone());
+        let signed_in = SignedIn { session, person };
+        let by = AuditContext { actor: signed_in.actor(), ..(**context).clone() };
+        let entry = record.created_entry(method).record(random::audit_id(now), &by);
+        changes.push(record_change(now, &entry));
+        self.inner.writer.commit(changes).await?;
+        self.note_named();
+        surplus.iter().for_each(|session| self.forget_session(session.id()));
+        let session = self.insert_session(record);
+        Ok(NewSession { token, signed_in: SignedIn { session, ..signed_in } })
+    }
+
+    fn unlisted(&self, record: SessionRecord) -> Arc<crate::session::Session> {
+        Arc::new(crate::session::Session::new(record, 0, &self.inner.clock))
+    }
+}
