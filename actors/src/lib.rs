@@ -104,7 +104,10 @@ pub use channel::cloud_api::{
     ProviderIdError,
 };
 pub use channel::email::{MailOptions, MailTls};
-pub use channel::sandbox::{Sandbox, SandboxMessage, ScriptedOutcome};
+pub use channel::sandbox::{
+    Sandbox, SandboxMessage, SandboxPhone, SandboxStatus, ScriptedOutcome, SentThrough,
+    ThreadMessage,
+};
 pub use engine::{
     AdmissionOptions, CallbackError, CallbackReceiver, ClockRebase, CustomStore, Durability,
     Engine, EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,

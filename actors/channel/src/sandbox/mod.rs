@@ -2,6 +2,8 @@
 //!
 //! Codes can be read and every outcome can be tried, without an account and without cost.
 
+mod thread;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use postrider_domain::{MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceI
 use postrider_runtime::clock::Clock;
 
 use super::{AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending};
+pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage};
 
 /// Most scripts of one workspace at a time; more are ignored.
 const SCRIPTS_MAX: usize = 10_000;
@@ -75,6 +78,8 @@ struct Mailbox {
     delivered: VecDeque<Delivered>,
     /// By phone; the script for all phones is under `None`.
     scripts: HashMap<Option<Phone>, Script>,
+    /// The place of the next message.
+    next_place: u64,
 }
 
 /// A delivered message, kept small: its text is made when it is read.
@@ -84,12 +89,18 @@ struct Delivered {
     to: PartyId,
     content: DeliveredContent,
     at: Timestamp,
+    place: u64,
+    status: SandboxStatus,
+    /// `None`: a customer wrote it.
+    through: Option<SentThrough>,
 }
 
 #[derive(Debug)]
 enum DeliveredContent {
     Otp(OtpCode),
     Message(Arc<RenderedContent>),
+    /// What a customer wrote.
+    Written(Box<str>),
 }
 
 #[derive(Debug)]
@@ -115,7 +126,9 @@ impl Sandbox {
         limit: usize,
     ) -> Vec<SandboxMessage> {
         let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
-        let wanted = |message: &&Delivered| to.is_none_or(|to| message.to == to);
+        let wanted = |message: &&Delivered| {
+            message.through.is_some() && to.is_none_or(|to| message.to == to)
+        };
         mailbox.delivered.iter().rev().filter(wanted).take(limit).map(Delivered::read).collect()
     }
 
@@ -174,9 +187,6 @@ impl Sandbox {
 
 impl Mailbox {
     fn deliver(&mut self, message: &Outbound, kept: usize, at: Timestamp) {
-        if self.delivered.len() >= kept {
-            self.delivered.pop_front();
-        }
         let (message_id, to) = (message.message_id, message.to.clone());
         let content = match (&message.content, message.code()) {
             (_, Some(code)) => DeliveredContent::Otp(code),
@@ -184,7 +194,20 @@ impl Mailbox {
             // Unreachable: a one-time password always has a code.
             (Content::Otp { .. }, None) => return,
         };
-        self.delivered.push_back(Delivered { message_id, to, content, at });
+        let through = Some(SentThrough { number: message.number, origin: message.origin });
+        let (place, status) = (0, SandboxStatus::Sent);
+        let delivered = Delivered { message_id, to, content, at, place, status, through };
+        self.keep(delivered, kept);
+    }
+
+    /// Keeps a message, at the next place.
+    fn keep(&mut self, message: Delivered, kept: usize) {
+        if self.delivered.len() >= kept {
+            self.delivered.pop_front();
+        }
+        let place = self.next_place;
+        self.next_place += 1;
+        self.delivered.push_back(Delivered { place, ..message });
     }
 
     fn next_outcome(&mut self, to: Option<Phone>) -> ScriptedOutcome {
@@ -211,6 +234,7 @@ impl Delivered {
             DeliveredContent::Message(content) => {
                 (content.kind().as_str(), content.text().to_owned(), None)
             }
+            DeliveredContent::Written(text) => ("text", text.to_string(), None),
         };
         SandboxMessage {
             message_id: self.message_id,

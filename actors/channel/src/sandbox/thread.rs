@@ -1,0 +1,161 @@
+//! What the sandbox's phones show: threads in both directions, and what was reported of them.
+
+use hashbrown::HashMap;
+
+use postrider_domain::{MessageId, NumberId, Phone, WorkspaceId};
+
+use super::{Delivered, DeliveredContent, Sandbox, SandboxMessage, ScriptedOutcome};
+use crate::Origin;
+
+/// What has become of a message of the sandbox, as it was reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxStatus {
+    /// A customer wrote it.
+    Received,
+    /// It was delivered by the sandbox, and nothing was reported.
+    Sent,
+    /// It was reported to be on the phone.
+    Delivered,
+    /// It was reported to be read.
+    Read,
+    /// It was reported to have failed.
+    Failed,
+}
+
+impl SandboxStatus {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Read => "read",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A message of a phone's thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadMessage {
+    /// The message.
+    pub message: SandboxMessage,
+    /// What has become of it. What a customer wrote is [`Received`](SandboxStatus::Received).
+    pub status: SandboxStatus,
+    /// Its place among the workspace's; a later message has a higher one.
+    pub place: u64,
+}
+
+/// A phone that messages were sent to, or that wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxPhone {
+    /// The phone.
+    pub phone: Phone,
+    /// Its newest message.
+    pub last: SandboxMessage,
+    /// How many there are.
+    pub messages: usize,
+}
+
+/// What a report has to tell of a delivered message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentThrough {
+    /// The number that it was sent through.
+    pub number: NumberId,
+    /// What it belongs to.
+    pub origin: Origin,
+}
+
+impl Sandbox {
+    /// Keeps what a customer wrote, for the thread of their phone.
+    pub fn note_written(
+        &self,
+        workspace: &WorkspaceId,
+        message: MessageId,
+        from: Phone,
+        text: &str,
+    ) {
+        let at = self.clock.now();
+        self.with_mailbox(workspace, |mailbox| {
+            let content = DeliveredContent::Written(text.into());
+            let (to, status) = (from.into(), SandboxStatus::Received);
+            let (message_id, place, through) = (message, 0, None);
+            let written = Delivered { message_id, to, content, at, place, status, through };
+            mailbox.keep(written, self.messages_kept);
+        });
+    }
+
+    /// The newest `limit` messages to and from a phone, newest first, before the `place` if one is
+    /// given.
+    #[must_use]
+    pub fn thread(
+        &self,
+        workspace: &WorkspaceId,
+        phone: Phone,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Vec<ThreadMessage> {
+        let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
+        let wanted = |message: &&Delivered| {
+            message.to == phone && before.is_none_or(|before| message.place < before)
+        };
+        let newest = mailbox.delivered.iter().rev().filter(wanted).take(limit);
+        newest
+            .map(|it| ThreadMessage { message: it.read(), status: it.status, place: it.place })
+            .collect()
+    }
+
+    /// The `limit` phones of the newest messages, newest first.
+    #[must_use]
+    pub fn phones(&self, workspace: &WorkspaceId, limit: usize) -> Vec<SandboxPhone> {
+        let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
+        let mut places = HashMap::new();
+        let mut phones: Vec<SandboxPhone> = Vec::new();
+        for delivered in mailbox.delivered.iter().rev() {
+            let Some(phone) = delivered.to.phone() else { continue };
+            let place: usize = *places.entry(phone).or_insert(phones.len());
+            if let Some(known) = phones.get_mut(place) {
+                known.messages += 1;
+            } else if phones.len() < limit {
+                phones.push(SandboxPhone { phone, last: delivered.read(), messages: 1 });
+            }
+        }
+        phones
+    }
+
+    /// What a report of a delivered message has to tell; `None`: there is no such message.
+    #[must_use]
+    pub fn sent_through(&self, workspace: &WorkspaceId, id: MessageId) -> Option<SentThrough> {
+        let mailbox = self.mailboxes.get(workspace)?;
+        mailbox.delivered.iter().rev().find(|it| it.message_id == id)?.through
+    }
+
+    /// Keeps what was reported of a message. A report that comes late takes nothing back.
+    pub fn note_reported(&self, workspace: &WorkspaceId, id: MessageId, status: SandboxStatus) {
+        self.with_mailbox(workspace, |mailbox| {
+            let known = mailbox.delivered.iter_mut().rev().find(|it| it.message_id == id);
+            if let Some(known) = known.filter(|it| it.status != SandboxStatus::Read) {
+                known.status = status;
+            }
+        });
+    }
+
+    /// What is scripted, that for all phones first, and for how many messages.
+    #[must_use]
+    pub fn scripts(
+        &self,
+        workspace: &WorkspaceId,
+    ) -> Vec<(Option<Phone>, ScriptedOutcome, Option<u32>)> {
+        let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
+        let scripts = mailbox.scripts.iter();
+        let mut all: Vec<_> = scripts.map(|(to, it)| (*to, it.outcome, it.times)).collect();
+        all.sort_unstable_by_key(|(to, ..)| to.map(|to| to.to_string()));
+        all
+    }
+
+    /// Forgets what is scripted.
+    pub fn forget_scripts(&self, workspace: &WorkspaceId) {
+        self.with_mailbox(workspace, |mailbox| mailbox.scripts.clear());
+    }
+}
