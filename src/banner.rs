@@ -1,11 +1,12 @@
 //! Prints the banner of a started server: its address, its files and a first request.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::boot::AdminTokenSource;
-use crate::settings::Secret;
+use crate::http::reachable;
+use crate::settings::{Secret, Settings};
 
 /// What a start prints. It contains the demo key, so it must go to a terminal and never into a log;
 /// `Debug` hides the key.
@@ -20,6 +21,8 @@ pub struct Banner {
     admin_token: AdminTokenSource,
     /// Set in a sandbox only.
     demo_key: Option<Secret>,
+    /// A link that signs the owner in, in a sandbox with a dashboard.
+    sign_in: Option<Secret>,
     /// Whether the interface is described by a page.
     docs: bool,
     /// What an operator should know about the data directory.
@@ -41,6 +44,7 @@ impl Banner {
             data_dir,
             admin_token,
             demo_key,
+            sign_in: None,
             docs: true,
             warnings: Vec::new(),
         }
@@ -51,31 +55,22 @@ impl Banner {
         Self { admin, ..self }
     }
 
-    /// Shows the page that describes the interface, or not.
-    pub(crate) fn with_docs(self, docs: bool) -> Self {
-        Self { docs, ..self }
+    /// Adds the token of a link that signs the owner in.
+    pub(crate) fn with_sign_in(self, sign_in: Option<Secret>) -> Self {
+        Self { sign_in, ..self }
     }
 
-    /// Sets whether the server speaks TLS.
-    pub(crate) fn with_tls(self, has_tls: bool) -> Self {
-        Self { has_tls, ..self }
+    /// Adds what the settings say: whether there is a page that describes the interface, and TLS.
+    pub(crate) fn with_settings(self, settings: &Settings) -> Self {
+        let docs = settings.server.docs && settings.dashboard.enabled;
+        let has_tls = settings.server.tls_certificate_file.is_some();
+        Self { docs, has_tls, ..self }
     }
 
     /// Adds warnings.
     pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
         Self { warnings, ..self }
     }
-}
-
-/// The address under which a client on this machine reaches a listener. One that listens on every
-/// interface is reached through the loopback address.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        ip if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-    };
-    SocketAddr::new(ip, address.port())
 }
 
 impl fmt::Display for Banner {
@@ -88,6 +83,9 @@ impl fmt::Display for Banner {
             env!("CARGO_PKG_VERSION"),
             self.address
         )?;
+        if let Some(token) = &self.sign_in {
+            writeln!(f, "  dashboard     {server}/ui/phone#in={}", token.reveal())?;
+        }
         if self.docs {
             writeln!(f, "  interface     {server}/docs")?;
         }

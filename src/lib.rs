@@ -16,11 +16,14 @@ mod serve;
 mod server;
 pub mod settings;
 mod tls;
+mod ui;
 mod write_timeout;
 
 pub use banner::Banner;
 pub use boot::{BootError, DemoError, rebase_stored_clock, stored_clock, verify_stored_audit};
-pub use http::{AdminToken, AppOptions, Drain, Peer, app, apps, openapi_document};
+pub use http::{
+    AdminToken, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,
+};
 pub use metrics::Metrics;
 pub use places::PlaceLimits;
 pub use serve::{Lingering, ServeOptions, serve};

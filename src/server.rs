@@ -11,7 +11,8 @@ use postrider_actors::domain::OptOutWords;
 use postrider_actors::{
     AddressRules, AdmissionOptions, AuditOptions, BroadcastOptions, CloudApiOptions,
     DeliveriesKept, DirectorySpace, Engine, EngineOptions, EventOptions, GuardOptions,
-    MessageOptions, Prices, SandboxOptions, ShutdownError, StartError, WebhookOptions,
+    MessageOptions, PeopleOptions, Prices, SandboxOptions, ShutdownError, StartError,
+    WebhookOptions,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -94,11 +95,12 @@ impl Server {
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let banner =
             Banner::new(listener.address, directory.path(), token_source, demo_key.clone());
-        let banner = banner.with_warnings(warnings.clone()).with_docs(settings.server.docs);
+        let banner = banner.with_sign_in(boot::sign_in_link(&settings, &engine).await?);
+        let banner = banner.with_warnings(warnings.clone()).with_settings(&settings);
         let banner = banner.with_admin(admin_listener.as_ref().map(|bound| bound.address));
-        let banner = banner.with_tls(settings.server.tls_certificate_file.is_some());
-        let app_options = AppOptions::new(&settings, admin_token, metrics.clone());
-        let app_options = AppOptions { warnings, ..app_options };
+        let mut app_options = AppOptions::new(&settings, admin_token, metrics.clone());
+        app_options.dashboard.address = listener.address;
+        app_options.warnings = warnings;
         let drain = app_options.drain.clone();
         let (main, admin) = match admin_listener {
             None => (listener.serve(app(engine.clone(), app_options), to_clients), None),
@@ -318,6 +320,7 @@ fn engine_options(
             timeout: settings.cloud_api.timeout_seconds,
         },
         mail: mail_options(settings)?,
+        people: people_options(settings),
         recorder: Some(metrics.recorder()),
         ..defaults
     })
@@ -340,6 +343,15 @@ fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
         from_name: given(&email.from_name),
         timeout: email.timeout_seconds,
     }))
+}
+
+fn people_options(settings: &Settings) -> PeopleOptions {
+    PeopleOptions {
+        session_idle: settings.dashboard.session_idle_seconds,
+        session_max: settings.dashboard.session_max_seconds,
+        session_requests_per_minute: settings.session_requests_per_minute,
+        password_sign_in: settings.dashboard.password_sign_in,
+    }
 }
 
 fn message_options(settings: &Settings) -> MessageOptions {

@@ -1,18 +1,23 @@
 //! Creates the workspace `demo` of a sandbox. After a crash the next start completes it.
 
+use std::sync::Arc;
+
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
-use postrider_actors::domain::{Scopes, WorkspaceId};
+use postrider_actors::domain::{AuditContext, Scopes, WorkspaceId};
 use postrider_actors::{
-    AdminError, CreateWorkspaceError, Engine, NewKey, NewTemplate, TemplateError,
+    AdminError, CreateWorkspaceError, Engine, Login, NewKey, NewTemplate, PeopleError, Role,
+    TemplateError,
 };
 use serde_json::json;
 
 use super::directory::DataDir;
 use super::error::{BootError, DemoError};
-use crate::settings::Secret;
+use crate::settings::{Secret, Settings};
 
 const WORKSPACE: &str = "demo";
 pub(super) const KEY_FILE: &str = "demo.key";
+/// Who signs in by the link that a start prints.
+const OWNER: &str = "owner@localhost";
 const CREDITS: u64 = 1_000_000;
 
 /// How long it waits for the removal of an earlier workspace before it looks again.
@@ -31,6 +36,26 @@ pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secr
     let key = create(engine).await?;
     directory.write(KEY_FILE, key.reveal())?;
     Ok(key)
+}
+
+/// Makes the link that signs the owner of the demo workspace in, who operates the server too. That
+/// of an earlier start does not work any more.
+///
+/// `None`: the server is no sandbox, or has no dashboard.
+pub(crate) async fn sign_in_link(
+    settings: &Settings,
+    engine: &Engine,
+) -> Result<Option<Secret>, BootError> {
+    if !settings.sandbox.enabled || !settings.dashboard.enabled {
+        return Ok(None);
+    }
+    // The constants are valid.
+    let id: WorkspaceId =
+        WORKSPACE.parse().map_err(|_| DemoError::from(AdminError::NoSuchWorkspace))?;
+    let owner = Login::new(OWNER).map_err(|_| DemoError::from(PeopleError::NoSuchPerson))?;
+    let by = Arc::new(AuditContext::system());
+    let made = engine.people().create_link(owner, true, Some((id, Role::Owner)), by).await;
+    Ok(Some(made.map_err(DemoError::from)?.token))
 }
 
 /// One template for each category and status that a new user may want to try.

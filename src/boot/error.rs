@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use postrider_actors::store::StoreError;
-use postrider_actors::{AdminError, CreateWorkspaceError, StartError, TemplateError, Unavailable};
+use postrider_actors::{
+    AdminError, CreateWorkspaceError, PeopleError, StartError, TemplateError, Unavailable,
+};
 
 use crate::tls::TlsError;
 
@@ -124,6 +126,9 @@ pub enum DemoError {
     /// Creating one of its templates failed.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The link that signs its owner in was not made.
+    #[error(transparent)]
+    People(#[from] PeopleError),
     /// The engine is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

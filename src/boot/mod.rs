@@ -11,7 +11,7 @@ mod secrets;
 mod stopped;
 
 pub(crate) use certificates::certificates;
-pub(crate) use demo::prepare as prepare_demo;
+pub(crate) use demo::{prepare as prepare_demo, sign_in_link};
 pub(crate) use descriptors::{connections_within, raise_limit};
 pub(crate) use directory::DataDir;
 pub use error::{BootError, DemoError};

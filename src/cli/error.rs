@@ -45,6 +45,8 @@ pub(crate) enum CliError {
     Refused { message: String, code: String },
     #[error("record {sequence} of the audit log does not fit: {fault}")]
     Audit { sequence: u64, fault: String },
+    #[error("nobody has the e-mail address {0}")]
+    NoSuchUser(String),
     #[error("stopped before its end")]
     Interrupted,
     #[error("the engine ended by itself; nothing that was acknowledged is lost: start it again")]

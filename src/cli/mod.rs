@@ -23,6 +23,7 @@ mod table;
 mod templates;
 mod terminal;
 mod tokens;
+mod users;
 mod webhooks;
 mod workspaces;
 
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Keys(Group<keys::KeysCommand>),
     /// Make, list and revoke admin tokens
     Tokens(Group<tokens::TokensCommand>),
+    /// Print links that sign people in, list and disable people
+    Users(Group<users::UsersCommand>),
     /// Show the engine's clock
     Clock(Group<clock::ClockCommand>),
     /// See and set a workspace's limits
@@ -82,6 +85,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Workspaces(group)) => workspaces::run(group).await,
         Some(Command::Keys(group)) => keys::run(group).await,
         Some(Command::Tokens(group)) => tokens::run(group).await,
+        Some(Command::Users(group)) => users::run(group).await,
         Some(Command::Clock(group)) => clock::run(group).await,
         Some(Command::Limits(group)) => limits::run(group).await,
         Some(Command::Destinations(group)) => destinations::run(group).await,
@@ -115,6 +119,25 @@ mod tests {
         let cli = parse("postrider serve --config c").unwrap();
         assert!(matches!(cli.command, Some(Command::Serve(args)) if args.config.is_some()));
         assert!(parse("postrider --listen localhost").is_err());
+    }
+
+    #[test]
+    fn a_role_goes_with_a_workspace() {
+        for good in [
+            "postrider users link ada@acme.com",
+            "postrider users link ada@acme.com --operator --workspace acme --role owner --json",
+            "postrider users list --server http://h:1",
+            "postrider users disable ada@acme.com",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "postrider users link",
+            "postrider users link ada@acme.com --role owner",
+            "postrider users link ada@acme.com --workspace acme --role king",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Reports what broadcasts and advertisements brought, by day.
 
-use std::sync::Arc;
-
 use postrider_actors::domain::Day;
-use postrider_actors::{AdDay, Caller, CampaignCounts, CampaignGrouping, CampaignRow, DayRange};
+use postrider_actors::{
+    AdDay, CampaignCounts, CampaignGrouping, CampaignRow, DayRange, Permission,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Key, Page, Query, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Query, Reply, Routes, route};
 
 /// Days of a report when the query does not say.
 const DAYS_DEFAULT: u32 = 30;
@@ -16,8 +16,8 @@ const DAYS_MAX: u32 = 366;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(campaigns).guarded(Key::READ_ANALYTICS))
-        .routes(route!(ads).guarded(Key::READ_ANALYTICS))
+        .routes(route!(campaigns).guarded(Key::of(Permission::AnalyticsRead)))
+        .routes(route!(ads).guarded(Key::of(Permission::AnalyticsRead)))
 }
 
 /// What happened to messages of broadcasts.
@@ -159,7 +159,7 @@ impl From<AdDay> for AdRow {
     ),
     responses((status = 200, description = "What happened", body = CampaignsAnswer))
 )]
-async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
+async fn campaigns(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let (page, range) = (Page::of(&query)?, days(&call, &query)?);
     let grouping = match query.text("group_by")? {
@@ -168,7 +168,7 @@ async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
         Some("broadcast") => CampaignGrouping::Broadcast,
         Some(_) => return Err(ApiError::field("group_by", "must be day or broadcast")),
     };
-    let workspace = &call.caller.workspace;
+    let workspace = call.caller.workspace();
     let found = workspace.campaign_days(range, grouping, page.skip(), page.limit()).await?;
     Ok(Reply::ok(&CampaignsAnswer {
         data: found.rows.into_iter().map(CampaignAnswer::from).collect(),
@@ -197,10 +197,10 @@ async fn campaigns(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "What they brought", body = AdsAnswer))
 )]
-async fn ads(call: Call<Arc<Caller>>) -> Answer {
+async fn ads(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let (page, range) = (Page::of(&query)?, days(&call, &query)?);
-    let found = call.caller.workspace.ad_days(range, page.skip(), page.limit()).await?;
+    let found = call.caller.workspace().ad_days(range, page.skip(), page.limit()).await?;
     let rows = found.0.into_iter().map(AdRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.1)))
 }

@@ -1,12 +1,10 @@
 //! Serves the inbox: conversations, their messages, and replies.
 
-use std::sync::Arc;
-
 use postrider_actors::domain::{ConversationId, printable};
 use postrider_actors::{
-    Caller, Contact, Conversation, ConversationChange, ConversationFilter, ConversationMessage,
-    ConversationStatus, Direction, ReadConversationError, Replayable, ReplyError, Route,
-    UpdateConversationError,
+    Contact, Conversation, ConversationChange, ConversationFilter, ConversationMessage,
+    ConversationStatus, Direction, Permission, ReadConversationError, Replayable, ReplyError,
+    Route, UpdateConversationError,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,7 +12,7 @@ use utoipa::ToSchema;
 use super::contacts::ContactRow;
 use super::message_body::ReplyBody;
 use super::messages::{self, SentAnswer};
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 
 /// Longest name of an agent, in characters.
 const AGENT_CHARS_MAX: usize = 100;
@@ -23,11 +21,11 @@ const NO_SUCH_CONVERSATION: &str = "no such conversation";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(list).guarded(Key::READ_CONTACTS))
-        .routes(route!(read).guarded(Key::READ_CONTACTS))
-        .routes(route!(list_messages).guarded(Key::READ_CONTACTS))
-        .routes(route!(update).guarded(Key::WRITE_CONTACTS))
-        .routes(route!(reply).guarded(Key::SEND))
+        .routes(route!(list).guarded(Key::of(Permission::InboxRead)))
+        .routes(route!(read).guarded(Key::of(Permission::InboxRead)))
+        .routes(route!(list_messages).guarded(Key::of(Permission::InboxRead)))
+        .routes(route!(update).guarded(Key::of(Permission::InboxWrite)))
+        .routes(route!(reply).guarded(Key::REPLY))
 }
 
 /// What a contact and the workspace have written to each other.
@@ -165,14 +163,14 @@ pub(crate) struct ConversationMessagesAnswer {
         body = ConversationsAnswer
     ))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
     let filter = ConversationFilter {
         status: query.text("status")?.map(status).transpose()?,
         assigned_to: query.text("assigned_to")?.map(agent).transpose()?,
     };
-    let found = call.caller.workspace.conversations(filter, page.skip(), page.limit()).await?;
+    let found = call.caller.workspace().conversations(filter, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.conversations.into_iter().map(ConversationRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
@@ -186,9 +184,9 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("conversation_id" = String, Path, description = "The conversation's id")),
     responses((status = 200, description = "The conversation", body = ConversationRow))
 )]
-async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Principal>) -> Answer {
     let id = conversation(&mut call).await?;
-    Ok(Reply::ok(&ConversationRow::from(call.caller.workspace.conversation(id).await?)))
+    Ok(Reply::ok(&ConversationRow::from(call.caller.workspace().conversation(id).await?)))
 }
 
 #[utoipa::path(
@@ -205,10 +203,10 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Messages, newest first", body = ConversationMessagesAnswer))
 )]
-async fn list_messages(mut call: Call<Arc<Caller>>) -> Answer {
+async fn list_messages(mut call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id = conversation(&mut call).await?;
-    let workspace = &call.caller.workspace;
+    let workspace = call.caller.workspace();
     let found = workspace.conversation_messages(id, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.messages.into_iter().map(ConversationMessageRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
@@ -236,7 +234,7 @@ pub(crate) struct ConversationUpdate {
     request_body = ConversationUpdate,
     responses((status = 200, description = "The conversation", body = ConversationRow))
 )]
-async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+async fn update(mut call: Call<Principal>) -> Answer {
     let body: ConversationUpdate = call.json()?;
     let change = ConversationChange {
         status: body.status.as_deref().map(status).transpose()?,
@@ -246,7 +244,7 @@ async fn update(mut call: Call<Arc<Caller>>) -> Answer {
         },
     };
     let id = conversation(&mut call).await?;
-    let updated = call.caller.workspace.update_conversation(id, change).await?;
+    let updated = call.caller.workspace().update_conversation(id, change).await?;
     Ok(Reply::ok(&ConversationRow::from(updated)))
 }
 
@@ -269,15 +267,15 @@ async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     request_body = ReplyBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
-async fn reply(mut call: Call<Arc<Caller>>) -> Answer {
+async fn reply(mut call: Call<Principal>) -> Answer {
     let content = call.json::<ReplyBody<'_>>()?.content()?;
     let key = call.idempotency_key(Route::Reply)?;
     let id = conversation(&mut call).await?;
-    let Replayable { answer, replayed } = call.caller.workspace.reply(id, content, key).await?;
+    let Replayable { answer, replayed } = call.caller.workspace().reply(id, content, key).await?;
     Ok(messages::sent_reply(answer).replayed(replayed))
 }
 
-async fn conversation(call: &mut Call<Arc<Caller>>) -> Result<ConversationId, ApiError> {
+async fn conversation(call: &mut Call<Principal>) -> Result<ConversationId, ApiError> {
     call.path("conversation_id", NO_SUCH_CONVERSATION).await
 }
 

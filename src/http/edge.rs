@@ -3,13 +3,14 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use ipnet::IpNet;
 use postrider_actors::Engine;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::dashboard::DashboardOptions;
+use super::pipeline::Compressed;
 use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::drain::Drain;
 use crate::metrics::Metrics;
@@ -29,8 +30,12 @@ pub struct AppOptions {
     pub sandbox: bool,
     /// Who may move the sandbox's clock.
     pub sandbox_clock: SandboxClock,
+    /// Whether a server for outgoing mail is set.
+    pub has_mail: bool,
     /// Whether `/docs` and `/openapi.json` are mounted.
     pub docs: bool,
+    /// Whether the dashboard is mounted, and how it is reached.
+    pub dashboard: DashboardOptions,
     /// Largest request body, in bytes.
     pub max_body_bytes: usize,
     /// Largest body of a request that creates a broadcast, in bytes.
@@ -62,7 +67,9 @@ impl AppOptions {
             metrics,
             sandbox: settings.sandbox.enabled,
             sandbox_clock: settings.sandbox.clock,
+            has_mail: !settings.email.host.is_empty(),
             docs: settings.server.docs,
+            dashboard: DashboardOptions::new(settings),
             max_body_bytes: settings.server.max_body_bytes,
             max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
             max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
@@ -79,23 +86,23 @@ impl AppOptions {
 
 /// The state that all routes share.
 pub(crate) struct Edge {
-    pub(super) engine: Engine,
-    pub(super) options: AppOptions,
+    pub(crate) engine: Engine,
+    pub(crate) options: AppOptions,
     /// The bytes of bodies in memory.
-    pub(super) body_budget: Arc<BodyBudget>,
+    pub(crate) body_budget: Arc<BodyBudget>,
     /// One permit for each broadcast body that may be parsed now.
-    pub(super) broadcast_parsers: Arc<Semaphore>,
+    pub(crate) broadcast_parsers: Arc<Semaphore>,
     /// The OpenAPI document as JSON.
-    pub(super) document: &'static LazyLock<Bytes>,
+    pub(crate) document: &'static LazyLock<Arc<Compressed>>,
     /// Held while the sandbox checks and moves its clock.
-    pub(super) clock_moves: Mutex<()>,
+    pub(crate) clock_moves: Mutex<()>,
 }
 
 impl Edge {
-    pub(super) fn new(
+    pub(crate) fn new(
         engine: Engine,
         options: AppOptions,
-        document: &'static LazyLock<Bytes>,
+        document: &'static LazyLock<Arc<Compressed>>,
     ) -> Self {
         let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
         let body_budget = BodyBudget::new(options.bodies_bytes_max);
@@ -116,7 +123,7 @@ impl AdminToken {
     }
 
     /// Whether `token` has this hash. Takes constant time, so that the answer leaks no prefix.
-    pub(super) fn matches(&self, token: &str) -> bool {
+    pub(crate) fn matches(&self, token: &str) -> bool {
         self.0.ct_eq(&Self::new(token).0).into()
     }
 }

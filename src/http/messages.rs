@@ -1,23 +1,21 @@
 //! Sends and reads single messages.
 
-use std::sync::Arc;
-
 use postrider_actors::domain::MessageId;
 use postrider_actors::domain::template::TemplateName;
 use postrider_actors::{
-    Caller, MessageError, MessageSent, MessageState, Replayable, Route, SendMessageError,
+    MessageError, MessageSent, MessageState, Permission, Replayable, Route, SendMessageError,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::message_body::SendMessageBody;
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Principal, Reply, Routes, route};
 use super::templates::template_refusal;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(send).guarded(Key::SEND))
-        .routes(route!(read).guarded(Key::SEND))
+        .routes(route!(send).guarded(Key::of(Permission::MessagesSend)))
+        .routes(route!(read).guarded(Key::of(Permission::MessagesRead)))
 }
 
 /// A message was accepted.
@@ -48,10 +46,10 @@ pub(crate) struct SentAnswer {
     request_body = SendMessageBody,
     responses((status = 200, description = "Durable, and on its way", body = SentAnswer))
 )]
-async fn send(call: Call<Arc<Caller>>) -> Answer {
+async fn send(call: Call<Principal>) -> Answer {
     let message = call.json::<SendMessageBody<'_>>()?.message()?;
     let key = call.idempotency_key(Route::SendMessage)?;
-    let workspace = &call.caller.workspace;
+    let workspace = call.caller.workspace();
     let Replayable { answer, replayed } = match call.preferred_wait() {
         None => workspace.send_message(message, key).await?,
         Some(wait) => {
@@ -187,10 +185,10 @@ impl From<MessageState> for MessageAnswer {
     params(("message_id" = String, Path, description = "What send answered")),
     responses((status = 200, description = "Where it stands", body = MessageAnswer))
 )]
-async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Principal>) -> Answer {
     const MISSING: &str = "no such message";
     let id: MessageId = call.path("message_id", MISSING).await?;
-    match call.caller.workspace.message(id).await? {
+    match call.caller.workspace().message(id).await? {
         Some(state) => Ok(Reply::ok(&MessageAnswer::from(state))),
         None => Err(ApiError::not_found(MISSING)),
     }

@@ -6,15 +6,17 @@ mod broadcasts;
 mod channels;
 mod contacts;
 mod conversations;
-mod edge;
+mod dashboard;
+pub(crate) mod edge;
 mod email;
 mod events;
 mod health;
+pub(crate) mod me;
 mod message_body;
 mod messages;
 mod openapi;
 mod otp;
-mod pipeline;
+pub(crate) mod pipeline;
 mod sandbox;
 mod segments;
 mod suppressions;
@@ -27,14 +29,15 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
-use bytes::Bytes;
 use postrider_actors::Engine;
 use utoipa::openapi::OpenApi;
 
+pub use dashboard::DashboardOptions;
+pub(crate) use dashboard::reachable;
 use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
 pub(crate) use pipeline::client::{InReserve, counted, is_within};
-use pipeline::{Administrator, ApiError, Code, Guard, Key, Open, Routes, Stage, Takes};
+use pipeline::{Administrator, ApiError, Code, Compressed, Guard, Key, Open, Routes, Stage, Takes};
 pub use pipeline::{Drain, Peer};
 
 use crate::metrics::RouteMeter;
@@ -54,7 +57,12 @@ pub fn apps(engine: Engine, options: AppOptions) -> (Router, Router) {
 }
 
 fn edge(engine: Engine, options: AppOptions) -> Arc<Edge> {
-    let document = if options.sandbox { &SANDBOX_DOCUMENT } else { &DOCUMENT };
+    let document = match (options.sandbox, options.dashboard.enabled) {
+        (true, true) => &DOCUMENTS[0],
+        (true, false) => &DOCUMENTS[1],
+        (false, true) => &DOCUMENTS[2],
+        (false, false) => &DOCUMENTS[3],
+    };
     Arc::new(Edge::new(engine, options, document))
 }
 
@@ -67,11 +75,11 @@ enum Part {
 }
 
 fn router(edge: &Arc<Edge>, part: Part) -> Router {
-    let (sandbox, docs) = (edge.options.sandbox, edge.options.docs);
+    let mounted = Mounted::of(&edge.options);
     let routes = match part {
-        Part::All => routes(sandbox, docs),
-        Part::Clients => client_routes(sandbox, docs),
-        Part::Operators => operator_routes(),
+        Part::All => routes(mounted),
+        Part::Clients => client_routes(mounted),
+        Part::Operators => operator_routes(mounted),
     };
     let (router, _) = routes.split_for_parts();
     let unmatched =
@@ -86,35 +94,59 @@ fn router(edge: &Arc<Edge>, part: Part) -> Router {
         .with_state(Arc::clone(edge))
 }
 
-/// The OpenAPI document of every route, those of the sandbox included.
+/// The OpenAPI document of every route, those of the sandbox and the dashboard included.
 #[must_use]
 pub fn openapi_document() -> OpenApi {
-    document(true)
+    document(Mounted::ALL)
 }
 
-/// The document of a sandbox.
-static SANDBOX_DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| json_of(&document(true)));
-/// The document of every other server.
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| json_of(&document(false)));
-
-fn document(sandbox: bool) -> OpenApi {
-    openapi::complete(routes(sandbox, true).into_openapi())
+/// Which routes are there besides those that always are.
+#[derive(Debug, Clone, Copy)]
+struct Mounted {
+    /// Those of the sandbox.
+    sandbox: bool,
+    /// Those of the dashboard.
+    dashboard: bool,
+    /// Those that describe the interface.
+    docs: bool,
 }
 
-fn json_of(document: &OpenApi) -> Bytes {
+impl Mounted {
+    const ALL: Self = Self { sandbox: true, dashboard: true, docs: true };
+
+    const fn of(options: &AppOptions) -> Self {
+        let AppOptions { sandbox, docs, .. } = *options;
+        Self { sandbox, docs, dashboard: options.dashboard.enabled }
+    }
+}
+
+/// The documents: of a sandbox or not, and with the dashboard or not.
+static DOCUMENTS: [LazyLock<Arc<Compressed>>; 4] = [
+    LazyLock::new(|| json_of(&document(Mounted::ALL))),
+    LazyLock::new(|| json_of(&document(Mounted { dashboard: false, ..Mounted::ALL }))),
+    LazyLock::new(|| json_of(&document(Mounted { sandbox: false, ..Mounted::ALL }))),
+    LazyLock::new(|| json_of(&document(Mounted { sandbox: false, dashboard: false, docs: true }))),
+];
+
+fn document(mounted: Mounted) -> OpenApi {
+    openapi::complete(routes(mounted).into_openapi())
+}
+
+fn json_of(document: &OpenApi) -> Arc<Compressed> {
     // A document of texts and numbers always has a JSON form.
-    serde_json::to_vec(document).unwrap_or_default().into()
+    let json = serde_json::to_vec(document).unwrap_or_default();
+    Arc::new(Compressed::new("application/json", json))
 }
 
-/// Every route with its part of the document. The sandbox's are mounted in a sandbox only, and
-/// those that describe the interface with `docs` only.
-fn routes(sandbox: bool, docs: bool) -> Routes {
-    client_routes(sandbox, docs).merge(operator_routes())
+/// Every route with its part of the document. The sandbox's are mounted in a sandbox only, those of
+/// the dashboard with `dashboard`, and those that describe the interface with `docs`.
+fn routes(mounted: Mounted) -> Routes {
+    client_routes(mounted).merge(operator_routes(mounted))
 }
 
 /// The routes that clients, channels and people need.
-fn client_routes(sandbox: bool, docs: bool) -> Routes {
-    let routes = Routes::with_openapi(openapi::outline())
+fn client_routes(mounted: Mounted) -> Routes {
+    let mut routes = Routes::with_openapi(openapi::outline())
         .merge(channels::routes())
         .merge(email::routes())
         .merge(otp::routes())
@@ -127,14 +159,20 @@ fn client_routes(sandbox: bool, docs: bool) -> Routes {
         .merge(conversations::routes())
         .merge(suppressions::routes())
         .merge(webhooks::routes())
-        .merge(analytics::routes());
-    let routes = if docs { routes.merge(openapi::pages::routes()) } else { routes };
-    if sandbox { routes.merge(sandbox::routes()) } else { routes }
+        .merge(analytics::routes())
+        .merge(me::routes());
+    if mounted.docs {
+        routes = routes.merge(openapi::pages::routes(mounted.dashboard));
+    }
+    if mounted.dashboard {
+        routes = routes.merge(crate::ui::routes());
+    }
+    if mounted.sandbox { routes.merge(sandbox::routes()) } else { routes }
 }
 
 /// The routes that operators need.
-fn operator_routes() -> Routes {
-    Routes::default().merge(health::routes()).merge(admin::routes())
+fn operator_routes(mounted: Mounted) -> Routes {
+    Routes::default().merge(health::routes()).merge(admin::routes(mounted.dashboard))
 }
 
 /// Answers requests that no handler takes. It checks the key or token first, as every route does,
@@ -182,7 +220,8 @@ mod tests {
     #[test]
     fn the_sandbox_is_mounted_in_a_sandbox_only() {
         let has = |sandbox| {
-            let paths = routes(sandbox, true).into_openapi().paths.paths;
+            let mounted = Mounted { sandbox, ..Mounted::ALL };
+            let paths = routes(mounted).into_openapi().paths.paths;
             paths.keys().any(|path| path.contains("/sandbox/"))
         };
         assert!(has(true) && !has(false));
@@ -219,8 +258,8 @@ mod tests {
         for (method, path, status, expected) in [
             ("get", "/admin/v1/workspaces", "409", false),
             ("post", "/admin/v1/workspaces", "409", true),
-            ("post", "/v1/otp/send", "404", false),
-            ("post", "/v1/messaging/otp/send", "404", false),
+            ("post", "/v1/otp/send", "409", false),
+            ("post", "/v1/messaging/otp/send", "409", false),
             ("post", "/v1/otp/verify", "404", true),
             ("get", "/v1/otp/{request_id}", "404", true),
             ("get", "/admin/v1/workspaces/{workspace}/keys", "400", true),

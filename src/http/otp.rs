@@ -2,17 +2,16 @@
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::sync::Arc;
 
 use postrider_actors::domain::code::{CodeLength, Expiry};
 use postrider_actors::domain::{Phone, RequestId};
 use postrider_actors::{
-    Caller, Delivery, OtpSent, OtpStatus, Replayable, Route, SendOtp, Verification,
+    Delivery, OtpSent, OtpStatus, Permission, Replayable, Route, SendOtp, Verification,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Integer, Key, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route};
 
 /// Longest submitted code, in characters.
 const OTP_CHARS_MAX: usize = 16;
@@ -22,27 +21,29 @@ const NO_SUCH_REQUEST: &str = "no such one-time password request";
 /// Every operation has two paths, `/v1/otp/…` and `/v1/messaging/otp/…`.
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(send).guarded(Key::SEND))
-        .routes(route!(verify).guarded(Key::SEND))
-        .routes(route!(resend).guarded(Key::SEND))
-        .routes(route!(read).guarded(Key::SEND))
+        .routes(route!(send).guarded(Key::of(Permission::OtpSend)))
+        .routes(route!(verify).guarded(Key::of(Permission::OtpSend)))
+        .routes(route!(resend).guarded(Key::of(Permission::OtpSend)))
+        .routes(route!(read).guarded(Key::of(Permission::OtpRead)))
         .routes(
-            route!(send).at("/v1/messaging/otp/send", "sendOtpByMessagingPath").guarded(Key::SEND),
+            route!(send)
+                .at("/v1/messaging/otp/send", "sendOtpByMessagingPath")
+                .guarded(Key::of(Permission::OtpSend)),
         )
         .routes(
             route!(verify)
                 .at("/v1/messaging/otp/verify", "verifyOtpByMessagingPath")
-                .guarded(Key::SEND),
+                .guarded(Key::of(Permission::OtpSend)),
         )
         .routes(
             route!(resend)
                 .at("/v1/messaging/otp/resend", "resendOtpByMessagingPath")
-                .guarded(Key::SEND),
+                .guarded(Key::of(Permission::OtpSend)),
         )
         .routes(
             route!(read)
                 .at("/v1/messaging/otp/{request_id}", "readOtpByMessagingPath")
-                .guarded(Key::SEND),
+                .guarded(Key::of(Permission::OtpRead)),
         )
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct OtpSentAnswer {
     request_body = SendOtpBody,
     responses((status = 200, description = "Durable, and on its way", body = OtpSentAnswer))
 )]
-async fn send(call: Call<Arc<Caller>>) -> Answer {
+async fn send(call: Call<Principal>) -> Answer {
     let command = {
         let body: SendOtpBody<'_> = call.json()?;
         let phone: Phone = body.phone.parse().map_err(|error| ApiError::field("phone", error))?;
@@ -100,7 +101,7 @@ async fn send(call: Call<Arc<Caller>>) -> Answer {
         }
         command
     };
-    let workspace = &call.caller.workspace;
+    let workspace = call.caller.workspace();
     match call.idempotency_key(Route::SendOtp)? {
         None => Ok(sent_reply(workspace.send_otp(command).await?)),
         Some(key) => {
@@ -130,9 +131,9 @@ pub(crate) struct ResendBody<'a> {
     request_body = ResendBody,
     responses((status = 200, description = "Durable, and on its way again", body = OtpSentAnswer))
 )]
-async fn resend(call: Call<Arc<Caller>>) -> Answer {
+async fn resend(call: Call<Principal>) -> Answer {
     let request_id = request_id(&call.json::<ResendBody<'_>>()?.request_id)?;
-    Ok(sent_reply(call.caller.workspace.resend_otp(request_id).await?))
+    Ok(sent_reply(call.caller.workspace().resend_otp(request_id).await?))
 }
 
 /// Submits a code; without `Debug`, as it has the code.
@@ -188,7 +189,7 @@ pub(crate) struct VerifyAnswer {
         )
     ))
 )]
-async fn verify(call: Call<Arc<Caller>>) -> Answer {
+async fn verify(call: Call<Principal>) -> Answer {
     let body: VerifyBody<'_> = call.json()?;
     // A code has ASCII digits, so the byte length usually decides without counting characters.
     let submitted = &*body.otp;
@@ -198,7 +199,7 @@ async fn verify(call: Call<Arc<Caller>>) -> Answer {
         return Err(ApiError::field("otp", "must have 1 to 16 characters"));
     }
     let request_id = request_id(&body.request_id)?;
-    Ok(match call.caller.workspace.verify_otp(request_id, submitted).await? {
+    Ok(match call.caller.workspace().verify_otp(request_id, submitted).await? {
         Verification::Verified => {
             Reply::json_text(br#"{"verified":true,"message":"the code is right"}"#.to_vec())
         }
@@ -243,9 +244,9 @@ pub(crate) struct OtpAnswer {
     params(("request_id" = String, Path, description = "What send answered")),
     responses((status = 200, description = "Where it stands", body = OtpAnswer))
 )]
-async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Principal>) -> Answer {
     let request_id: RequestId = call.path("request_id", NO_SUCH_REQUEST).await?;
-    let state = call.caller.workspace.otp(request_id).await?;
+    let state = call.caller.workspace().otp(request_id).await?;
     Ok(Reply::ok(&OtpAnswer {
         request_id: state.request_id.to_string(),
         status: state.status,

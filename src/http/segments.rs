@@ -1,16 +1,14 @@
 //! Serves segments, which are saved filters of contacts.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use postrider_actors::domain::{ContactName, CustomFields, SegmentId, Tags};
-use postrider_actors::{Caller, ContactFilter, CreateSegmentError, Segment, SegmentError};
+use postrider_actors::{ContactFilter, CreateSegmentError, Permission, Segment, SegmentError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::contacts::{self, ContactRow, ContactsAnswer};
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 
 /// Longest name of a custom field in a filter, in characters.
 const FIELD_NAME_CHARS_MAX: usize = 200;
@@ -19,11 +17,11 @@ pub(crate) const NO_SUCH_SEGMENT: &str = "no such segment";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(list).guarded(Key::READ_CONTACTS))
-        .routes(route!(read).guarded(Key::READ_CONTACTS))
-        .routes(route!(members).guarded(Key::READ_CONTACTS))
-        .routes(route!(create).guarded(Key::WRITE_CONTACTS))
-        .routes(route!(delete).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(list).guarded(Key::of(Permission::ContactsRead)))
+        .routes(route!(read).guarded(Key::of(Permission::ContactsRead)))
+        .routes(route!(members).guarded(Key::of(Permission::ContactsRead)))
+        .routes(route!(create).guarded(Key::of(Permission::ContactsWrite)))
+        .routes(route!(delete).guarded(Key::of(Permission::ContactsWrite)))
 }
 
 /// A filter to be saved.
@@ -174,12 +172,12 @@ impl From<Segment> for SegmentRow {
     request_body = SegmentBody,
     responses((status = 201, description = "The segment", body = SegmentRow))
 )]
-async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Principal>) -> Answer {
     let SegmentBody { name, filter } = call.json()?;
     // The name of a segment follows the rule for names of contacts.
     let name = ContactName::new(&name).map_err(|error| ApiError::field("name", error))?;
     let name = name.as_str().to_owned();
-    let segment = call.caller.workspace.create_segment(name, filter.check()?).await?;
+    let segment = call.caller.workspace().create_segment(name, filter.check()?).await?;
     Ok(Reply::json(StatusCode::CREATED, &SegmentRow::from(segment)))
 }
 
@@ -196,9 +194,9 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Segments, newest first", body = SegmentsAnswer))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let found = call.caller.workspace.segments(page.skip(), page.limit()).await?;
+    let found = call.caller.workspace().segments(page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.segments.into_iter().map(SegmentRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
@@ -212,9 +210,9 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("segment_id" = String, Path, description = "The segment's id")),
     responses((status = 200, description = "The segment", body = SegmentRow))
 )]
-async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Principal>) -> Answer {
     let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
-    let (segment, count) = call.caller.workspace.segment(id).await?;
+    let (segment, count) = call.caller.workspace().segment(id).await?;
     Ok(Reply::ok(&SegmentRow { contacts_count: Some(count), ..segment.into() }))
 }
 
@@ -228,9 +226,9 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     params(("segment_id" = String, Path, description = "The segment's id")),
     responses((status = 204, description = "Deleted"))
 )]
-async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Principal>) -> Answer {
     let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
-    call.caller.workspace.delete_segment(id).await?;
+    call.caller.workspace().delete_segment(id).await?;
     Ok(Reply::no_content())
 }
 
@@ -249,10 +247,10 @@ async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
 )]
-async fn members(mut call: Call<Arc<Caller>>) -> Answer {
+async fn members(mut call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
-    let found = call.caller.workspace.segment_contacts(id, page.skip(), page.limit()).await?;
+    let found = call.caller.workspace().segment_contacts(id, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }

@@ -1,14 +1,12 @@
 //! Serves suppressions, which are the phones that have opted out.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use postrider_actors::domain::{PartyId, Phone, UserId};
-use postrider_actors::{Caller, Suppression, UnsuppressError};
+use postrider_actors::{Permission, Suppression, UnsuppressError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
 
 /// Longest reason, in characters.
 const REASON_CHARS_MAX: usize = 200;
@@ -17,9 +15,9 @@ const NOT_SUPPRESSED: &str = "the phone has not opted out";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(list).guarded(Key::READ_CONTACTS))
-        .routes(route!(create).guarded(Key::WRITE_CONTACTS))
-        .routes(route!(delete).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(list).guarded(Key::of(Permission::ContactsRead)))
+        .routes(route!(create).guarded(Key::of(Permission::ContactsWrite)))
+        .routes(route!(delete).guarded(Key::of(Permission::ContactsWrite)))
 }
 
 /// A phone that has opted out.
@@ -93,7 +91,7 @@ impl From<Suppression> for SuppressionRow {
     request_body = SuppressionBody,
     responses((status = 201, description = "It has opted out", body = SuppressionRow))
 )]
-async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Principal>) -> Answer {
     let body: SuppressionBody = call.json()?;
     let party: PartyId = match (&body.phone, &body.user_id) {
         (Some(phone), None) => {
@@ -112,7 +110,7 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     if body.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
         return Err(ApiError::field("reason", "must have at most 200 characters"));
     }
-    let suppression = call.caller.workspace.suppress(party, body.reason).await?;
+    let suppression = call.caller.workspace().suppress(party, body.reason).await?;
     Ok(Reply::json(StatusCode::CREATED, &SuppressionRow::from(suppression)))
 }
 
@@ -129,9 +127,9 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Phones, in their order", body = SuppressionsAnswer))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let found = call.caller.workspace.suppressions(page.skip(), page.limit()).await?;
+    let found = call.caller.workspace().suppressions(page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.suppressions.into_iter().map(SuppressionRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
@@ -145,9 +143,9 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("party" = String, Path, description = "The phone, in E.164, or the user id")),
     responses((status = 204, description = "It has not opted out any more"))
 )]
-async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Principal>) -> Answer {
     let party: PartyId = call.path("party", NOT_SUPPRESSED).await?;
-    call.caller.workspace.unsuppress(party).await?;
+    call.caller.workspace().unsuppress(party).await?;
     Ok(Reply::no_content())
 }
 

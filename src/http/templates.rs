@@ -1,15 +1,13 @@
 //! Serves the list of a workspace's templates.
 
-use std::sync::Arc;
-
-use postrider_actors::{Caller, Template, TemplateError, UseTemplateError};
+use postrider_actors::{Permission, Template, TemplateError, UseTemplateError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(list).guarded(Key::SEND))
+    Routes::default().routes(route!(list).guarded(Key::of(Permission::TemplatesRead)))
 }
 
 /// A template.
@@ -76,9 +74,9 @@ pub(crate) struct TemplatesAnswer {
     ),
     responses((status = 200, description = "A page of templates", body = TemplatesAnswer))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = call.caller.workspace.templates().await?;
+    let all = call.caller.workspace().templates().await?;
     Ok(Reply::ok(&page.cut(all, TemplateRow::from)))
 }
 

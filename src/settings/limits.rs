@@ -15,6 +15,11 @@ pub(super) const LIMITS: SectionSpec = SectionSpec {
         if key == NUMBER_RATE {
             return rate(raw).map(|_| ()).ok_or(Refusal::BadValue { allowed: RATE_ALLOWED });
         }
+        if key == SESSION_RATE {
+            return session_rate(raw)
+                .map(|_| ())
+                .ok_or(Refusal::BadValue { allowed: SESSION_ALLOWED });
+        }
         if !Limits::NAMES.contains(&key) {
             return Err(Refusal::UnknownKey);
         }
@@ -27,9 +32,14 @@ pub(super) const LIMITS: SectionSpec = SectionSpec {
 const NUMBER_RATE: &str = "number_messages_per_second";
 const RATE_ALLOWED: &str = "empty, or a whole number from 0 (no limit) to 100000";
 
-/// The limits of the engine and the rate of numbers.
+/// A limit of people's sessions. It is not among the limits of workspaces and keys.
+const SESSION_RATE: &str = "session_requests_per_minute";
+const SESSION_ALLOWED: &str = "a whole number from 0 (no limit) to 4294967295";
+
+/// The limits of the engine and the rates of numbers and sessions.
 const LIMIT_KEYS: &[&str] = &{
-    let mut keys = [NUMBER_RATE; Limits::NAMES.len() + 1];
+    let mut keys = [NUMBER_RATE; Limits::NAMES.len() + 2];
+    keys[Limits::NAMES.len() + 1] = SESSION_RATE;
     let mut place = 0;
     while place < Limits::NAMES.len() {
         keys[place] = Limits::NAMES[place];
@@ -40,6 +50,15 @@ const LIMIT_KEYS: &[&str] = &{
 
 fn rate(raw: &Raw) -> Option<Option<u32>> {
     value::optional(value::whole(0..=100_000))(raw)
+}
+
+fn session_rate(raw: &Raw) -> Option<u32> {
+    value::whole(0..=u32::MAX.into())(raw)
+}
+
+/// The requests of a session in a minute.
+pub(super) fn build_session_rate(layers: &Layers) -> Result<u32, SettingsError> {
+    take(layers, LIMITS.name, SESSION_RATE, session_rate, SESSION_ALLOWED)
 }
 
 /// The rate of numbers that have none of their own.

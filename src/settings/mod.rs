@@ -22,8 +22,8 @@ use layers::Layers;
 pub use layers::VARIABLE_PREFIX;
 pub use section::{
     Admin, AdmissionSettings, AuditSettings, Broadcasts, ClockSettings, CloudApi, Conversations,
-    EmailSettings, Events, Guard, Log, Messages, OptOut, Prices, SandboxSettings, Secrets, Server,
-    Shutdown, Storage, WebhooksSettings,
+    Dashboard, EmailSettings, Events, Guard, Log, Messages, OptOut, Prices, SandboxSettings,
+    Secrets, Server, Shutdown, Storage, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, SandboxClock};
 
@@ -41,12 +41,16 @@ const LOOPBACK: [IpNet; 2] = [
 pub struct Settings {
     /// `[server]`
     pub server: Server,
+    /// `[dashboard]`
+    pub dashboard: Dashboard,
     /// `[admin]`
     pub admin: Admin,
     /// `[secrets]`
     pub secrets: Secrets,
     /// `[limits]`
     pub limits: Limits,
+    /// `limits.session_requests_per_minute`
+    pub session_requests_per_minute: u32,
     /// `limits.number_messages_per_second`
     pub number_messages_per_second: Option<u32>,
     /// `[prices]`
@@ -144,9 +148,11 @@ impl Settings {
     fn build(layers: &Layers) -> Result<Self, SettingsError> {
         let settings = Self {
             server: Server::build(layers)?,
+            dashboard: Dashboard::build(layers)?,
             admin: Admin::build(layers)?,
             secrets: Secrets::build(layers)?,
             limits: limits::build_limits(layers)?,
+            session_requests_per_minute: limits::build_session_rate(layers)?,
             number_messages_per_second: limits::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
             opt_out: OptOut::build(layers)?,

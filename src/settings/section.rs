@@ -85,10 +85,9 @@ section! {
     /// Largest request body, in bytes.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
     /// Largest body of a request that creates a broadcast, in bytes.
-    max_broadcast_body_bytes: usize = value::whole(1024..=1 << 30),
-        "a whole number from 1024 to 1073741824";
+    max_broadcast_body_bytes: usize = value::body_bytes, "a whole number from 1024 to 1073741824";
     /// Largest body of a request that creates a batch of contacts, in bytes.
-    max_contacts_batch_body_bytes: usize = value::whole(1024..=1 << 30),
+    max_contacts_batch_body_bytes: usize = value::body_bytes,
         "a whole number from 1024 to 1073741824";
     /// Longest wait for a request's head.
     head_timeout_seconds: Duration = value::seconds, "a whole number from 1 to 3600";
@@ -120,6 +119,21 @@ section! {
     tls_key_file: Option<PathBuf> = value::optional(value::path), "empty, or a path";
     /// Roots of the certificates that clients of `[admin] listen` must have, in PEM.
     tls_client_ca_file: Option<PathBuf> = value::optional(value::path), "empty, or a path";
+}
+
+section! {
+    /// The dashboard, and the sessions of people.
+    Dashboard = "dashboard"
+    /// Whether it is served, and people may sign in.
+    enabled: bool = value::flag, "true or false";
+    /// The origin by which others reach it. `None`: nobody signs in from another machine.
+    public_url: Option<String> = value::public_url, "empty, or an http or https address";
+    /// How long a session goes on that is not used.
+    session_idle_seconds: Duration = value::session_seconds, "a whole number from 60 to 2592000";
+    /// How long a session goes on at the longest.
+    session_max_seconds: Duration = value::session_seconds, "a whole number from 60 to 2592000";
+    /// Whether passwords sign anybody in.
+    password_sign_in: bool = value::flag, "true or false";
 }
 
 section! {
@@ -360,8 +374,9 @@ section! {
 }
 
 /// Every section, in the order of the defaults file.
-pub(super) static SECTIONS: [SectionSpec; 21] = [
+pub(super) static SECTIONS: [SectionSpec; 22] = [
     Server::SPEC,
+    Dashboard::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
     limits::LIMITS,

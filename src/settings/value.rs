@@ -194,6 +194,21 @@ pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
     whole(1..=2_592_000)(raw).map(Duration::from_secs)
 }
 
+/// The address of a site, without a path.
+pub(super) fn public_url(raw: &Raw) -> Option<Option<String>> {
+    optional(base_url)(raw)
+}
+
+/// The size of a request's body.
+pub(super) fn body_bytes(raw: &Raw) -> Option<usize> {
+    whole(1024..=1 << 30)(raw)
+}
+
+/// A duration of a minute up to thirty days.
+pub(super) fn session_seconds(raw: &Raw) -> Option<Duration> {
+    whole(60..=2_592_000)(raw).map(Duration::from_secs)
+}
+
 pub(super) fn token(raw: &Raw) -> Option<Option<Secret>> {
     let text = raw.as_text()?;
     let long_enough = text.is_empty() || (16..=256).contains(&text.len());

@@ -23,5 +23,6 @@ mod inbox;
 mod messages;
 mod operation;
 mod otp;
+mod people;
 mod tidy;
 mod webhooks;

@@ -1,6 +1,7 @@
 //! What a test needs: a server of its own and clients of it.
 
 mod api;
+mod browser;
 mod document;
 mod proxy;
 mod sink;
@@ -22,6 +23,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 pub use api::{Api, Reply};
+pub use browser::Browser;
 pub use proxy::Proxy;
 pub use sink::{Answer, Received, Sink};
 pub use wire::Connection;
@@ -188,6 +190,11 @@ impl TestServer {
     /// A client without any.
     pub fn stranger(&self) -> Api {
         Api::new(&self.address, None)
+    }
+
+    /// A browser on this machine.
+    pub fn browser(&self) -> Browser {
+        Browser::new(&self.address)
     }
 
     /// A client of the demo workspace, with all scopes.

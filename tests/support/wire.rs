@@ -76,6 +76,24 @@ impl Connection {
         Some(reply)
     }
 
+    /// Receives until this text has come; gives everything up to it. Later calls go on behind it.
+    pub async fn read_until(&mut self, text: &str) -> String {
+        loop {
+            let all = &self.received;
+            if let Some(at) = all.windows(text.len()).position(|part| part == text.as_bytes()) {
+                let seen = self.received.drain(..at + text.len()).collect();
+                return String::from_utf8(seen).unwrap();
+            }
+            let so_far = String::from_utf8_lossy(&self.received).into_owned();
+            assert!(self.receive().await, "{text} did not come: {so_far}");
+        }
+    }
+
+    /// Receives until the server closes.
+    pub async fn read_to_end(&mut self) {
+        while self.receive().await {}
+    }
+
     /// Whether the server closes without another byte.
     pub async fn is_closed(&mut self) -> bool {
         self.received.is_empty() && !self.receive().await

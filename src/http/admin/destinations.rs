@@ -2,18 +2,19 @@
 
 use std::borrow::Cow;
 
+use postrider_actors::Permission;
 use postrider_actors::domain::destination::PREFIXES_MAX;
 use postrider_actors::domain::{Destinations, Prefix};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
-use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Manages, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(set).guarded(Administrator))
-        .routes(route!(read).guarded(Administrator))
+        .routes(route!(set).guarded(Manages::of(Permission::SettingsWrite)))
+        .routes(route!(read).guarded(Manages::of(Permission::SettingsWrite)))
 }
 
 /// Where one-time passwords may go, by the first digits of phones: a country calling code, or a

@@ -1,18 +1,18 @@
 //! Opens, reads and closes the e-mail channel of a workspace.
 
 use axum::http::StatusCode;
-use postrider_actors::{EmailChannel, Workspace};
+use postrider_actors::{EmailChannel, Permission, Workspace};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::params::workspace;
-use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Manages, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(open).guarded(Administrator))
-        .routes(route!(read).guarded(Administrator))
-        .routes(route!(close).guarded(Administrator))
+        .routes(route!(open).guarded(Manages::recently(Permission::SettingsWrite)))
+        .routes(route!(read).guarded(Manages::of(Permission::SettingsWrite)))
+        .routes(route!(close).guarded(Manages::of(Permission::SettingsWrite)))
 }
 
 /// The e-mail channel of a workspace.

@@ -6,22 +6,22 @@ use std::net::IpAddr;
 use axum::http::StatusCode;
 use ipnet::IpNet;
 use postrider_actors::domain::{KeyId, LimitsOverride, Scope, Scopes, Timestamp};
-use postrider_actors::{CreatedKey, KeyInfo, NewKey};
+use postrider_actors::{CreatedKey, KeyInfo, NewKey, Permission};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::limits::{KEY_LIMITS, LimitsBody};
 use super::params::{check_name, expiry, workspace_id};
-use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Manages, Page, Reply, Routes, route};
 
 /// Most subnets of a key.
 const SUBNETS_MAX: usize = 100;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(Administrator))
-        .routes(route!(list).guarded(Administrator))
-        .routes(route!(revoke).guarded(Administrator))
+        .routes(route!(create).guarded(Manages::recently(Permission::KeysManage)))
+        .routes(route!(list).guarded(Manages::of(Permission::KeysManage)))
+        .routes(route!(revoke).guarded(Manages::recently(Permission::KeysManage)))
 }
 
 /// A key to be made.

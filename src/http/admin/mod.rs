@@ -11,13 +11,16 @@ mod numbers;
 mod params;
 mod templates;
 mod tokens;
+mod users;
 mod webhooks;
 mod workspaces;
 
 use super::pipeline::Routes;
 
-pub(crate) fn routes() -> Routes {
-    Routes::default()
+/// Those of people are mounted with the dashboard only.
+pub(crate) fn routes(with_people: bool) -> Routes {
+    let people = if with_people { users::routes() } else { Routes::default() };
+    people
         .merge(workspaces::routes())
         .merge(keys::routes())
         .merge(tokens::routes())

@@ -7,14 +7,14 @@ use axum::http::StatusCode;
 use postrider_actors::domain::NumberId;
 use postrider_actors::{
     CloudApiAccount, CloudApiSecrets, NewNumber, NewProvider, NumberChange, NumberInfo, NumberKind,
-    Secret,
+    Permission, Secret,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::workspace_id;
 use crate::http::pipeline::{
-    Administrator, Answer, ApiError, Call, Code, Integer, Page, Reply, Routes, route,
+    Answer, ApiError, Call, Code, Integer, Manages, Page, Reply, Routes, route,
 };
 
 /// Highest send rate of a number, in messages per second.
@@ -24,10 +24,10 @@ const SECRET_CHARS_MAX: usize = 1024;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(connect).guarded(Administrator))
-        .routes(route!(list).guarded(Administrator))
-        .routes(route!(update).guarded(Administrator))
-        .routes(route!(disconnect).guarded(Administrator))
+        .routes(route!(connect).guarded(Manages::of(Permission::NumbersManage)))
+        .routes(route!(list).guarded(Manages::of(Permission::NumbersManage)))
+        .routes(route!(update).guarded(Manages::of(Permission::NumbersManage)))
+        .routes(route!(disconnect).guarded(Manages::recently(Permission::NumbersManage)))
 }
 
 /// A number to be connected; without `Debug`, as it has secrets.

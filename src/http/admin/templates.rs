@@ -3,25 +3,25 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
-use postrider_actors::NewTemplate;
 use postrider_actors::domain::template;
 use postrider_actors::domain::template::TemplateName;
+use postrider_actors::{NewTemplate, Permission};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{workspace, workspace_id};
-use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Manages, Page, Reply, Routes, route};
 use crate::http::templates::{TemplateRow, TemplatesAnswer};
 
 const NO_SUCH_TEMPLATE: &str = "no such template";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(Administrator))
-        .routes(route!(list).guarded(Administrator))
-        .routes(route!(sync).guarded(Administrator))
-        .routes(route!(change).guarded(Administrator))
-        .routes(route!(set_otp_template).guarded(Administrator))
+        .routes(route!(create).guarded(Manages::of(Permission::TemplatesWrite)))
+        .routes(route!(list).guarded(Manages::of(Permission::TemplatesRead)))
+        .routes(route!(sync).guarded(Manages::of(Permission::TemplatesWrite)))
+        .routes(route!(change).guarded(Manages::of(Permission::TemplatesWrite)))
+        .routes(route!(set_otp_template).guarded(Manages::of(Permission::SettingsWrite)))
 }
 
 /// A template to be made.

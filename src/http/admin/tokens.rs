@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{check_name, expiry};
-use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
+use crate::http::pipeline::{
+    Administrator, Answer, ApiError, Call, Page, RecentAdministrator, Reply, Routes, route,
+};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(Administrator))
+        .routes(route!(create).guarded(RecentAdministrator))
         .routes(route!(list).guarded(Administrator))
-        .routes(route!(revoke).guarded(Administrator))
+        .routes(route!(revoke).guarded(RecentAdministrator))
 }
 
 /// An admin token to be made.
@@ -145,5 +147,7 @@ async fn revoke(mut call: Call<()>) -> Answer {
     if !call.edge.engine.access().revoke_admin_token(id, call.audit_context()).await? {
         return Err(ApiError::not_found(missing));
     }
+    let people = call.edge.engine.people();
+    people.end_sessions_of_token(&id.to_string(), call.audit_context()).await?;
     Ok(Reply::no_content())
 }

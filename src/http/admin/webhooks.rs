@@ -1,23 +1,23 @@
 //! Administers the webhooks of a workspace, with the schemas of `/v1/webhooks`.
 
 use axum::http::StatusCode;
-use postrider_actors::WebhookChange;
 use postrider_actors::domain::WebhookId;
+use postrider_actors::{Permission, WebhookChange};
 
 use super::params::workspace;
-use crate::http::pipeline::{Administrator, Answer, Call, Page, Reply, Routes, route};
+use crate::http::pipeline::{Answer, Call, Manages, Page, Reply, Routes, route};
 use crate::http::webhooks::{
     NO_SUCH_WEBHOOK, WebhookInput, WebhookRow, WebhookUpdate, WebhookWithSecret, WebhooksAnswer,
 };
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(list).guarded(Administrator))
-        .routes(route!(create).guarded(Administrator))
-        .routes(route!(read).guarded(Administrator))
-        .routes(route!(update).guarded(Administrator))
-        .routes(route!(delete).guarded(Administrator))
-        .routes(route!(rotate).guarded(Administrator))
+        .routes(route!(list).guarded(Manages::of(Permission::WebhooksManage)))
+        .routes(route!(create).guarded(Manages::recently(Permission::WebhooksManage)))
+        .routes(route!(read).guarded(Manages::of(Permission::WebhooksManage)))
+        .routes(route!(update).guarded(Manages::of(Permission::WebhooksManage)))
+        .routes(route!(delete).guarded(Manages::of(Permission::WebhooksManage)))
+        .routes(route!(rotate).guarded(Manages::recently(Permission::WebhooksManage)))
 }
 
 #[utoipa::path(

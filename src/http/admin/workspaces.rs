@@ -4,13 +4,16 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{Limits, WorkspaceId};
-use postrider_actors::{CreateWorkspaceError, DeleteWorkspaceError, WorkspaceInfo, WorkspaceState};
+use postrider_actors::{
+    CreateWorkspaceError, DeleteWorkspaceError, Permission, WorkspaceInfo, WorkspaceState,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::params::{check_name, workspace_id};
 use crate::http::pipeline::{
-    Administrator, Answer, ApiError, BodySize, Call, Code, Page, Reply, Routes, Takes, route,
+    Administrator, Answer, ApiError, BodySize, Call, Code, Manages, Page, Reply, Routes, Takes,
+    route,
 };
 
 pub(crate) fn routes() -> Routes {
@@ -18,7 +21,11 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(create).guarded(Administrator))
         .routes(route!(list).guarded(Administrator))
         .routes(route!(read).guarded(Administrator))
-        .routes(route!(remove).takes(Takes::Json(BodySize::Usual)).guarded(Administrator))
+        .routes(
+            route!(remove)
+                .takes(Takes::Json(BodySize::Usual))
+                .guarded(Manages::recently(Permission::WorkspaceDelete)),
+        )
 }
 
 /// A workspace to be made.

@@ -1,20 +1,17 @@
 //! Pauses, resumes, cancels and retries broadcasts.
 
-use std::sync::Arc;
-
-use postrider_actors::Caller;
-
 use super::broadcast_id;
 use super::create::BroadcastMadeAnswer;
 use super::read::{BroadcastRow, current};
-use crate::http::pipeline::{Answer, Call, Key, Reply, Routes, route};
+use crate::http::pipeline::{Answer, Call, Key, Principal, Reply, Routes, route};
+use postrider_actors::Permission;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(pause).guarded(Key::SEND))
-        .routes(route!(resume).guarded(Key::SEND))
-        .routes(route!(cancel).guarded(Key::SEND))
-        .routes(route!(retry).guarded(Key::SEND))
+        .routes(route!(pause).guarded(Key::of(Permission::BroadcastsWrite)))
+        .routes(route!(resume).guarded(Key::of(Permission::BroadcastsWrite)))
+        .routes(route!(cancel).guarded(Key::of(Permission::BroadcastsWrite)))
+        .routes(route!(retry).guarded(Key::of(Permission::BroadcastsWrite)))
 }
 
 #[utoipa::path(
@@ -27,9 +24,9 @@ pub(crate) fn routes() -> Routes {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It is paused", body = BroadcastRow))
 )]
-async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
+async fn pause(mut call: Call<Principal>) -> Answer {
     let id = broadcast_id(&mut call).await?;
-    call.caller.workspace.pause_broadcast(id).await?;
+    call.caller.workspace().pause_broadcast(id).await?;
     current(&call, id).await
 }
 
@@ -43,9 +40,9 @@ async fn pause(mut call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It goes on", body = BroadcastRow))
 )]
-async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
+async fn resume(mut call: Call<Principal>) -> Answer {
     let id = broadcast_id(&mut call).await?;
-    call.caller.workspace.resume_broadcast(id).await?;
+    call.caller.workspace().resume_broadcast(id).await?;
     current(&call, id).await
 }
 
@@ -59,9 +56,9 @@ async fn resume(mut call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "It is cancelled", body = BroadcastRow))
 )]
-async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
+async fn cancel(mut call: Call<Principal>) -> Answer {
     let id = broadcast_id(&mut call).await?;
-    call.caller.workspace.cancel_broadcast(id).await?;
+    call.caller.workspace().cancel_broadcast(id).await?;
     current(&call, id).await
 }
 
@@ -76,8 +73,8 @@ async fn cancel(mut call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "The new broadcast", body = BroadcastMadeAnswer))
 )]
-async fn retry(mut call: Call<Arc<Caller>>) -> Answer {
+async fn retry(mut call: Call<Principal>) -> Answer {
     let id = broadcast_id(&mut call).await?;
-    let made = call.caller.workspace.retry_broadcast(id).await?;
+    let made = call.caller.workspace().retry_broadcast(id).await?;
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made)))
 }

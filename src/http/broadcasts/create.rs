@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use postrider_actors::domain::{Scope, SegmentId, Timestamp};
-use postrider_actors::{Audience, BroadcastMade, BroadcastPolicy, Caller, NewBroadcast, Route};
+use postrider_actors::domain::{SegmentId, Timestamp};
+use postrider_actors::{Audience, BroadcastMade, BroadcastPolicy, NewBroadcast, Permission, Route};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::recipients::Recipients;
-use crate::http::pipeline::{Answer, ApiError, BodySize, Call, Key, Reply, Routes, Takes, route};
+use crate::http::pipeline::{
+    Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, route,
+};
 use crate::http::segments::NO_SUCH_SEGMENT;
 
 /// Longest name of a broadcast, in characters.
@@ -19,8 +21,11 @@ const NAME_CHARS_MAX: usize = 200;
 const COMPONENTS_BYTES_MAX: usize = 65_536;
 
 pub(crate) fn routes() -> Routes {
-    Routes::default()
-        .routes(route!(create).takes(Takes::Json(BodySize::Broadcast)).guarded(Key::SEND))
+    Routes::default().routes(
+        route!(create)
+            .takes(Takes::Json(BodySize::Broadcast))
+            .guarded(Key::of(Permission::BroadcastsWrite)),
+    )
 }
 
 /// A broadcast to be made.
@@ -100,7 +105,7 @@ impl From<BroadcastMade> for BroadcastMadeAnswer {
     request_body = NewBroadcastBody,
     responses((status = 200, description = "Durable", body = BroadcastMadeAnswer))
 )]
-async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Principal>) -> Answer {
     // Parsing may need a multiple of the body's memory, so few bodies are parsed at a time.
     let permit = Arc::clone(&call.edge.broadcast_parsers).acquire_owned().await;
     let permit = permit.map_err(|_| ApiError::internal())?;
@@ -113,7 +118,7 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     });
     let (caller, mut new, segment, key, permit) =
         read.await.map_err(|_| ApiError::internal())??;
-    let workspace = &caller.workspace;
+    let workspace = caller.workspace();
     let before = key.as_ref().map(|key| workspace.broadcast_made_before(key)).transpose()?;
     if let Some(made) = before.flatten() {
         return Ok(Reply::ok(&BroadcastMadeAnswer::from(made)).replayed(true));
@@ -127,12 +132,10 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
 }
 
 /// The audience of a segment: its contacts that have a phone.
-async fn members(caller: &Caller, segment: SegmentId) -> Result<Audience, ApiError> {
-    if !caller.scopes.contains(Scope::ContactsRead) {
-        return Err(ApiError::scope_missing(Scope::ContactsRead));
-    }
+async fn members(caller: &Principal, segment: SegmentId) -> Result<Audience, ApiError> {
+    caller.check(Permission::ContactsRead)?;
     let mut audience = Audience::new();
-    for phone in caller.workspace.segment_phones(segment).await? {
+    for phone in caller.workspace().segment_phones(segment).await? {
         audience.add(phone, Box::default());
     }
     if audience.is_empty() {

@@ -5,12 +5,10 @@ mod create;
 mod read;
 mod recipients;
 
-use std::sync::Arc;
-
 use postrider_actors::domain::BroadcastId;
-use postrider_actors::{BroadcastError, Caller, CreateBroadcastError, RetryBroadcastError};
+use postrider_actors::{BroadcastError, CreateBroadcastError, RetryBroadcastError};
 
-use super::pipeline::{ApiError, Call, Code, Routes};
+use super::pipeline::{ApiError, Call, Code, Principal, Routes};
 use super::templates::template_refusal;
 
 pub(crate) fn routes() -> Routes {
@@ -18,7 +16,7 @@ pub(crate) fn routes() -> Routes {
 }
 
 /// The id of the broadcast that the path names. The broadcast may not exist.
-async fn broadcast_id(call: &mut Call<Arc<Caller>>) -> Result<BroadcastId, ApiError> {
+async fn broadcast_id(call: &mut Call<Principal>) -> Result<BroadcastId, ApiError> {
     call.path("broadcast_id", "no such broadcast").await
 }
 

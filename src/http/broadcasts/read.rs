@@ -1,23 +1,21 @@
 //! Lists and reads broadcasts and their recipients.
 
-use std::sync::Arc;
-
 use postrider_actors::domain::{BroadcastId, Timestamp};
 use postrider_actors::{
-    Broadcast, BroadcastCounts, BroadcastPolicy, Caller, RecipientError, RecipientRow,
+    Broadcast, BroadcastCounts, BroadcastPolicy, Permission, RecipientError, RecipientRow,
     RecipientStatus,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::broadcast_id;
-use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(list).guarded(Key::SEND))
-        .routes(route!(read).guarded(Key::SEND))
-        .routes(route!(recipients).guarded(Key::SEND))
+        .routes(route!(list).guarded(Key::of(Permission::BroadcastsRead)))
+        .routes(route!(read).guarded(Key::of(Permission::BroadcastsRead)))
+        .routes(route!(recipients).guarded(Key::of(Permission::BroadcastsRead)))
 }
 
 /// A broadcast.
@@ -198,8 +196,8 @@ impl From<RecipientRow> for RecipientAnswer {
 }
 
 /// Answers with the current state of a broadcast.
-pub(super) async fn current(call: &Call<Arc<Caller>>, id: BroadcastId) -> Answer {
-    let found = call.caller.workspace.broadcast(id).await?;
+pub(super) async fn current(call: &Call<Principal>, id: BroadcastId) -> Answer {
+    let found = call.caller.workspace().broadcast(id).await?;
     Ok(Reply::ok(&BroadcastRow::from(found)))
 }
 
@@ -216,9 +214,9 @@ pub(super) async fn current(call: &Call<Arc<Caller>>, id: BroadcastId) -> Answer
     ),
     responses((status = 200, description = "A page, newest first", body = BroadcastsAnswer))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let (rows, total) = call.caller.workspace.broadcasts(page.skip(), page.limit()).await?;
+    let (rows, total) = call.caller.workspace().broadcasts(page.skip(), page.limit()).await?;
     let rows = rows.into_iter().map(BroadcastRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, total)))
 }
@@ -232,7 +230,7 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("broadcast_id" = String, Path, description = "The broadcast's id")),
     responses((status = 200, description = "The broadcast", body = BroadcastRow))
 )]
-async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Principal>) -> Answer {
     let id = broadcast_id(&mut call).await?;
     current(&call, id).await
 }
@@ -255,7 +253,7 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "A page of recipients", body = RecipientsAnswer))
 )]
-async fn recipients(mut call: Call<Arc<Caller>>) -> Answer {
+async fn recipients(mut call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
     let status = match query.text("status")? {
@@ -269,7 +267,7 @@ async fn recipients(mut call: Call<Arc<Caller>>) -> Answer {
         }
     };
     let id = broadcast_id(&mut call).await?;
-    let workspace = &call.caller.workspace;
+    let workspace = call.caller.workspace();
     let found = workspace.broadcast_recipients(id, status, page.skip(), page.limit()).await?;
     let rows = found.rows.into_iter().map(RecipientAnswer::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))

@@ -1,9 +1,7 @@
 //! Creates many contacts with one request.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
-use postrider_actors::{Caller, Contact, NewContact, Replayable, Route};
+use postrider_actors::{Contact, NewContact, Permission, Replayable, Route};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -11,7 +9,7 @@ use utoipa::ToSchema;
 use super::ContactRow;
 use super::body::ContactInput;
 use crate::http::pipeline::{
-    Answer, ApiError, BodySize, Call, Key, Reply, Routes, Takes, body, route,
+    Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, body, route,
 };
 
 /// Most contacts of a request.
@@ -19,7 +17,9 @@ const CONTACTS_MAX: usize = 1000;
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(
-        route!(create).takes(Takes::Json(BodySize::ContactsBatch)).guarded(Key::WRITE_CONTACTS),
+        route!(create)
+            .takes(Takes::Json(BodySize::ContactsBatch))
+            .guarded(Key::of(Permission::ContactsWrite)),
     )
 }
 
@@ -97,7 +97,7 @@ impl BatchRow {
     request_body = BatchBody,
     responses((status = 200, description = "What became of each", body = BatchAnswer))
 )]
-async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Principal>) -> Answer {
     let checked = {
         let body: BatchBody<'_> = call.json()?;
         if !(1..=CONTACTS_MAX).contains(&body.contacts.len()) {
@@ -107,7 +107,7 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     };
     let new = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
     let key = call.idempotency_key(Route::CreateContacts)?;
-    let Replayable { answer, replayed } = call.caller.workspace.create_contacts(new, key).await?;
+    let Replayable { answer, replayed } = call.caller.workspace().create_contacts(new, key).await?;
     let mut results = answer.into_iter();
     let rows = checked.iter().map(|checked| match checked {
         Err(error) => BatchRow::refused(error),

@@ -7,11 +7,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use postrider_actors::domain::ContactId;
-use postrider_actors::{Caller, Contact, ContactsWalk, Unavailable, UnavailableReason};
+use postrider_actors::{Contact, ContactsWalk, Permission, Unavailable, UnavailableReason};
 
 use super::ContactRow;
 use crate::http::edge::Edge;
-use crate::http::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Reply, Routes, route};
 
 /// Contacts that are read at a time.
 const PAGE_CONTACTS: usize = 200;
@@ -19,7 +19,7 @@ const PAGE_CONTACTS: usize = 200;
 const BUFFERED_PAGES_MAX: usize = 2;
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(stream).guarded(Key::READ_CONTACTS))
+    Routes::default().routes(route!(stream).guarded(Key::recently(Permission::ContactsRead)))
 }
 
 /// Aborts a body, so that the client does not take a truncated export for a complete one.
@@ -41,13 +41,13 @@ struct Truncated;
     responses((status = 200, description = "Contacts, one a line", body = String,
         content_type = "application/x-ndjson"))
 )]
-async fn stream(call: Call<Arc<Caller>>) -> Answer {
+async fn stream(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let after = query.text("after")?.map(str::parse::<ContactId>).transpose();
     let after = after.map_err(|_| ApiError::field("after", "must be a contact's id"))?;
-    let walk = call.caller.workspace.walk_contacts(after).await?;
+    let walk = call.caller.workspace().walk_contacts(after).await?;
     let (sender, body) = Channel::<Bytes, Truncated>::new(BUFFERED_PAGES_MAX);
-    let (edge, caller) = (Arc::clone(&call.edge), Arc::clone(&call.caller));
+    let (edge, caller) = (Arc::clone(&call.edge), call.caller.clone());
     drop(tokio::spawn(send(edge, caller, walk, sender)));
     let mut reply = Reply::stream(StatusCode::OK, "application/x-ndjson", Body::new(body));
     reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -57,13 +57,13 @@ async fn stream(call: Call<Arc<Caller>>) -> Answer {
 /// Sends contacts until all are sent, the client disconnects, or the server shuts down.
 async fn send(
     edge: Arc<Edge>,
-    caller: Arc<Caller>,
+    caller: Principal,
     mut walk: ContactsWalk,
     mut sender: Sender<Bytes, Truncated>,
 ) {
     let sending = async {
         loop {
-            match caller.workspace.next_contacts(&mut walk, PAGE_CONTACTS).await {
+            match caller.workspace().next_contacts(&mut walk, PAGE_CONTACTS).await {
                 Ok(part) if part.is_empty() => return true,
                 Ok(part) => {
                     let lines: Vec<u8> = part.into_iter().flat_map(line).collect();

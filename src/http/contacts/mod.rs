@@ -4,19 +4,17 @@ mod batch;
 mod body;
 mod export;
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use postrider_actors::domain::ContactId;
 use postrider_actors::{
-    Caller, Contact, ContactFilter, CreateContactError, DeleteContactError, ReadContactError,
+    Contact, ContactFilter, CreateContactError, DeleteContactError, Permission, ReadContactError,
     Replayable, Route, UpdateContactError,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
+use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
 use body::{ContactInput, ContactUpdate};
 
 /// Longest search term, in characters.
@@ -26,11 +24,11 @@ const NO_SUCH_CONTACT: &str = "no such contact";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(list).guarded(Key::READ_CONTACTS))
-        .routes(route!(read).guarded(Key::READ_CONTACTS))
-        .routes(route!(create).guarded(Key::WRITE_CONTACTS))
-        .routes(route!(update).guarded(Key::WRITE_CONTACTS))
-        .routes(route!(delete).guarded(Key::WRITE_CONTACTS))
+        .routes(route!(list).guarded(Key::of(Permission::ContactsRead)))
+        .routes(route!(read).guarded(Key::of(Permission::ContactsRead)))
+        .routes(route!(create).guarded(Key::of(Permission::ContactsWrite)))
+        .routes(route!(update).guarded(Key::of(Permission::ContactsWrite)))
+        .routes(route!(delete).guarded(Key::of(Permission::ContactsWrite)))
         .merge(batch::routes())
         .merge(export::routes())
 }
@@ -114,10 +112,10 @@ pub(crate) struct ContactsAnswer {
     request_body = ContactInput,
     responses((status = 201, description = "The contact", body = ContactRow))
 )]
-async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Principal>) -> Answer {
     let new = call.json::<ContactInput>()?.check()?;
     let key = call.idempotency_key(Route::CreateContact)?;
-    let Replayable { answer, replayed } = call.caller.workspace.create_contact(new, key).await?;
+    let Replayable { answer, replayed } = call.caller.workspace().create_contact(new, key).await?;
     Ok(Reply::json(StatusCode::CREATED, &ContactRow::from(answer)).replayed(replayed))
 }
 
@@ -136,11 +134,11 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "Contacts, newest first", body = ContactsAnswer))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
     let filter = ContactFilter::search(search_term("search", query.text("search")?)?);
-    let found = call.caller.workspace.contacts(filter, page.skip(), page.limit()).await?;
+    let found = call.caller.workspace().contacts(filter, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
@@ -167,9 +165,9 @@ pub(crate) fn search_term<'a>(
     params(("contact_id" = String, Path, description = "The contact's id")),
     responses((status = 200, description = "The contact", body = ContactRow))
 )]
-async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Principal>) -> Answer {
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
-    Ok(Reply::ok(&ContactRow::from(call.caller.workspace.contact(id).await?)))
+    Ok(Reply::ok(&ContactRow::from(call.caller.workspace().contact(id).await?)))
 }
 
 #[utoipa::path(
@@ -184,10 +182,10 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     request_body = ContactInput,
     responses((status = 200, description = "The contact", body = ContactRow))
 )]
-async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+async fn update(mut call: Call<Principal>) -> Answer {
     let change = call.json::<ContactUpdate>()?.check()?;
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
-    let contact = call.caller.workspace.update_contact(id, change).await?;
+    let contact = call.caller.workspace().update_contact(id, change).await?;
     Ok(Reply::ok(&ContactRow::from(contact)))
 }
 
@@ -207,9 +205,9 @@ async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     params(("contact_id" = String, Path, description = "The contact's id")),
     responses((status = 204, description = "Deleted"))
 )]
-async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Principal>) -> Answer {
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
-    call.caller.workspace.delete_contact(id).await?;
+    call.caller.workspace().delete_contact(id).await?;
     Ok(Reply::no_content())
 }
 

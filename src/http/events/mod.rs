@@ -2,24 +2,24 @@
 
 mod stream;
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use postrider_actors::domain::PublicEvent;
-use postrider_actors::{Caller, EventEntry};
+use postrider_actors::{EventEntry, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::pipeline::{
-    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Query, Reply, Routes, route,
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
 };
 
 /// First byte of a cursor, which defines the format of the rest.
 const CURSOR_VERSION: u8 = 1;
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(list).guarded(Key::MANAGE_WEBHOOKS)).merge(stream::routes())
+    Routes::default()
+        .routes(route!(list).guarded(Key::of(Permission::EventsRead)))
+        .merge(stream::routes())
 }
 
 /// One event.
@@ -92,18 +92,13 @@ pub(crate) struct EventsAnswer {
     ),
     responses((status = 200, description = "Events, oldest first", body = EventsAnswer))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
     let after = after_cursor(&query)?.unwrap_or(0);
-    let kind = query.text("type")?;
-    if kind.is_some_and(|kind| !PublicEvent::KINDS.iter().any(|(name, _)| *name == kind)) {
-        let kinds: Vec<_> = PublicEvent::KINDS.iter().map(|(name, _)| *name).collect();
-        let kinds = kinds.join(", ");
-        return Err(ApiError::field("type", format_args!("must be one of {kinds}")));
-    }
-    let page = call.caller.workspace.events(after, limit, kind).await?;
-    if page.next_after == after && after > call.caller.workspace.last_event().await? {
+    let kind = query.text("type")?.map(|name| kind("type", name)).transpose()?;
+    let page = call.caller.workspace().events(after, limit, kind).await?;
+    if page.next_after == after && after > call.caller.workspace().last_event().await? {
         return Err(ahead_of_the_log("cursor"));
     }
     Ok(Reply::ok(&EventsAnswer {
@@ -112,8 +107,22 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     }))
 }
 
+/// The event type of this name, which the query's `field` gives.
+fn kind(field: &str, name: &str) -> Result<&'static str, ApiError> {
+    let known = PublicEvent::KINDS.iter().map(|(known, _)| *known);
+    known.clone().find(|known| *known == name).ok_or_else(|| {
+        let kinds = known.collect::<Vec<_>>().join(", ");
+        ApiError::field(field, format_args!("must be one of {kinds}"))
+    })
+}
+
+/// The event types whose names the query's `field` gives with commas between.
+pub(super) fn kinds(field: &str, names: &str) -> Result<Vec<&'static str>, ApiError> {
+    names.split(',').map(|name| kind(field, name.trim())).collect()
+}
+
 /// The sequence number after which the query's `cursor` continues.
-pub(super) fn after_cursor(query: &Query) -> Result<Option<u64>, ApiError> {
+pub(in crate::http) fn after_cursor(query: &Query) -> Result<Option<u64>, ApiError> {
     let Some(cursor) = query.text("cursor")? else { return Ok(None) };
     let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
     decode_cursor(cursor).map(Some).ok_or_else(bad)
@@ -125,7 +134,7 @@ pub(super) fn ahead_of_the_log(field: &str) -> ApiError {
     ApiError::field(field, "is ahead of this workspace's event log")
 }
 
-pub(super) fn encode_cursor(after: u64) -> String {
+pub(in crate::http) fn encode_cursor(after: u64) -> String {
     let mut bytes = [CURSOR_VERSION; 9];
     bytes[1..].copy_from_slice(&after.to_be_bytes());
     URL_SAFE_NO_PAD.encode(bytes)

@@ -9,16 +9,18 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::channel::{Channel, Sender};
 use postrider_actors::domain::EventId;
-use postrider_actors::{Caller, Unavailable, UnavailableReason, Workspace};
+use postrider_actors::{Permission, Unavailable, UnavailableReason, Workspace};
 use tokio::sync::watch;
 
-use super::{EventRow, after_cursor, ahead_of_the_log};
+use super::{EventRow, after_cursor, ahead_of_the_log, kinds};
 use crate::http::edge::Edge;
-use crate::http::pipeline::{Answer, ApiError, Call, Key, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Reply, Routes, route};
 
+/// The same in the query.
+const LAST_EVENT: &str = "last_event_id";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Longest silence of a stream; then it sends a comment to keep the connection alive.
+/// Longest silence of a stream; then it sends a ping to keep the connection alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Events that are read at a time.
 const PAGE_EVENTS: usize = 100;
@@ -26,7 +28,7 @@ const PAGE_EVENTS: usize = 100;
 const BUFFERED_PAGES_MAX: usize = 4;
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(stream).guarded(Key::MANAGE_WEBHOOKS))
+    Routes::default().routes(route!(stream).guarded(Key::STREAM))
 }
 
 #[utoipa::path(
@@ -37,26 +39,40 @@ pub(crate) fn routes() -> Routes {
     summary = "Follow the event log",
     description = "Server-sent events: each has the event's id as `id`, its type as `event` and \
                    the object that the log shows as `data`. Left alone it begins with the next \
-                   event; with `Last-Event-ID` (an event's id or its sequence) or `cursor` it goes \
-                   on after that one. Left alone it begins with an `id` without `data`, so that \
-                   a client that has seen no event yet knows its place. A comment comes at least \
-                   every 15 seconds. It ends when the server stops, and when the key is revoked \
-                   or expires; connect again with the last id.",
+                   event; with `Last-Event-ID` (an event's id or its sequence), `last_event_id` or \
+                   `cursor` it goes on after that one. Left alone it begins with an `id` without \
+                   `data`, so that a client that has seen no event yet knows its place. An event \
+                   `ping` without an id tells the engine's clock as `GET /v1/sandbox/clock` does: \
+                   at first, when a sandbox's clock is moved, and at least every 15 seconds. A \
+                   person sees the types that their role may read. It ends when the server stops, \
+                   and when the key is revoked or expires or the session ends; connect again with \
+                   the last id.",
     params(
         ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
+        ("last_event_id" = Option<String>, Query, description = "The same, for a page, which \
+         cannot set the header"),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the list of events"),
+        ("types" = Option<String>, Query, description = "Only events of these types, with commas \
+         between", example = "otp.sent,otp.verified"),
+        ("workspace" = Option<String>, Query, description = "With a session: which workspace, as \
+         the header `Postrider-Workspace` of other requests"),
     ),
     responses((status = 200, description = "Events as they come", body = String,
         content_type = "text/event-stream"))
 )]
-async fn stream(call: Call<Arc<Caller>>) -> Answer {
-    let workspace = &call.caller.workspace;
+async fn stream(call: Call<Principal>) -> Answer {
+    let workspace = call.caller.workspace();
+    let query = call.query()?;
     // A client that has seen no event yet sends an empty id.
-    let last = call.header(&LAST_EVENT_ID).filter(|id| !id.is_empty());
-    let from = match last {
-        Some(id) => Some(("Last-Event-ID", sequence(workspace, id).await?)),
-        None => after_cursor(&call.query()?)?.map(|after| ("cursor", after)),
+    let last = match call.header(&LAST_EVENT_ID).filter(|id| !id.is_empty()) {
+        Some(id) => Some(("Last-Event-ID", id)),
+        None => query.text(LAST_EVENT)?.filter(|id| !id.is_empty()).map(|id| (LAST_EVENT, id)),
     };
+    let from = match last {
+        Some((field, id)) => Some((field, sequence(workspace, field, id).await?)),
+        None => after_cursor(&query)?.map(|after| ("cursor", after)),
+    };
+    let types = query.text("types")?.map(|types| kinds("types", types)).transpose()?;
     let growth = workspace.follow_events()?;
     let newest = workspace.last_event().await?;
     let after = match from {
@@ -69,10 +85,12 @@ async fn stream(call: Call<Arc<Caller>>) -> Answer {
     let (sender, body) = Channel::<Bytes, Infallible>::new(BUFFERED_PAGES_MAX);
     let stream = EventStream {
         edge: Arc::clone(&call.edge),
-        caller: Arc::clone(&call.caller),
+        caller: call.caller.clone(),
         opening: format!(": here\n{place}\n"),
         after,
+        types,
         growth,
+        clock_moves: call.edge.engine.clock().moves(),
         sender,
     };
     drop(tokio::spawn(stream.run()));
@@ -81,17 +99,29 @@ async fn stream(call: Call<Arc<Caller>>) -> Answer {
     Ok(reply)
 }
 
-async fn sequence(workspace: &Workspace, id: &str) -> Result<u64, ApiError> {
+async fn sequence(workspace: &Workspace, field: &str, id: &str) -> Result<u64, ApiError> {
     let sequence = match id.parse::<EventId>() {
         Ok(id) => workspace.event_sequence(id).await?,
         Err(_) => id.parse().ok(),
     };
     let rule = "must be the id or the sequence of an event of this workspace";
-    sequence.ok_or_else(|| ApiError::field("Last-Event-ID", rule))
+    sequence.ok_or_else(|| ApiError::field(field, rule))
+}
+
+/// The permission that a person needs to see events of a type; `None`: everybody sees them.
+fn permission_of(kind: &str) -> Option<Permission> {
+    match kind.split_once('.').map_or(kind, |(about, _)| about) {
+        "otp" => Some(Permission::OtpRead),
+        "message" | "conversation" => Some(Permission::InboxRead),
+        "contact" => Some(Permission::ContactsRead),
+        "broadcast" => Some(Permission::BroadcastsRead),
+        "number" => None,
+        _ => Some(Permission::EventsRead),
+    }
 }
 
 /// Returns when the key expires.
-async fn expiry(edge: &Edge, caller: &Caller) {
+async fn expiry(edge: &Edge, caller: &Principal) {
     match caller.expires_at() {
         Some(at) => edge.engine.clock().sleep_until(at).await,
         None => std::future::pending().await,
@@ -101,31 +131,33 @@ async fn expiry(edge: &Edge, caller: &Caller) {
 /// A stream with a connected client.
 struct EventStream {
     edge: Arc<Edge>,
-    caller: Arc<Caller>,
+    caller: Principal,
     /// What is sent at once.
     opening: String,
     after: u64,
+    /// Only these types; `None`: all.
+    types: Option<Vec<&'static str>>,
     growth: watch::Receiver<()>,
+    clock_moves: watch::Receiver<()>,
     sender: Sender<Bytes, Infallible>,
 }
 
 impl EventStream {
-    /// Sends events until the client disconnects, the server shuts down, or the key is revoked or
-    /// expires.
+    /// Sends events until the client disconnects, the server shuts down, the key is revoked or
+    /// expires, or the session ends.
     async fn run(mut self) {
         let edge = Arc::clone(&self.edge);
         let sending = async {
-            let mut text = std::mem::take(&mut self.opening);
-            let access = edge.engine.access();
+            let mut text = std::mem::take(&mut self.opening) + &self.ping();
             while self.sender.send_data(Bytes::from(text)).await.is_ok()
-                && access.still_works(&self.caller)
+                && self.caller.still_works(&edge)
             {
                 match self.next().await {
                     Ok(next) => text = next,
                     // What has begun waits for its turn, and shows meanwhile that it is there.
                     Err(Unavailable { reason: UnavailableReason::Overloaded, retry_after }) => {
                         tokio::time::sleep(retry_after).await;
-                        text = ": still here\n\n".to_owned();
+                        text = self.ping();
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a stream of events ends");
@@ -140,20 +172,40 @@ impl EventStream {
         }
     }
 
-    /// The next page, or a heartbeat. Waits until the key expires at the longest.
+    /// The clock, which also shows that the stream is there.
+    fn ping(&self) -> String {
+        let clock = self.edge.engine.clock();
+        let (now, offset) = (clock.now(), clock.offset().as_secs());
+        format!("event: ping\ndata: {{\"now\":\"{now}\",\"offset_seconds\":{offset}}}\n\n")
+    }
+
+    /// The next page, or a ping. Waits until the key expires at the longest.
     async fn next(&mut self) -> Result<String, Unavailable> {
         // Marks the current length as seen, so that growth during the read wakes the next wait.
         self.growth.borrow_and_update();
-        let page = self.caller.workspace.events(self.after, PAGE_EVENTS, None).await?;
+        let page = self.caller.workspace().events(self.after, PAGE_EVENTS, None).await?;
         self.after = page.next_after;
         if page.entries.is_empty() {
             // The sender lives as long as the workspace, so its end need not be told from growth.
             return tokio::select! {
                 _ = self.growth.changed() => Ok(String::new()),
                 () = expiry(&self.edge, &self.caller) => Ok(String::new()),
-                () = tokio::time::sleep(HEARTBEAT) => Ok(": still here\n\n".to_owned()),
+                Ok(()) = self.clock_moves.changed() => Ok(self.ping()),
+                () = tokio::time::sleep(HEARTBEAT) => Ok(self.ping()),
             };
         }
-        Ok(page.entries.into_iter().map(|entry| EventRow::from(entry).as_message()).collect())
+        let shown = page.entries.into_iter().filter(|entry| self.shows(entry.event.kind()));
+        Ok(shown.map(|entry| EventRow::from(entry).as_message()).collect())
+    }
+
+    fn shows(&self, kind: &str) -> bool {
+        let is_wanted = self.types.as_ref().is_none_or(|types| types.contains(&kind));
+        let may_see = || match &self.caller {
+            Principal::Key(_) => true,
+            Principal::Person(_) => {
+                permission_of(kind).is_none_or(|permission| self.caller.check(permission).is_ok())
+            }
+        };
+        is_wanted && may_see()
     }
 }

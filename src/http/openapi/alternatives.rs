@@ -57,6 +57,14 @@ const ALL: &[Alternatives] = &[
         schema: "NewBroadcastBody",
         of: &[one(&["recipients"], &["segment_id"]), one(&["segment_id"], &["recipients"])],
     },
+    Alternatives {
+        schema: "SignInBody",
+        of: &[
+            one(&["link"], &["email", "password", "admin_token"]),
+            one(&["email", "password"], &["link", "admin_token"]),
+            one(&["admin_token"], &["link", "email", "password"]),
+        ],
+    },
     Alternatives { schema: "SendMessage", of: SENT },
     Alternatives { schema: "Reply", of: MESSAGES },
     Alternatives {
@@ -69,6 +77,21 @@ const ALL: &[Alternatives] = &[
             one(&["since"], &["event_id", "failed"]),
             one(&["event_id"], &["since", "failed"]),
             Fields { tag: None, given: &["failed"], left_out: &["since", "event_id"] },
+        ],
+    },
+    Alternatives {
+        schema: "LinkBody",
+        of: &[one(&["workspace", "role"], &[]), one(&[], &["workspace", "role"])],
+    },
+    Alternatives {
+        schema: "ReportBody",
+        of: &[
+            Fields { tag: Some(("status", &["failed"])), given: &[], left_out: &[] },
+            Fields {
+                tag: Some(("status", &["delivered", "read"])),
+                given: &[],
+                left_out: &["error_code"],
+            },
         ],
     },
     Alternatives {

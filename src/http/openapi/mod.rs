@@ -12,7 +12,9 @@ mod strict;
 mod webhooks;
 
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{OpenApi as Document, RefOr};
 use utoipa::{Modify, OpenApi};
 
@@ -38,6 +40,12 @@ use webhooks::Deliveries;
             Unknown fields of a body are ignored; `null` is the same as leaving an optional field \
             out. Every answer has `X-Request-Id`: the client's, when it is 1 to 128 characters of \
             `A-Za-z0-9._:-`, or else a new one.\n\n\
+            Without `Authorization` a session's cookie counts, below `/v1` with the header \
+            `Postrider-Workspace` where somebody has several workspaces. `x-permission` of an \
+            operation names what a person's role must have: `any` is nothing, `operator` no role \
+            has. A request that a page of another origin makes with a session is 403 with the \
+            reason `cross_site`, one for a name that is not this server's 403 with `host`, and what \
+            needs a sign-in or confirmation within ten minutes 403 with `step_up_required`.\n\n\
             `Idempotency-Key` (1 to 255 characters) is honoured where an operation says so: for 24 \
             hours the same key with the same body answers what the first request was answered, \
             with `Idempotency-Replayed: true`. With another body it is 422, while the first \
@@ -65,7 +73,12 @@ use webhooks::Deliveries;
         (name = "Events", description = "The event log; scope `webhooks:manage`"),
         (name = "Webhooks", description = "Events, delivered; scope `webhooks:manage`"),
         (name = "Sandbox", description = "In a sandbox only; scope `messaging:send`"),
-        (name = "Administration", description = "With the admin token"),
+        (name = "Administration", description = "With the admin token, as an operator, or by a role"),
+        (
+            name = "Dashboard",
+            description = "For the dashboard's page alone, which this server serves: requests of \
+                other origins are answered 403"
+        ),
         (name = "Channel", description = "For the chat-app channel, which signs what it calls back"),
         (name = "Operation", description = "For orchestrators; without a key"),
     )
@@ -85,6 +98,9 @@ pub(crate) fn complete(mut document: Document) -> Document {
     document
 }
 
+/// The scheme of people's sessions.
+const SESSION: &str = "session";
+
 /// Adds security, headers and refusals to every operation.
 struct Shared;
 
@@ -101,11 +117,19 @@ impl Modify for Shared {
                 .build();
             components.add_security_scheme(name, SecurityScheme::Http(scheme));
         }
+        let cookie = ApiKeyValue::with_description(
+            "postrider_…",
+            "The session of a person. The name ends in eight digits of the server's own",
+        );
+        components.add_security_scheme(SESSION, SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
         for (path, item) in &mut document.paths.paths {
             let area = Area::of(path);
             for operation in operations(item) {
                 area.complete(path, operation);
-                if operation.operation_id.as_deref() == Some("advanceSandboxClock") {
+                if ["advanceSandboxClock", "readMe"]
+                    .iter()
+                    .any(|it| operation.operation_id.as_deref() == Some(it))
+                {
                     let either = SecurityRequirement::new("adminToken", Vec::<String>::new());
                     operation.security.get_or_insert_default().push(either);
                 }
@@ -122,6 +146,7 @@ const CONTROLS: [&str; 4] = ["/pause", "/resume", "/cancel", "/retry"];
 enum Area {
     Public,
     Admin,
+    Page,
     Open,
 }
 
@@ -130,18 +155,22 @@ impl Area {
         match path {
             path if path.starts_with("/v1/") => Self::Public,
             path if path.starts_with("/admin/") => Self::Admin,
+            path if path.starts_with("/ui/") => Self::Page,
             _ => Self::Open,
         }
     }
 
     fn complete(self, path: &str, operation: &mut Operation) {
-        let scheme = match self {
-            Self::Public => Some("apiKey"),
-            Self::Admin => Some("adminToken"),
-            Self::Open => None,
+        let schemes: &[&str] = match self {
+            Self::Public => &["apiKey", SESSION],
+            Self::Admin => &["adminToken", SESSION],
+            Self::Page => &[SESSION],
+            Self::Open => &[],
         };
-        operation.security =
-            scheme.map(|name| vec![SecurityRequirement::new(name, Vec::<String>::new())]);
+        let requirement = |name: &&str| SecurityRequirement::new(*name, Vec::<String>::new());
+        // Whoever is not signed in yet signs in.
+        let is_open = path == "/ui/api/session" || schemes.is_empty();
+        operation.security = (!is_open).then(|| schemes.iter().map(requirement).collect());
         for status in self.refusals(path, operation.request_body.is_some()) {
             let refusal = refusal(status);
             operation.responses.responses.insert(status.to_string(), RefOr::T(refusal));
@@ -166,8 +195,12 @@ impl Area {
         if !["/healthz", "/metrics"].contains(&path) {
             refusals.push(503);
         }
-        if self == Self::Public {
+        if self != Self::Open {
             refusals.push(403);
+        }
+        if self == Self::Public {
+            // With a session, for another workspace, or for none.
+            refusals.extend([400, 404]);
         }
         if has_body {
             refusals.extend([400, 408, 413, 415]);
@@ -184,6 +217,7 @@ impl Area {
             refusals.push(422);
         }
         match path {
+            "/admin/v1/users/link" => refusals.extend([404, 409]),
             "/admin/v1/workspaces" if has_body => refusals.push(409),
             "/v1/contacts" | "/v1/segments" if has_body => refusals.push(422),
             "/v1/contacts/batch" => refusals.push(422),
@@ -224,6 +258,7 @@ const LISTS: &[&str] = &[
     "/workspaces",
     "/keys",
     "/tokens",
+    "/users",
     "/numbers",
     "/templates",
     "/sync",

@@ -73,11 +73,13 @@ const FILE_PATH: &str = "/docs/{file}";
 const POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; \
                       frame-ancestors 'none'";
 
-pub(crate) fn routes() -> Routes {
-    Routes::default()
-        .routes(route!(document).guarded(Open))
-        .route("/docs", page("/docs", docs))
-        .route(FILE_PATH, page(FILE_PATH, file))
+/// The document, and, unless the dashboard is off, the page that shows it.
+pub(crate) fn routes(with_page: bool) -> Routes {
+    let routes = Routes::default().routes(route!(document).guarded(Open));
+    if !with_page {
+        return routes;
+    }
+    routes.route("/docs", page("/docs", Open, docs)).route(FILE_PATH, page(FILE_PATH, Open, file))
 }
 
 #[utoipa::path(
@@ -87,10 +89,13 @@ pub(crate) fn routes() -> Routes {
     tag = "Operation",
     summary = "This document",
     description = "404 where `server.docs` is off. Routes of the sandbox are in it in a sandbox only.",
-    responses((status = 200, description = "OpenAPI 3.1", body = Object))
+    responses(
+        (status = 200, description = "OpenAPI 3.1, compressed as the client accepts", body = Object),
+        (status = 304, description = "It is what the client has, as `If-None-Match` tells"),
+    )
 )]
 async fn document(call: Call<()>) -> Answer {
-    Ok(Reply::of(StatusCode::OK, "application/json", Bytes::clone(call.edge.document)))
+    Ok(call.edge.document.reply(call.headers()).await)
 }
 
 async fn docs(_: Call<()>) -> Answer {

@@ -2,7 +2,7 @@
 
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{PublicEvent, Scope};
-use postrider_actors::{ConversationStatus, RecipientStatus};
+use postrider_actors::{ConversationStatus, RecipientStatus, Role};
 use serde_json::Value;
 use utoipa::Modify;
 use utoipa::openapi::path::Parameter;
@@ -23,6 +23,7 @@ const LANGUAGE: &str = "^[a-zA-Z0-9_]{2,15}$";
 const PROVIDER_ID: &str = "^[a-zA-Z0-9_-]{1,64}$";
 const VISIBLE: &str = "^[!-~]{1,1024}$";
 const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
+const MESSAGE_ID: &str = "^msg_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
 const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
@@ -73,6 +74,11 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ConversationUpdate", "assigned_to", &[Pattern(FILLED_NAME)]),
     ("InboundBody", "name", &[Pattern(NAME)]),
     ("SandboxReferral", "source_type", &[Words(|| vec!["ad", "post"])]),
+    ("ReportBody", "message_id", &[Pattern(MESSAGE_ID)]),
+    ("ReportBody", "status", &[Words(|| vec!["delivered", "read", "failed"])]),
+    ("LinkBody", "email", &[Format("email")]),
+    ("LinkBody", "workspace", &[Pattern(WORKSPACE)]),
+    ("LinkBody", "role", &[Words(roles)]),
     ("OutcomeBody", "to", &[Pattern(PHONE_OR_ALL)]),
     ("OutcomeBody", "outcome", &[Words(outcomes)]),
     ("NewBroadcastBody", "name", &[Pattern(NAME)]),
@@ -127,6 +133,8 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listAudit", "until", &[Format("date-time")]),
     ("checkAudit", "cursor", &[Pattern(CURSOR)]),
     ("streamEvents", "cursor", &[Pattern(CURSOR)]),
+    ("readSandboxThread", "cursor", &[Pattern(CURSOR)]),
+    ("streamEvents", "last_event_id", &[Pattern(EVENT_PLACE)]),
     ("streamEvents", "Last-Event-ID", &[Pattern(EVENT_PLACE)]),
     ("listSandboxMessages", "to", &[Pattern(PHONE)]),
     ("readCampaignAnalytics", "group_by", &[Words(|| vec!["day", "broadcast"])]),
@@ -154,6 +162,10 @@ fn kinds() -> Vec<&'static str> {
 
 fn scopes() -> Vec<&'static str> {
     Scope::ALL.into_iter().map(Scope::as_str).collect()
+}
+
+fn roles() -> Vec<&'static str> {
+    Role::ALL.into_iter().map(Role::as_str).collect()
 }
 
 fn template_statuses() -> Vec<&'static str> {
@@ -306,7 +318,7 @@ mod tests {
         }
         for (operation, name, _) in PARAMETERS {
             let count = parameters(&mut document, operation, name).count();
-            assert!(count == 1 || *operation == "*" && count == 19, "{operation} {name}: {count}");
+            assert!(count == 1 || *operation == "*" && count == 20, "{operation} {name}: {count}");
         }
     }
 }

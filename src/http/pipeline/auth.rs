@@ -6,14 +6,14 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use postrider_actors::domain::Scope;
-use postrider_actors::{BucketState, Caller};
+use postrider_actors::{BucketState, Permission};
 
 use super::body_budget::Holder;
 use super::client::{client_address, exact_address};
 use super::error::{ApiError, Code};
 use super::origin::Identity;
+use super::principal::{Principal, Visit, check_recent, member, visit, which_workspace};
 use crate::http::edge::Edge;
-use crate::settings::SandboxClock;
 
 /// The result of a guard.
 pub(crate) struct Admitted<C> {
@@ -25,6 +25,19 @@ pub(crate) struct Admitted<C> {
     pub(crate) caller: Result<C, ApiError>,
 }
 
+impl Admitted<()> {
+    /// A refusal, whatever the caller would have been.
+    pub(super) fn without_caller<C>(self) -> Admitted<C> {
+        let Self { identity, bucket, caller } = self;
+        // It is a refusal; were it none, it is not known who calls.
+        let caller = match caller {
+            Err(error) => Err(error),
+            Ok(()) => Err(ApiError::internal()),
+        };
+        Admitted { identity, bucket, caller }
+    }
+}
+
 /// Decides whether a request may reach its handler.
 pub(crate) trait Guard: Clone + Send + Sync + 'static {
     /// What the handler gets to know of the caller.
@@ -32,6 +45,11 @@ pub(crate) trait Guard: Clone + Send + Sync + 'static {
 
     /// Admits a request or refuses it. A guard may note in the request's extensions who calls.
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller>;
+
+    /// What the document says that a caller needs, where anything is needed.
+    fn needs(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Whom the bytes of the caller's bodies are counted for.
     fn holder(&self, edge: &Edge, _caller: &Self::Caller, parts: &Parts) -> Holder {
@@ -51,25 +69,60 @@ impl Guard for Open {
     }
 }
 
-/// Admits holders of an API key with this scope, if one is required. Checks 401, then the address
-/// (403), then 429, then the scope (403).
+/// Admits holders of an API key with this scope, if one is required, and members of the workspace
+/// with this permission, if one is. Checks 401, then the address (403), then 429, then the scope or
+/// permission (403).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Key(Option<Scope>);
+pub(crate) struct Key {
+    scope: Option<Scope>,
+    permission: Option<Permission>,
+    /// Whether a person must have signed in recently.
+    recently: bool,
+}
 
 impl Key {
-    /// Any key, whatever its scopes.
-    pub(crate) const ANY: Self = Self(None);
-    pub(crate) const SEND: Self = Self(Some(Scope::MessagingSend));
-    pub(crate) const READ_CONTACTS: Self = Self(Some(Scope::ContactsRead));
-    pub(crate) const WRITE_CONTACTS: Self = Self(Some(Scope::ContactsWrite));
-    pub(crate) const READ_ANALYTICS: Self = Self(Some(Scope::AnalyticsRead));
-    pub(crate) const MANAGE_WEBHOOKS: Self = Self(Some(Scope::WebhooksManage));
+    /// Any key, whatever its scopes, and anybody.
+    pub(crate) const ANY: Self = Self { scope: None, permission: None, recently: false };
+    /// Replying to a customer, which sends a message.
+    pub(crate) const REPLY: Self =
+        Self { scope: Some(Scope::MessagingSend), ..Self::of(Permission::InboxWrite) };
+    /// The event stream. Of it a person sees what their role may read.
+    pub(crate) const STREAM: Self = Self { permission: None, ..Self::of(Permission::EventsRead) };
+
+    /// Who has this permission.
+    pub(crate) const fn of(permission: Permission) -> Self {
+        Self { scope: permission.scope(), permission: Some(permission), recently: false }
+    }
+
+    /// Who has it, and, if it is a person, has signed in recently.
+    pub(crate) const fn recently(permission: Permission) -> Self {
+        Self { recently: true, ..Self::of(permission) }
+    }
+
+    fn admit_person(self, edge: &Edge, parts: &Parts, visit: Visit) -> Admitted<Principal> {
+        let (signed_in, bucket) = visit;
+        let found = member(edge, parts, &signed_in);
+        let caller = found.and_then(|found| found.ok_or_else(which_workspace)).and_then(|member| {
+            let principal = Principal::Person(Box::new(member));
+            self.permission.map_or(Ok(()), |permission| principal.check(permission))?;
+            if self.recently {
+                check_recent(edge, &signed_in)?;
+            }
+            Ok(principal)
+        });
+        Admitted { identity: Identity::Person(signed_in), bucket, caller }
+    }
 }
 
 impl Guard for Key {
-    type Caller = Arc<Caller>;
+    type Caller = Principal;
 
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Arc<Caller>> {
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Principal> {
+        if let Some(visit) = visit(edge, parts) {
+            return visit.map_or_else(Admitted::without_caller, |visit| {
+                self.admit_person(edge, parts, visit)
+            });
+        }
         let access = edge.engine.access();
         let Some(caller) = bearer(&parts.headers).and_then(|token| access.authenticate(token))
         else {
@@ -88,80 +141,27 @@ impl Guard for Key {
         }
         let admission = access.admit(&caller);
         let identity = Identity::Key(Arc::clone(&caller));
-        let caller = match (admission.refused, self.0) {
+        let caller = match (admission.refused, self.scope) {
             (Some(wait), _) => Err(ApiError::rate_limited(wait, "too many requests with this key")),
             (None, Some(scope)) if !caller.scopes.contains(scope) => {
                 Err(ApiError::scope_missing(scope))
             }
-            (None, _) => Ok(caller),
+            (None, _) => Ok(Principal::Key(caller)),
         };
         Admitted { identity, bucket: admission.bucket, caller }
     }
 
-    fn holder(&self, _: &Edge, caller: &Arc<Caller>, _: &Parts) -> Holder {
-        Holder::Key(caller.key_id)
-    }
-}
-
-/// Whose admin token the request carries, if it carries a good one. The token of the settings or
-/// of `admin.token` has neither id nor name.
-fn administrator(edge: &Edge, parts: &Parts) -> Option<Identity> {
-    let token = bearer(&parts.headers)?;
-    if edge.options.admin_token.matches(token) {
-        return Some(Identity::Administrator { id: None, name: None });
-    }
-    let info = edge.engine.access().authenticate_admin(token)?;
-    let (id, name) = (info.id.to_string(), info.name);
-    Some(Identity::Administrator { id: Some(id.into()), name: Some(name.into()) })
-}
-
-/// Admits holders of an admin token.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Administrator;
-
-impl Guard for Administrator {
-    type Caller = ();
-
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
-        match administrator(edge, parts) {
-            Some(identity) => Admitted { identity, bucket: None, caller: Ok(()) },
-            None => reject(edge, parts, "the admin token is missing, wrong, expired or revoked"),
-        }
+    fn holder(&self, _: &Edge, caller: &Principal, _: &Parts) -> Holder {
+        caller.holder()
     }
 
-    fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
-        Holder::Administrator
-    }
-}
-
-/// Admits whoever may move the sandbox's clock, as `sandbox.clock` says: holders of an admin token,
-/// and of an API key that may send.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClockMover;
-
-impl Guard for ClockMover {
-    /// The holder of a key; `None` for one of an admin token.
-    type Caller = Option<Arc<Caller>>;
-
-    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller> {
-        if let Some(identity) = administrator(edge, parts) {
-            return Admitted { identity, bucket: None, caller: Ok(None) };
-        }
-        let Admitted { identity, bucket, caller } = Key::SEND.admit(edge, parts);
-        let caller = match edge.options.sandbox_clock {
-            SandboxClock::Any => caller.map(Some),
-            SandboxClock::Admin => caller.and_then(|_| Err(ApiError::admin_only())),
-        };
-        Admitted { identity, bucket, caller }
-    }
-
-    fn holder(&self, _: &Edge, caller: &Self::Caller, _: &Parts) -> Holder {
-        caller.as_ref().map_or(Holder::Administrator, |caller| Holder::Key(caller.key_id))
+    fn needs(&self) -> Option<&'static str> {
+        Some(self.permission.map_or("any", Permission::as_str))
     }
 }
 
 /// Refuses a request without a valid key or token: 401, or 429 once its address is over its limit.
-fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
+pub(super) fn reject<C>(edge: &Edge, parts: &Parts, message: &'static str) -> Admitted<C> {
     let address = client_address(parts, &edge.options.trusted_proxies);
     let admission = edge.engine.access().admit_address(address);
     let error = match admission.refused {
@@ -188,7 +188,7 @@ pub(crate) fn count_failure(edge: &Edge, parts: &Parts, error: ApiError) -> ApiE
 }
 
 /// The token of `Authorization: Bearer …` (RFC 6750, section 2.1). The scheme is case-insensitive.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = token.trim_matches(' ');
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

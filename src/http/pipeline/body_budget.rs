@@ -7,13 +7,15 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use postrider_actors::domain::KeyId;
+use postrider_actors::domain::{KeyId, SessionId};
 
 /// Whom the bytes of a body are counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     /// An API key.
     Key(KeyId),
+    /// Somebody's session.
+    Session(SessionId),
     /// Whoever has the admin token.
     Administrator,
     /// An address without a key.

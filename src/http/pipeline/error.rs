@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
+use postrider_actors::Permission;
 use postrider_actors::domain::Scope;
 use postrider_actors::domain::time::whole_seconds;
 use serde::Serialize;
@@ -272,6 +273,10 @@ impl ApiError {
 
     pub(crate) fn scope_missing(scope: Scope) -> Self {
         Self::new(Code::Forbidden, format!("the API key lacks the scope {scope}"))
+    }
+
+    pub(crate) fn permission_missing(permission: Permission) -> Self {
+        Self::new(Code::Forbidden, format!("you lack the permission {permission}"))
     }
 
     /// The API key is not to be used from this address.

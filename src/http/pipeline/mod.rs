@@ -1,16 +1,22 @@
 //! Runs every request: authenticates it, reads its body, calls its handler, writes its headers.
 
+mod administrator;
+mod anybody;
 mod auth;
-pub(super) mod body;
-pub(super) mod body_budget;
+pub(crate) mod body;
+pub(crate) mod body_budget;
+pub(crate) mod browser;
 pub(crate) mod client;
-pub(super) mod drain;
+mod compressed;
+pub(crate) mod drain;
 mod error;
 mod framing;
 mod integer;
 mod list;
-pub(super) mod object;
+pub(crate) mod object;
 mod origin;
+mod page_headers;
+mod principal;
 mod query;
 mod rate_limit_headers;
 mod reply;
@@ -19,14 +25,20 @@ mod route;
 mod stage;
 mod unicode;
 
-pub(super) use auth::{Administrator, Admitted, ClockMover, Guard, Key, Open, count_failure};
+pub(crate) use administrator::{
+    Administrator, ClockMover, Manages, RecentAdministrator, administrator_of,
+};
+pub(crate) use anybody::{Anybody, Known, OwnHost, OwnPage, SignedInPage};
+pub(crate) use auth::{Admitted, Guard, Key, Open, count_failure};
 pub use client::Peer;
+pub(crate) use compressed::Compressed;
 pub use drain::Drain;
-pub(super) use error::{ApiError, Code, ErrorBody};
-pub(super) use integer::Integer;
-pub(super) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page};
-pub(super) use origin::Identity;
-pub(super) use query::Query;
-pub(super) use reply::Reply;
-pub(super) use route::{DeclaredRoute, Routes, page, route};
-pub(super) use stage::{Answer, BodySize, Call, Stage, Takes, static_header};
+pub(crate) use error::{ApiError, Code, ErrorBody};
+pub(crate) use integer::Integer;
+pub(crate) use list::{LIMIT_DEFAULT, LIMIT_MAX, Page};
+pub(crate) use origin::Identity;
+pub(crate) use principal::Principal;
+pub(crate) use query::Query;
+pub(crate) use reply::Reply;
+pub(crate) use route::{DeclaredRoute, Routes, page, route};
+pub(crate) use stage::{Answer, BodySize, Call, Stage, Takes, static_header};

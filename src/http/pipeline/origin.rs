@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 use postrider_actors::domain::{ActorKind, AuditActor, AuditContext};
-use postrider_actors::{Admin, Caller, Workspace};
+use postrider_actors::{Admin, Caller, Session, SignedIn, Workspace};
 
 use super::request_id::RequestId;
 use super::stage::Call;
@@ -20,6 +20,8 @@ pub(crate) enum Identity {
     Anonymous,
     /// The holder of an API key.
     Key(Arc<Caller>),
+    /// Somebody who has signed in.
+    Person(SignedIn),
     /// The holder of an admin token.
     Administrator {
         /// The token's id, if it has one.
@@ -34,7 +36,15 @@ impl Identity {
     pub(super) fn key(&self) -> Option<&Caller> {
         match self {
             Self::Key(caller) => Some(caller),
-            Self::Anonymous | Self::Administrator { .. } => None,
+            Self::Anonymous | Self::Person(_) | Self::Administrator { .. } => None,
+        }
+    }
+
+    /// The session that was shown.
+    pub(super) fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Person(signed_in) => Some(&signed_in.session),
+            Self::Anonymous | Self::Key(_) | Self::Administrator { .. } => None,
         }
     }
 
@@ -46,6 +56,7 @@ impl Identity {
                 id: Some(caller.key_id.to_string().into()),
                 name: Some(caller.key_name().into()),
             },
+            Self::Person(signed_in) => signed_in.actor(),
             Self::Administrator { id, name } => {
                 AuditActor { kind: ActorKind::AdminToken, id: id.clone(), name: name.clone() }
             }

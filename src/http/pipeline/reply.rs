@@ -46,9 +46,21 @@ impl Reply {
 
     /// `204` without a body.
     pub(crate) fn no_content() -> Self {
+        Self::empty(StatusCode::NO_CONTENT)
+    }
+
+    /// `status` without a body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
         let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NO_CONTENT;
+        *response.status_mut() = status;
         Self { response }
+    }
+
+    /// `status` with the address to go to.
+    pub(crate) fn redirect(status: StatusCode, to: &'static str) -> Self {
+        let mut reply = Self::empty(status);
+        reply.header(header::LOCATION, HeaderValue::from_static(to));
+        reply
     }
 
     /// `status` with a body of any type.

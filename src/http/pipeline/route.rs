@@ -11,15 +11,19 @@ use axum::http::Response;
 use axum::routing::{MethodRouter, get};
 use utoipa::__dev::{SchemaReferences, Tags};
 use utoipa::Path;
+use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{HttpMethod, Operation, Paths};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::PathItemExt as _;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
-use super::auth::{Guard, Open};
+use super::auth::Guard;
 use super::stage::{Answer, BodySize, Call, Stage, Takes};
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
+
+/// Where the document says what a caller needs.
+const PERMISSION: &str = "x-permission";
 
 /// Routes together with their part of the OpenAPI document.
 pub(crate) type Routes = OpenApiRouter<Arc<Edge>>;
@@ -82,7 +86,10 @@ impl<H> DeclaredRoute<H> {
         H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Answer> + Send + 'static,
     {
-        let Self { handler, path, methods, operation, schemas, takes } = self;
+        let Self { handler, path, methods, mut operation, schemas, takes } = self;
+        if let Some(needs) = guard.needs() {
+            operation.extensions = Some(Extensions::builder().add(PERMISSION, needs).build());
+        }
         let mut router = MethodRouter::new();
         for method in &methods {
             let meter = RouteMeter::new(&path, method_name(method));
@@ -98,12 +105,13 @@ impl<H> DeclaredRoute<H> {
 }
 
 /// A `GET` that the document does not list: a page for people.
-pub(crate) fn page<H, F>(path: &str, handler: H) -> MethodRouter<Arc<Edge>>
+pub(crate) fn page<G, H, F>(path: &str, guard: G, handler: H) -> MethodRouter<Arc<Edge>>
 where
-    H: Fn(Call<()>) -> F + Clone + Send + Sync + 'static,
+    G: Guard,
+    H: Fn(Call<G::Caller>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Answer> + Send + 'static,
 {
-    let stage = Stage { meter: RouteMeter::new(path, "GET"), guard: Open, takes: Takes::NoBody };
+    let stage = Stage { meter: RouteMeter::new(path, "GET"), guard, takes: Takes::NoBody };
     get(Mounted { stage, handler })
 }
 

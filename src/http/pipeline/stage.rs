@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use hyper::body::Body as _;
 use postrider_actors::clock::Stopwatch;
@@ -25,6 +25,7 @@ use super::client::{InReserve, counted, exact_address};
 use super::error::{ApiError, Code, Ending};
 use super::framing;
 use super::origin::{Identity, Origin, named_workspace};
+use super::page_headers;
 use super::query::Query;
 use super::rate_limit_headers;
 use super::reply::Reply;
@@ -99,6 +100,16 @@ impl<C> Call<C> {
     /// The body as bytes.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.body
+    }
+
+    /// The request's headers.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// The address of the client.
+    pub(crate) fn address(&self) -> std::net::IpAddr {
+        self.origin.address
     }
 
     /// The value of a header, if it exists and is text.
@@ -223,7 +234,7 @@ impl<G: Guard> Stage<G> {
         let now = edge.engine.clock().now();
         reply.header(request_id::HEADER, origin.request_id.into_header());
         let mut response = reply.into_response();
-        add_common_headers(response.headers_mut(), meter.route());
+        page_headers::add(response.headers_mut(), meter.route(), &edge.options.dashboard);
         if let Some(bucket) = bucket {
             rate_limit_headers::add_headers(response.headers_mut(), bucket, now);
         }
@@ -256,6 +267,7 @@ fn log(
         request_id = origin.request_id.as_str(),
         address = %origin.address,
         key_id = key.map(|key| tracing::field::display(key.key_id)),
+        session = origin.identity.session().map(|it| tracing::field::display(it.id())),
         workspace = key.map_or(named, |key| Some(key.workspace.id().as_str())),
         method = meter.method(),
         route = meter.route(),
@@ -263,15 +275,6 @@ fn log(
         took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         "request"
     );
-}
-
-/// Adds what browsers and caches must know of an answer of `route`.
-fn add_common_headers(headers: &mut HeaderMap, route: &str) {
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // What is answered to a key or token is for its holder alone: secrets, codes, personal data.
-    if route.starts_with("/v1/") || route.starts_with("/admin/") {
-        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    }
 }
 
 /// Checks what every route demands of a request, before anybody is looked up.

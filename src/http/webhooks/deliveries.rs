@@ -1,21 +1,21 @@
 //! Lists delivery attempts of a webhook, replays events and sends test events.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use postrider_actors::domain::{Timestamp, WebhookId};
-use postrider_actors::{Caller, Replay, ReplayError, WebhookDelivery};
+use postrider_actors::{Permission, Replay, ReplayError, WebhookDelivery};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::NO_SUCH_WEBHOOK;
-use crate::http::pipeline::{Answer, ApiError, Call, Code, Key, Page, Reply, Routes, route};
+use crate::http::pipeline::{
+    Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route,
+};
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(test).guarded(Key::MANAGE_WEBHOOKS))
-        .routes(route!(replay).guarded(Key::MANAGE_WEBHOOKS))
-        .routes(route!(list).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(test).guarded(Key::of(Permission::WebhooksManage)))
+        .routes(route!(replay).guarded(Key::of(Permission::WebhooksManage)))
+        .routes(route!(list).guarded(Key::of(Permission::WebhooksManage)))
 }
 
 /// What is delivered again: exactly one of these.
@@ -171,9 +171,9 @@ impl ReplayBody {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 202, description = "Durable, and on its way", body = TestAnswer))
 )]
-async fn test(mut call: Call<Arc<Caller>>) -> Answer {
+async fn test(mut call: Call<Principal>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let event_id = call.caller.workspace.test_webhook(id).await?.to_string();
+    let event_id = call.caller.workspace().test_webhook(id).await?.to_string();
     Ok(Reply::json(StatusCode::ACCEPTED, &TestAnswer { event_id, queued: 1 }))
 }
 
@@ -200,10 +200,10 @@ async fn test(mut call: Call<Arc<Caller>>) -> Answer {
     request_body = ReplayBody,
     responses((status = 202, description = "Durable; on their way if it is enabled", body = ReplayAnswer))
 )]
-async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
+async fn replay(mut call: Call<Principal>) -> Answer {
     let what = call.json::<ReplayBody>()?.check()?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let queued = call.caller.workspace.replay_webhook(id, what).await?;
+    let queued = call.caller.workspace().replay_webhook(id, what).await?;
     Ok(Reply::json(StatusCode::ACCEPTED, &ReplayAnswer { queued }))
 }
 
@@ -222,9 +222,9 @@ async fn replay(mut call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "A page of tries", body = DeliveriesAnswer))
 )]
-async fn list(mut call: Call<Arc<Caller>>) -> Answer {
+async fn list(mut call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let all = call.caller.workspace.webhook_deliveries(id).await?;
+    let all = call.caller.workspace().webhook_deliveries(id).await?;
     Ok(Reply::ok(&page.cut(all, DeliveryRow::from)))
 }

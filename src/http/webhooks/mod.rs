@@ -3,17 +3,18 @@
 mod deliveries;
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{PublicEvent, WebhookId};
 use postrider_actors::{
-    Caller, WebhookChange, WebhookError, WebhookInfo, WebhookSecret, WebhookSettings,
+    Permission, WebhookChange, WebhookError, WebhookInfo, WebhookSecret, WebhookSettings,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Integer, Key, Page, Reply, Routes, route};
+use super::pipeline::{
+    Answer, ApiError, Call, Code, Integer, Key, Page, Principal, Reply, Routes, route,
+};
 
 pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
 /// Longest description, in characters.
@@ -23,12 +24,12 @@ const RATE_MAX: u32 = 10_000;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(create).guarded(Key::MANAGE_WEBHOOKS))
-        .routes(route!(list).guarded(Key::MANAGE_WEBHOOKS))
-        .routes(route!(read).guarded(Key::MANAGE_WEBHOOKS))
-        .routes(route!(update).guarded(Key::MANAGE_WEBHOOKS))
-        .routes(route!(delete).guarded(Key::MANAGE_WEBHOOKS))
-        .routes(route!(rotate).guarded(Key::MANAGE_WEBHOOKS))
+        .routes(route!(create).guarded(Key::recently(Permission::WebhooksManage)))
+        .routes(route!(list).guarded(Key::of(Permission::WebhooksManage)))
+        .routes(route!(read).guarded(Key::of(Permission::WebhooksManage)))
+        .routes(route!(update).guarded(Key::of(Permission::WebhooksManage)))
+        .routes(route!(delete).guarded(Key::of(Permission::WebhooksManage)))
+        .routes(route!(rotate).guarded(Key::recently(Permission::WebhooksManage)))
         .merge(deliveries::routes())
 }
 
@@ -252,9 +253,9 @@ fn rate(given: Integer) -> Result<NonZeroU32, ApiError> {
     request_body = WebhookInput,
     responses((status = 201, description = "Registered", body = WebhookWithSecret))
 )]
-async fn create(call: Call<Arc<Caller>>) -> Answer {
+async fn create(call: Call<Principal>) -> Answer {
     let settings = call.json::<WebhookInput>()?.check()?;
-    let created = call.audited(&call.caller.workspace).create_webhook(settings).await?;
+    let created = call.audited(call.caller.workspace()).create_webhook(settings).await?;
     Ok(Reply::json(StatusCode::CREATED, &WebhookWithSecret::from(created)))
 }
 
@@ -271,9 +272,9 @@ async fn create(call: Call<Arc<Caller>>) -> Answer {
     ),
     responses((status = 200, description = "A page of endpoints", body = WebhooksAnswer))
 )]
-async fn list(call: Call<Arc<Caller>>) -> Answer {
+async fn list(call: Call<Principal>) -> Answer {
     let page = Page::of(&call.query()?)?;
-    let all = call.caller.workspace.webhooks().await?;
+    let all = call.caller.workspace().webhooks().await?;
     Ok(Reply::ok(&page.cut(all, WebhookRow::from)))
 }
 
@@ -286,9 +287,9 @@ async fn list(call: Call<Arc<Caller>>) -> Answer {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "The endpoint", body = WebhookRow))
 )]
-async fn read(mut call: Call<Arc<Caller>>) -> Answer {
+async fn read(mut call: Call<Principal>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    Ok(Reply::ok(&WebhookRow::from(call.caller.workspace.webhook(id).await?)))
+    Ok(Reply::ok(&WebhookRow::from(call.caller.workspace().webhook(id).await?)))
 }
 
 #[utoipa::path(
@@ -301,11 +302,11 @@ async fn read(mut call: Call<Arc<Caller>>) -> Answer {
     request_body = WebhookUpdate,
     responses((status = 200, description = "Changed", body = WebhookRow))
 )]
-async fn update(mut call: Call<Arc<Caller>>) -> Answer {
+async fn update(mut call: Call<Principal>) -> Answer {
     let change = call.json::<WebhookUpdate>()?.check()?;
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     Ok(Reply::ok(&WebhookRow::from(
-        call.audited(&call.caller.workspace).update_webhook(id, change).await?,
+        call.audited(call.caller.workspace()).update_webhook(id, change).await?,
     )))
 }
 
@@ -318,9 +319,9 @@ async fn update(mut call: Call<Arc<Caller>>) -> Answer {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 204, description = "Deleted; what was not delivered is not delivered"))
 )]
-async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
+async fn delete(mut call: Call<Principal>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    call.audited(&call.caller.workspace).delete_webhook(id).await?;
+    call.audited(call.caller.workspace()).delete_webhook(id).await?;
     Ok(Reply::no_content())
 }
 
@@ -335,8 +336,8 @@ async fn delete(mut call: Call<Arc<Caller>>) -> Answer {
     params(("webhook_id" = String, Path, description = "The endpoint's id")),
     responses((status = 200, description = "Replaced", body = WebhookWithSecret))
 )]
-async fn rotate(mut call: Call<Arc<Caller>>) -> Answer {
+async fn rotate(mut call: Call<Principal>) -> Answer {
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
-    let rotated = call.audited(&call.caller.workspace).rotate_webhook_secret(id).await?;
+    let rotated = call.audited(call.caller.workspace()).rotate_webhook_secret(id).await?;
     Ok(Reply::ok(&WebhookWithSecret::from(rotated)))
 }

@@ -12,7 +12,7 @@ const AUDIT: &str = "/admin/v1/audit";
 const KEY_END: &str = "2099-01-31T00:00:00.000Z";
 
 /// Every administrative operation that changes something, and what is recorded of it.
-const OPERATIONS: [(&str, &str); 26] = [
+const OPERATIONS: [(&str, &str); 28] = [
     ("addCredits", "credits.add"),
     ("changeTemplate", "template.update"),
     ("closeEmail", "email.close"),
@@ -20,6 +20,7 @@ const OPERATIONS: [(&str, &str); 26] = [
     ("createAdminToken", "token.create"),
     ("createKey", "key.create"),
     ("createTemplate", "template.create"),
+    ("createUserLink", "link.create"),
     ("createWorkspace", "workspace.create"),
     ("createWorkspaceWebhook", "webhook.create"),
     ("deleteWorkspace", "workspace.delete"),
@@ -36,6 +37,7 @@ const OPERATIONS: [(&str, &str); 26] = [
     ("setOtpTemplate", "otp_template.set"),
     ("syncTemplates", "template.sync"),
     ("updateNumber", "number.update"),
+    ("updateUser", "user.update"),
     ("updateWorkspaceWebhook", "webhook.update"),
     ("advanceSandboxClock", "clock.advance"),
     ("createWebhook", "webhook.create"),
@@ -88,6 +90,11 @@ async fn change_everything(server: &TestServer, admin: &Api) -> Vec<String> {
     admin.post(&format!("{one}/templates/sync"), json!({})).await.ok();
     let otp_template = json!({"name": "hello", "language": "en"});
     admin.put(&format!("{one}/otp-template"), otp_template).await.ok();
+    let user = json!({"email": "ada@acme.com", "workspace": "acme", "role": "agent"});
+    let link = admin.post("/admin/v1/users/link", user).await.ok();
+    secrets.push(link["url"].as_str().unwrap().rsplit('=').next().unwrap().to_owned());
+    let user = format!("/admin/v1/users/{}", link["user_id"].as_str().unwrap());
+    admin.send_json("PATCH", &user, &json!({"disabled": true})).await.ok();
     let mail = admin.post(&format!("{one}/email"), json!({})).await.ok();
     secrets.push(secret(&mail, "secret"));
     admin.delete(&format!("{one}/email")).await.ok();

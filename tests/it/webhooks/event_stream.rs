@@ -53,7 +53,7 @@ impl Stream {
                 let line = message.lines().find_map(|line| line.strip_prefix(name));
                 line.map(str::to_owned)
             };
-            // Comments come in between.
+            // Pings, which have no id, come in between.
             if let (Some(id), Some(kind), Some(data)) =
                 (field("id: "), field("event: "), field("data: "))
             {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use postrider_actors::{
-    AdminError, ChangeError, IdempotentError, NumberChangeError, ReadOtpError, ResendOtpError,
-    SendOtpError, Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
+    AdminError, ChangeError, IdempotentError, NumberChangeError, PeopleError, ReadOtpError,
+    ResendOtpError, SendOtpError, Unavailable, UnavailableReason, UseTemplateError, VerifyOtpError,
 };
 
 use super::{ApiError, Code};
@@ -31,6 +31,22 @@ impl From<Unavailable> for ApiError {
                     _ => refused,
                 }
             }
+        }
+    }
+}
+
+impl From<PeopleError> for ApiError {
+    fn from(error: PeopleError) -> Self {
+        let message = error.to_string();
+        match error {
+            PeopleError::Refused => Self::new(Code::Unauthorized, message),
+            PeopleError::Wait(wait) => Self::rate_limited(wait, "too many tries for this account"),
+            PeopleError::Busy => Self::new(Code::ServiceUnavailable, message).because("overloaded"),
+            PeopleError::Disabled => Self::new(Code::Conflict, message),
+            PeopleError::NoSuchPerson | PeopleError::NoSuchSession => {
+                Self::new(Code::NotFound, message)
+            }
+            PeopleError::Unavailable(error) => error.into(),
         }
     }
 }

@@ -2,19 +2,21 @@
 //!
 //! Its routes are mounted in a sandbox only.
 
+mod phones;
+
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_actors::channel::callback::{Callback, Inbound, Referral};
 use postrider_actors::domain::text::MessageText;
 use postrider_actors::domain::{Phone, Timestamp, printable};
-use postrider_actors::{Caller, SandboxMessage, ScriptedOutcome, random};
+use postrider_actors::{Permission, SandboxMessage, ScriptedOutcome, random};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::pipeline::{
-    Answer, ApiError, Call, ClockMover, Code, Integer, Key, LIMIT_DEFAULT, Reply, Routes, route,
+    Answer, ApiError, Call, ClockMover, Code, Integer, Key, LIMIT_DEFAULT, Principal, Reply,
+    Routes, route,
 };
 
 /// Most messages in one answer.
@@ -32,11 +34,12 @@ const ERROR_CODE_DEFAULT: u32 = 131_026;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(messages).guarded(Key::SEND))
-        .routes(route!(clock).guarded(Key::SEND))
+        .routes(route!(messages).guarded(Key::of(Permission::SandboxUse)))
+        .routes(route!(clock).guarded(Key::of(Permission::SandboxUse)))
         .routes(route!(advance).guarded(ClockMover))
-        .routes(route!(script).guarded(Key::SEND))
-        .routes(route!(receive).guarded(Key::SEND))
+        .routes(route!(script).guarded(Key::of(Permission::SandboxUse)))
+        .routes(route!(receive).guarded(Key::of(Permission::SandboxUse)))
+        .merge(phones::routes())
 }
 
 /// A message that the sandbox number "delivered"; without `Debug`, as it has the code.
@@ -96,11 +99,11 @@ pub(crate) struct MessagesAnswer {
     ),
     responses((status = 200, description = "Messages, newest first", body = MessagesAnswer))
 )]
-async fn messages(call: Call<Arc<Caller>>) -> Answer {
+async fn messages(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let to = query.phone("to")?;
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, MESSAGES_MAX)?;
-    let messages = call.edge.engine.sandbox().messages(call.caller.workspace.id(), to, limit);
+    let messages = call.edge.engine.sandbox().messages(call.caller.workspace().id(), to, limit);
     Ok(Reply::ok(&MessagesAnswer { data: messages.into_iter().map(MessageRow::from).collect() }))
 }
 
@@ -131,7 +134,7 @@ pub(crate) struct AdvanceBody {
     summary = "Read the clock",
     responses((status = 200, description = "Engine time", body = ClockAnswer))
 )]
-async fn clock(call: Call<Arc<Caller>>) -> Answer {
+async fn clock(call: Call<Principal>) -> Answer {
     Ok(clock_reply(&call))
 }
 
@@ -148,7 +151,7 @@ async fn clock(call: Call<Arc<Caller>>) -> Answer {
     request_body = AdvanceBody,
     responses((status = 200, description = "Engine time after the move", body = ClockAnswer))
 )]
-async fn advance(call: Call<Option<Arc<Caller>>>) -> Answer {
+async fn advance(call: Call<Option<Principal>>) -> Answer {
     let seconds = call.json::<AdvanceBody>()?.advance_seconds;
     let seconds: u32 = seconds.within("advance_seconds", 0, ADVANCE_SECONDS_MAX)?;
     let step = Duration::from_secs(seconds.into());
@@ -257,7 +260,7 @@ pub(crate) struct InboundAnswer {
     request_body = InboundBody,
     responses((status = 200, description = "Received", body = InboundAnswer))
 )]
-async fn receive(call: Call<Arc<Caller>>) -> Answer {
+async fn receive(call: Call<Principal>) -> Answer {
     let inbound = {
         let body: InboundBody<'_> = call.json()?;
         let from = body.from.parse().map_err(|error| ApiError::field("from", error))?;
@@ -284,18 +287,20 @@ async fn receive(call: Call<Arc<Caller>>) -> Answer {
             referral: body.referral.map(ReferralBody::read).transpose()?,
         }
     };
-    let workspace = &call.caller.workspace;
+    let workspace = call.caller.workspace();
     let numbers = call.edge.engine.admin().numbers(workspace.id()).await?;
     let number = numbers.first().ok_or_else(|| {
         let message = "the workspace has no active messaging number";
         ApiError::new(Code::MessagingNotConnected, message)
     })?;
-    let answer = InboundAnswer {
-        message_id: inbound.message_id(number.id).to_string(),
-        at: inbound.at.to_string(),
-    };
+    let (id, from, text) =
+        (inbound.message_id(number.id), inbound.from, Box::<str>::clone(&inbound.text));
+    let answer = InboundAnswer { message_id: id.to_string(), at: inbound.at.to_string() };
     let callback = Callback { inbound: vec![inbound], ..Callback::default() };
     workspace.receive(number.id, callback).await?;
+    if let Some(from) = from {
+        call.edge.engine.sandbox().note_written(workspace.id(), id, from, &text);
+    }
     Ok(Reply::ok(&answer))
 }
 
@@ -321,13 +326,13 @@ pub(crate) struct OutcomeBody<'a> {
 
 /// What the channel does next, as it was scripted.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct OutcomeAnswer<'a> {
+pub(crate) struct OutcomeAnswer {
     /// A phone, or `*` for all that have no outcome of their own.
     #[schema(example = "+15550123456")]
-    to: &'a str,
+    to: String,
     /// What happens to the messages.
     #[schema(example = "failed")]
-    outcome: &'a str,
+    outcome: String,
     /// The channel's error, with `failed` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_code: Option<u32>,
@@ -345,7 +350,7 @@ pub(crate) struct OutcomeAnswer<'a> {
     request_body = OutcomeBody,
     responses((status = 200, description = "What was scripted", body = OutcomeAnswer))
 )]
-async fn script(call: Call<Arc<Caller>>) -> Answer {
+async fn script(call: Call<Principal>) -> Answer {
     let body: OutcomeBody<'_> = call.json()?;
     let mut error_code = None;
     let to: Option<Phone> = match &*body.to {
@@ -374,7 +379,7 @@ async fn script(call: Call<Arc<Caller>>) -> Answer {
         return Err(ApiError::field("error_code", "must be given with the outcome `failed` only"));
     }
     let times = body.times.map(|times| times.within("times", 1, u32::MAX)).transpose()?;
-    call.edge.engine.sandbox().script(call.caller.workspace.id(), to, outcome, times);
-    let (to, outcome) = (&*body.to, &*body.outcome);
+    call.edge.engine.sandbox().script(call.caller.workspace().id(), to, outcome, times);
+    let (to, outcome) = (body.to.into_owned(), body.outcome.into_owned());
     Ok(Reply::ok(&OutcomeAnswer { to, outcome, error_code, times }))
 }

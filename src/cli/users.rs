@@ -1,0 +1,96 @@
+//! `postrider users`: prints links that sign people in, lists people, and disables them.
+
+use clap::Subcommand;
+use postrider_actors::domain::{PersonId, WorkspaceId};
+use postrider_actors::{Login, Role};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::error::CliError;
+use super::output::{listed_of_server, print};
+use super::remote::Group;
+use super::table::{self, Column};
+
+const USER: [Column; 5] = [
+    ("ID", "/id"),
+    ("E-MAIL", "/email"),
+    ("OPERATOR", "/operator"),
+    ("DISABLED", "/disabled"),
+    ("CREATED", "/created_at"),
+];
+
+const LINK: [Column; 3] = [("LINK", "/url"), ("USER", "/user_id"), ("EXPIRES", "/expires_at")];
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UsersCommand {
+    /// Print a link that signs somebody in, once, within 15 minutes; who is not there is made
+    Link {
+        /// Their e-mail address
+        email: String,
+        /// Make them an operator of the server
+        #[arg(long)]
+        operator: bool,
+        /// Make them a member of this workspace
+        #[arg(long, short, requires = "role")]
+        workspace: Option<WorkspaceId>,
+        /// What they are there: owner, admin, marketer, agent, analyst or developer
+        #[arg(long, requires = "workspace")]
+        role: Option<Role>,
+    },
+    /// List the people who may sign in
+    List,
+    /// End somebody's sessions, and let them sign in no more
+    Disable {
+        /// Their e-mail address or id
+        user: String,
+    },
+    /// Let somebody sign in again
+    Enable {
+        /// Their e-mail address or id
+        user: String,
+    },
+}
+
+/// Runs `postrider users`.
+pub(crate) async fn run(group: Group<UsersCommand>) -> Result<(), CliError> {
+    let client = Client::new(&group.remote)?;
+    let (answer, shown) = match group.command {
+        UsersCommand::Link { email, operator, workspace, role } => {
+            let mut body = json!({ "email": email, "operator": operator });
+            if let (Some(workspace), Some(role)) = (workspace, role) {
+                body["workspace"] = workspace.to_string().into();
+                body["role"] = role.as_str().into();
+            }
+            let made = client.administer(Method::POST, "/users/link", Some(&body)).await?;
+            let mut shown = table::record(&made, &LINK);
+            shown.push_str("Open it now: it works once, and is not shown again.\n");
+            (made, shown)
+        }
+        UsersCommand::List => listed_of_server(&client, "/users", &USER).await?,
+        UsersCommand::Disable { user } => set(&client, &user, true).await?,
+        UsersCommand::Enable { user } => set(&client, &user, false).await?,
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+async fn set(client: &Client, user: &str, disabled: bool) -> Result<(Value, String), CliError> {
+    let id = id_of(client, user).await?;
+    let body = json!({ "disabled": disabled });
+    let row = client.administer(Method::PATCH, &format!("/users/{id}"), Some(&body)).await?;
+    let shown = table::record(&row, &USER);
+    Ok((row, shown))
+}
+
+/// The id of the user of this id or e-mail address.
+async fn id_of(client: &Client, user: &str) -> Result<PersonId, CliError> {
+    if let Ok(id) = user.parse() {
+        return Ok(id);
+    }
+    let (all, _) = listed_of_server(client, "/users", &USER).await?;
+    let email = Login::new(user).ok();
+    let rows = all["data"].as_array().cloned().unwrap_or_default();
+    let found = rows.iter().find(|row| row["email"].as_str() == email.as_ref().map(Login::as_str));
+    let id = found.and_then(|row| row["id"].as_str()).and_then(|id| id.parse().ok());
+    id.ok_or_else(|| CliError::NoSuchUser(user.to_owned()))
+}

@@ -1,0 +1,175 @@
+//! Admits whoever administers: with an admin token, as an operator, or by a role.
+
+use axum::http::request::Parts;
+use postrider_actors::{Permission, SignedIn};
+
+use super::auth::{Admitted, Guard, Key, bearer, reject};
+use super::body_budget::Holder;
+use super::error::{ApiError, Code};
+use super::origin::{Identity, named_workspace};
+use super::principal::{Principal, check_recent, member_of, visit};
+use crate::http::edge::Edge;
+use crate::settings::SandboxClock;
+
+/// Whose admin token the request carries, if it carries a good one. The token of the settings or
+/// of `admin.token` has neither id nor name.
+pub(super) fn administrator(edge: &Edge, parts: &Parts) -> Option<Identity> {
+    administrator_of(edge, bearer(&parts.headers)?)
+}
+
+/// Whose admin token this text is, if it is a good one.
+pub(crate) fn administrator_of(edge: &Edge, token: &str) -> Option<Identity> {
+    if edge.options.admin_token.matches(token) {
+        return Some(Identity::Administrator { id: None, name: None });
+    }
+    let info = edge.engine.access().authenticate_admin(token)?;
+    let (id, name) = (info.id.to_string(), info.name);
+    Some(Identity::Administrator { id: Some(id.into()), name: Some(name.into()) })
+}
+
+/// Admits holders of an admin token, and operators.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Administrator;
+
+/// Admits holders of an admin token, and operators who have signed in recently.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecentAdministrator;
+
+/// Admits holders of an admin token, operators, and members of the workspace that the path names
+/// who have the permission.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manages {
+    permission: Permission,
+    /// Whether a person must have signed in recently.
+    recently: bool,
+}
+
+impl Manages {
+    /// Who has this permission in the workspace.
+    pub(crate) const fn of(permission: Permission) -> Self {
+        Self { permission, recently: false }
+    }
+
+    /// Who has it and, if it is a person, has signed in recently.
+    pub(crate) const fn recently(permission: Permission) -> Self {
+        Self { permission, recently: true }
+    }
+
+    fn check(self, edge: &Edge, parts: &Parts, who: &SignedIn) -> Result<(), ApiError> {
+        let id = named_workspace(parts).and_then(|id| id.parse().ok());
+        let id = id.ok_or_else(|| ApiError::not_found("no such workspace"))?;
+        if !who.is_operator() {
+            let member = member_of(edge, who, &id)?;
+            Principal::Person(Box::new(member)).check(self.permission)?;
+        }
+        if self.recently { check_recent(edge, who) } else { Ok(()) }
+    }
+}
+
+/// Admits a holder of an admin token, or a person who passes this check.
+fn admit_administrator(
+    edge: &Edge,
+    parts: &Parts,
+    check: impl FnOnce(&SignedIn) -> Result<(), ApiError>,
+) -> Admitted<()> {
+    if let Some(visit) = visit(edge, parts) {
+        return visit.map_or_else(Admitted::without_caller, |(signed_in, bucket)| {
+            let caller = check(&signed_in);
+            Admitted { identity: Identity::Person(signed_in), bucket, caller }
+        });
+    }
+    match administrator(edge, parts) {
+        Some(identity) => Admitted { identity, bucket: None, caller: Ok(()) },
+        None => reject(edge, parts, "the admin token is missing, wrong, expired or revoked"),
+    }
+}
+
+fn check_operator(signed_in: &SignedIn) -> Result<(), ApiError> {
+    if signed_in.is_operator() {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, "only an operator of this server may do this"))
+}
+
+impl Guard for Administrator {
+    type Caller = ();
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
+        admit_administrator(edge, parts, check_operator)
+    }
+
+    fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
+        Holder::Administrator
+    }
+
+    fn needs(&self) -> Option<&'static str> {
+        Some("operator")
+    }
+}
+
+impl Guard for RecentAdministrator {
+    type Caller = ();
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
+        admit_administrator(edge, parts, |signed_in| {
+            check_operator(signed_in)?;
+            check_recent(edge, signed_in)
+        })
+    }
+
+    fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
+        Holder::Administrator
+    }
+
+    fn needs(&self) -> Option<&'static str> {
+        Administrator.needs()
+    }
+}
+
+impl Guard for Manages {
+    type Caller = ();
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<()> {
+        admit_administrator(edge, parts, |signed_in| self.check(edge, parts, signed_in))
+    }
+
+    fn holder(&self, _: &Edge, (): &(), _: &Parts) -> Holder {
+        Holder::Administrator
+    }
+
+    fn needs(&self) -> Option<&'static str> {
+        Some(self.permission.as_str())
+    }
+}
+
+/// Admits whoever may move the sandbox's clock, as `sandbox.clock` says: holders of an admin token,
+/// operators, and, where it is `any`, who may use the sandbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClockMover;
+
+impl Guard for ClockMover {
+    /// Who has a key or a session; `None` for the holder of an admin token.
+    type Caller = Option<Principal>;
+
+    fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Self::Caller> {
+        if let Some(identity) = administrator(edge, parts) {
+            return Admitted { identity, bucket: None, caller: Ok(None) };
+        }
+        let needs = Key::of(Permission::SandboxUse);
+        let Admitted { identity, bucket, caller } = needs.admit(edge, parts);
+        let is_operator = matches!(&identity, Identity::Person(who) if who.is_operator());
+        let caller = match edge.options.sandbox_clock {
+            SandboxClock::Admin if !is_operator => caller.and_then(|_| Err(ApiError::admin_only())),
+            SandboxClock::Any | SandboxClock::Admin => caller.map(Some),
+        };
+        Admitted { identity, bucket, caller }
+    }
+
+    fn holder(&self, _: &Edge, caller: &Self::Caller, _: &Parts) -> Holder {
+        caller.as_ref().map_or(Holder::Administrator, Principal::holder)
+    }
+
+    fn needs(&self) -> Option<&'static str> {
+        Some(Permission::SandboxUse.as_str())
+    }
+}

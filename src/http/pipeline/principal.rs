@@ -1,0 +1,189 @@
+//! Who calls in a workspace: an API key, or somebody who has signed in.
+
+use std::sync::Arc;
+
+use axum::http::HeaderName;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use postrider_actors::domain::{Timestamp, WorkspaceId};
+use postrider_actors::{BucketState, Caller, Permission, Permissions, SignedIn, Workspace};
+
+use super::auth::{Admitted, reject};
+use super::body_budget::Holder;
+use super::browser::{check_host, check_origin, session_token};
+use super::error::{ApiError, Code};
+use super::origin::Identity;
+use super::query::Query;
+use crate::http::edge::Edge;
+
+const WORKSPACE: HeaderName = HeaderName::from_static("postrider-workspace");
+/// A page cannot set a header when it opens a stream.
+const STREAM: &str = "/v1/events/stream";
+
+/// Somebody in one of their workspaces.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) signed_in: SignedIn,
+    pub(crate) workspace: Workspace,
+    pub(crate) permissions: Permissions,
+}
+
+/// Who calls in a workspace.
+#[derive(Debug, Clone)]
+pub(crate) enum Principal {
+    Key(Arc<Caller>),
+    Person(Box<Member>),
+}
+
+impl Principal {
+    /// The workspace of the call.
+    pub(crate) fn workspace(&self) -> &Workspace {
+        match self {
+            Self::Key(caller) => &caller.workspace,
+            Self::Person(member) => &member.workspace,
+        }
+    }
+
+    /// Refuses what the caller may not do.
+    pub(crate) fn check(&self, permission: Permission) -> Result<(), ApiError> {
+        match self {
+            Self::Key(caller) => match permission.scope() {
+                Some(scope) if caller.scopes.contains(scope) => Ok(()),
+                Some(scope) => Err(ApiError::scope_missing(scope)),
+                None => Err(ApiError::permission_missing(permission)),
+            },
+            Self::Person(member) => member.check(permission),
+        }
+    }
+
+    /// Whether the key or session that was good is so still, and its holder a member still.
+    pub(crate) fn still_works(&self, edge: &Edge) -> bool {
+        match self {
+            Self::Key(caller) => edge.engine.access().still_works(caller),
+            Self::Person(member) => {
+                let people = edge.engine.people();
+                let id = member.workspace.id();
+                let known = member.signed_in.person.as_ref().map(|it| people.person(it.id));
+                let is_member = match known {
+                    Some(Some(person)) => person.operator || person.role_in(id).is_some(),
+                    Some(None) => false,
+                    None => true,
+                };
+                is_member && people.goes_on(&member.signed_in)
+            }
+        }
+    }
+
+    /// The moment of engine time at which a key stops working by itself.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Key(caller) => caller.expires_at(),
+            Self::Person(_) => None,
+        }
+    }
+
+    pub(super) fn holder(&self) -> Holder {
+        match self {
+            Self::Key(caller) => Holder::Key(caller.key_id),
+            Self::Person(member) => Holder::Session(member.signed_in.session.id()),
+        }
+    }
+}
+
+impl Member {
+    fn check(&self, permission: Permission) -> Result<(), ApiError> {
+        if self.permissions.contains(permission) {
+            return Ok(());
+        }
+        Err(ApiError::permission_missing(permission))
+    }
+}
+
+/// Somebody whose session a request carries, once they may make a request.
+pub(super) type Visit = (SignedIn, Option<BucketState>);
+
+/// The session that authorises a request, if one does: there is no `Authorization` and a cookie of
+/// ours. Checks the host and the origin (403), the session (401) and its requests (429).
+pub(super) fn visit(edge: &Edge, parts: &Parts) -> Option<Result<Visit, Admitted<()>>> {
+    if parts.headers.contains_key(AUTHORIZATION) {
+        return None;
+    }
+    let token = session_token(edge, &parts.headers)?;
+    let checked = check_host(edge, &parts.headers).and_then(|()| check_origin(edge, parts));
+    if let Err(error) = checked {
+        return Some(Err(refused(Identity::Anonymous, None, error)));
+    }
+    let people = edge.engine.people();
+    let Some(signed_in) = people.signed_in(token) else {
+        return Some(Err(reject(edge, parts, "the session has ended; sign in again")));
+    };
+    let (wait, bucket) = people.admit(&signed_in.session);
+    if let Some(wait) = wait {
+        let error = ApiError::rate_limited(wait, "too many requests with this session");
+        return Some(Err(refused(Identity::Person(signed_in), bucket, error)));
+    }
+    Some(Ok((signed_in, bucket)))
+}
+
+fn refused<C>(identity: Identity, bucket: Option<BucketState>, error: ApiError) -> Admitted<C> {
+    Admitted { identity, bucket, caller: Err(error) }
+}
+
+/// Somebody in the workspace that the request names. `None`: it names none and they have several.
+pub(super) fn member(
+    edge: &Edge,
+    parts: &Parts,
+    signed_in: &SignedIn,
+) -> Result<Option<Member>, ApiError> {
+    let id = match named(parts)? {
+        Some(id) => id,
+        None => match signed_in.person.as_ref().map(|person| person.memberships.as_slice()) {
+            Some([only]) => only.workspace.clone(),
+            _ => return Ok(None),
+        },
+    };
+    member_of(edge, signed_in, &id).map(Some)
+}
+
+/// Somebody in this workspace. A workspace that is none of theirs is answered like none at all.
+pub(super) fn member_of(
+    edge: &Edge,
+    signed_in: &SignedIn,
+    id: &WorkspaceId,
+) -> Result<Member, ApiError> {
+    let permissions = signed_in.permissions_in(id, edge.options.sandbox);
+    let workspace = edge.engine.workspace(id);
+    match (workspace, permissions) {
+        (Some(workspace), Some(permissions)) => {
+            Ok(Member { signed_in: signed_in.clone(), workspace, permissions })
+        }
+        _ => Err(ApiError::not_found("no such workspace")),
+    }
+}
+
+/// The workspace that the header names, or on the stream the query.
+fn named(parts: &Parts) -> Result<Option<WorkspaceId>, ApiError> {
+    let none = || ApiError::not_found("no such workspace");
+    if let Some(value) = parts.headers.get(WORKSPACE) {
+        return value.to_str().ok().and_then(|id| id.parse().ok()).map(Some).ok_or_else(none);
+    }
+    if parts.uri.path() != STREAM {
+        return Ok(None);
+    }
+    let query = Query::of(&parts.uri)?;
+    query.text("workspace")?.map(|id| id.parse().map_err(|_| none())).transpose()
+}
+
+/// Refuses a request that names no workspace where it has to.
+pub(super) fn which_workspace() -> ApiError {
+    ApiError::field("Postrider-Workspace", "must name one of your workspaces, as there are several")
+}
+
+/// Refuses what needs a recent sign-in.
+pub(super) fn check_recent(edge: &Edge, signed_in: &SignedIn) -> Result<(), ApiError> {
+    if edge.engine.people().is_elevated(&signed_in.session) {
+        return Ok(());
+    }
+    let message = "this needs a sign-in or confirmation within the last ten minutes";
+    Err(ApiError::new(Code::Forbidden, message).because("step_up_required"))
+}

@@ -1,0 +1,158 @@
+//! The files of the page: compiled in, or, in a debug build, read from the disk at each request.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use rust_embed::Embed;
+use sha2::{Digest, Sha256};
+
+use crate::http::pipeline::Compressed;
+
+/// What the shell has in place of the folder of its files.
+const PLACE: &str = "{{assets}}";
+const SHELL: &str = "index.html";
+/// Stands for the hash while files change under it.
+const CHANGING: &str = "dev";
+
+#[derive(Embed)]
+#[folder = "src/ui/app"]
+struct App;
+
+/// The files of a page.
+pub(super) struct Files {
+    hash: String,
+    /// What was compiled in; `None`: each file is read anew.
+    known: Option<BTreeMap<String, Arc<Compressed>>>,
+    shell: Option<Arc<Compressed>>,
+}
+
+/// How long a browser may keep a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Its address changes with its bytes.
+    ForEver,
+    Not,
+}
+
+impl Files {
+    /// Those of this build. A debug build reads them anew, so that an edit is seen at a reload.
+    pub(super) fn current() -> Arc<Self> {
+        static EMBEDDED: LazyLock<Arc<Files>> = LazyLock::new(|| {
+            let read = |path: &str| Some((path.to_owned(), App::get(path)?.data.into_owned()));
+            Arc::new(Files::of(App::iter().filter_map(|path| read(&path))))
+        });
+        if cfg!(debug_assertions) { Arc::new(Self::on_disk()) } else { Arc::clone(&EMBEDDED) }
+    }
+
+    /// Files that do not change. The hash is over all of them, since they name each other by
+    /// relative addresses.
+    fn of(files: impl Iterator<Item = (String, Vec<u8>)>) -> Self {
+        let files: BTreeMap<_, _> = files.collect();
+        let mut digest = Sha256::new();
+        for (path, bytes) in &files {
+            digest.update((path.len() as u64).to_be_bytes());
+            digest.update(path);
+            digest.update((bytes.len() as u64).to_be_bytes());
+            digest.update(bytes);
+        }
+        let hash: String = digest.finalize()[..8].iter().map(|it| format!("{it:02x}")).collect();
+        let shell = files.get(SHELL).map(|bytes| filled_in(bytes, &hash));
+        let known = files.into_iter().map(|(path, bytes)| {
+            let file = Arc::new(Compressed::new(content_type(&path), bytes));
+            (path, file)
+        });
+        Self { known: Some(known.collect()), shell, hash }
+    }
+
+    fn on_disk() -> Self {
+        let shell = App::get(SHELL).map(|file| filled_in(&file.data, CHANGING));
+        Self { hash: CHANGING.to_owned(), known: None, shell }
+    }
+
+    /// A file, if this is the hash of today's.
+    pub(super) fn asset(&self, hash: &str, path: &str) -> Option<Arc<Compressed>> {
+        if hash != self.hash || path == SHELL {
+            return None;
+        }
+        match &self.known {
+            Some(known) => known.get(path).cloned(),
+            None => {
+                let file = App::get(path)?;
+                Some(Arc::new(Compressed::new(content_type(path), file.data.into_owned())))
+            }
+        }
+    }
+
+    /// The page itself, with the addresses of its files.
+    pub(super) fn shell(&self) -> Option<Arc<Compressed>> {
+        self.shell.clone()
+    }
+
+    pub(super) const fn kept(&self) -> Kept {
+        if self.known.is_some() { Kept::ForEver } else { Kept::Not }
+    }
+}
+
+fn filled_in(shell: &[u8], hash: &str) -> Arc<Compressed> {
+    let shell = String::from_utf8_lossy(shell).replace(PLACE, &format!("/ui/assets/{hash}"));
+    Arc::new(Compressed::new(content_type(SHELL), shell))
+}
+
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        // No parameters: the interface's own JSON has none either.
+        "json" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "webmanifest" => "application/manifest+json",
+        "woff2" => "font/woff2",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(script: &str) -> Files {
+        let shell = "<script src=\"{{assets}}/app.js\"></script>";
+        let files = [("index.html", shell), ("app.js", script), ("lib/a.js", "")];
+        Files::of(files.into_iter().map(|(path, text)| (path.to_owned(), text.into())))
+    }
+
+    #[tokio::test]
+    async fn an_address_changes_with_any_file() {
+        let (one, other) = (files("1"), files("2"));
+        assert_ne!(one.hash, other.hash);
+        assert_eq!((one.hash.len(), one.kept()), (16, Kept::ForEver));
+        assert!(one.asset(&one.hash, "app.js").is_some());
+        assert!(one.asset(&one.hash, "lib/a.js").is_some());
+        for (hash, path) in [
+            (&other.hash, "app.js"),
+            (&one.hash, "index.html"),
+            (&one.hash, "b.js"),
+            (&one.hash, ""),
+        ] {
+            assert!(one.asset(hash, path).is_none(), "{path}");
+        }
+        let shell = one.shell().unwrap().reply(&axum::http::HeaderMap::new()).await;
+        let body = shell.into_response().into_body();
+        let body = axum::body::to_bytes(body, 1000).await.unwrap();
+        let expected = format!("<script src=\"/ui/assets/{}/app.js\"></script>", one.hash);
+        assert_eq!(body, expected.as_bytes());
+    }
+
+    #[test]
+    fn files_of_the_disk_are_below_their_folder() {
+        let files = Files::on_disk();
+        assert!(files.shell().is_some());
+        for path in ["../mod.rs", "/etc/passwd", "lib/../../mod.rs", "no.js", "index.html", ""] {
+            assert!(files.asset(CHANGING, path).is_none(), "{path}");
+        }
+        let some = App::iter().find(|path| *path != SHELL);
+        assert!(some.is_none_or(|path| files.asset(CHANGING, &path).is_some()));
+    }
+}

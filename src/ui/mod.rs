@@ -1,0 +1,70 @@
+//! Serves the dashboard: its page, its files, and signing in.
+
+mod files;
+mod sessions;
+mod sign_in;
+
+use std::sync::Arc;
+
+use axum::http::{HeaderValue, StatusCode, header};
+
+use crate::http::pipeline::{Answer, ApiError, Call, OwnHost, Reply, Routes, page};
+use files::{Files, Kept};
+
+const MISSING: &str = "there is no such file";
+const ASSET: &str = "/ui/assets/{hash}/{*path}";
+const PAGE: &str = "/ui/{*path}";
+/// Below `/ui/`, what is no page.
+const NO_PAGES: [&str; 2] = ["assets", "api"];
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .merge(sign_in::routes())
+        .merge(sessions::routes())
+        .route("/", page("/", OwnHost, root))
+        .route("/ui", page("/ui", OwnHost, below))
+        .route("/ui/", page("/ui/", OwnHost, shell))
+        .route(ASSET, page(ASSET, OwnHost, asset))
+        .route(PAGE, page(PAGE, OwnHost, page_of_shell))
+}
+
+async fn root(_: Call<()>) -> Answer {
+    Ok(Reply::redirect(StatusCode::TEMPORARY_REDIRECT, "/ui/"))
+}
+
+async fn below(_: Call<()>) -> Answer {
+    Ok(Reply::redirect(StatusCode::PERMANENT_REDIRECT, "/ui/"))
+}
+
+/// A file of the page. Its address has the hash of all files, so a browser need not ask again.
+async fn asset(mut call: Call<()>) -> Answer {
+    let hash: String = call.path("hash", MISSING).await?;
+    let path: String = call.path("path", MISSING).await?;
+    let files = Files::current();
+    let file = files.asset(&hash, &path).ok_or_else(|| ApiError::not_found(MISSING))?;
+    let mut reply = file.reply(call.headers()).await;
+    let kept = match files.kept() {
+        Kept::ForEver => "public, max-age=31536000, immutable",
+        Kept::Not => "no-store",
+    };
+    reply.header(header::CACHE_CONTROL, HeaderValue::from_static(kept));
+    Ok(reply)
+}
+
+/// Every page is the shell, which shows what its address says.
+async fn page_of_shell(mut call: Call<()>) -> Answer {
+    let path: String = call.path("path", MISSING).await?;
+    let first = path.split('/').next().unwrap_or_default();
+    if NO_PAGES.contains(&first) {
+        return Err(ApiError::not_found("there is no such route"));
+    }
+    shell(call).await
+}
+
+async fn shell(call: Call<()>) -> Answer {
+    let shell = Files::current().shell();
+    let shell = shell.ok_or_else(|| ApiError::not_found(MISSING))?;
+    let mut reply = Arc::clone(&shell).reply(call.headers()).await;
+    reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(reply)
+}

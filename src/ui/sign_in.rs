@@ -1,0 +1,186 @@
+//! Signing in and out, and proving it again.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::http::header;
+use postrider_actors::{Arrival, NewSession, SignedIn};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::http::me::{Me, MeAnswer};
+use crate::http::pipeline::browser::set_cookie;
+use crate::http::pipeline::{
+    Answer, ApiError, Call, Code, Identity, Known, OwnPage, Reply, Routes, SignedInPage,
+    administrator_of, route,
+};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(read).guarded(OwnPage))
+        .routes(route!(sign_in).guarded(OwnPage))
+        .routes(route!(sign_out).guarded(OwnPage))
+        .routes(route!(elevate).guarded(SignedInPage))
+}
+
+/// Whether somebody has signed in, and how one does.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionAnswer {
+    /// Whether the request has a session.
+    signed_in: bool,
+    /// Whether the server is a sandbox.
+    sandbox: bool,
+    /// How one may sign in: `link`, `password`, `admin_token`.
+    #[schema(example = json!(["link", "password", "admin_token"]))]
+    methods: Vec<&'static str>,
+}
+
+/// How somebody signs in; without `Debug`, as it has secrets.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct SignInBody<'a> {
+    /// The token of a link.
+    #[serde(borrow)]
+    #[schema(example = "5EUr1h0oQmZ1RZx3hEPqN0wAq0sWQzLHnD0Y9M3cJwE", max_length = 256)]
+    link: Option<Cow<'a, str>>,
+    /// An e-mail address, with `password`.
+    #[serde(borrow)]
+    #[schema(max_length = 256)]
+    email: Option<Cow<'a, str>>,
+    /// Its password.
+    #[serde(borrow)]
+    #[schema(max_length = 1024)]
+    password: Option<Cow<'a, str>>,
+    /// An admin token.
+    #[serde(borrow)]
+    #[schema(max_length = 256)]
+    admin_token: Option<Cow<'a, str>>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/ui/api/session",
+    operation_id = "readSession",
+    tag = "Dashboard",
+    summary = "Whether somebody has signed in",
+    responses((status = 200, description = "The session", body = SessionAnswer))
+)]
+async fn read(call: Call<Option<SignedIn>>) -> Answer {
+    let password = call.edge.engine.people().options().password_sign_in;
+    let methods = [Some("link"), password.then_some("password"), Some("admin_token")];
+    Ok(Reply::ok(&SessionAnswer {
+        signed_in: call.caller.is_some(),
+        sandbox: call.edge.options.sandbox,
+        methods: methods.into_iter().flatten().collect(),
+    }))
+}
+
+#[utoipa::path(
+    post,
+    path = "/ui/api/session",
+    operation_id = "signIn",
+    tag = "Dashboard",
+    summary = "Sign in",
+    description = "By the token of a link, which works once and for 15 minutes; by e-mail address \
+                   and password; or by an admin token, for half an hour. All causes of a refusal are \
+                   answered alike. After five wrong passwords of an account within 15 minutes each \
+                   try waits longer: 429. A server without `dashboard.public_url` refuses whoever \
+                   is not on its machine: 403 with the reason `public_url_missing`.",
+    request_body = SignInBody,
+    responses((status = 200, description = "Signed in; the cookie is set", body = MeAnswer))
+)]
+async fn sign_in(call: Call<Option<SignedIn>>) -> Answer {
+    let options = &call.edge.options.dashboard;
+    if options.public_url.is_none() && !call.address().is_loopback() {
+        let message = "without `dashboard.public_url` people sign in from this machine only";
+        return Err(ApiError::new(Code::Forbidden, message).because("public_url_missing"));
+    }
+    let NewSession { token, signed_in } = begin(&call).await?;
+    let me = Me::of(&call.edge, Known::of_person(&call.edge, signed_in)).await?;
+    let mut reply = Reply::ok(&me);
+    if let Some(cookie) = set_cookie(&call.edge, Some(token.reveal())) {
+        reply.header(header::SET_COOKIE, cookie);
+    }
+    Ok(reply)
+}
+
+async fn begin(call: &Call<Option<SignedIn>>) -> Result<NewSession, ApiError> {
+    let body: SignInBody<'_> = call.json()?;
+    let people = call.edge.engine.people();
+    let user_agent = call.header(&header::USER_AGENT).unwrap_or_default().to_owned();
+    let arrival = Arrival { user_agent, context: call.audit_context() };
+    let begun = match (body.link, body.email, body.password, body.admin_token) {
+        (Some(link), None, None, None) => people.sign_in_by_link(&link, arrival).await,
+        (None, Some(email), Some(password), None) => {
+            people.sign_in_by_password(&email, &password, arrival).await
+        }
+        (None, None, None, Some(token)) => match administrator_of(&call.edge, &token) {
+            Some(Identity::Administrator { id, name }) => {
+                people.sign_in_by_admin_token(id, name, arrival).await
+            }
+            _ => Err(postrider_actors::PeopleError::Refused),
+        },
+        _ => {
+            let message = "one of `link`, `email` with `password`, and `admin_token` must be given";
+            return Err(ApiError::invalid(message));
+        }
+    };
+    begun.map_err(|error| call.failed(error.into()))
+}
+
+#[utoipa::path(
+    delete,
+    path = "/ui/api/session",
+    operation_id = "signOut",
+    tag = "Dashboard",
+    summary = "Sign out",
+    responses((status = 204, description = "The session has ended; the cookie is taken back"))
+)]
+async fn sign_out(call: Call<Option<SignedIn>>) -> Answer {
+    if let Some(signed_in) = &call.caller {
+        let session = &signed_in.session;
+        let people = call.edge.engine.people();
+        let holder = &session.record().holder;
+        people.end_session(holder, session.id(), call.audit_context()).await?;
+    }
+    let mut reply = Reply::no_content();
+    if let Some(cookie) = set_cookie(&call.edge, None) {
+        reply.header(header::SET_COOKIE, cookie);
+    }
+    Ok(reply)
+}
+
+/// Proves who has the session; without `Debug`, as it has a password.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct ElevateBody<'a> {
+    /// The password.
+    #[serde(borrow)]
+    #[schema(max_length = 1024)]
+    password: Cow<'a, str>,
+}
+
+/// Until when it counts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ElevatedAnswer {
+    /// Until when what needs a recent sign-in is allowed, in real time.
+    #[schema(format = DateTime)]
+    elevated_until: Option<String>,
+}
+
+#[utoipa::path(
+    post,
+    path = "/ui/api/session/elevate",
+    operation_id = "elevateSession",
+    tag = "Dashboard",
+    summary = "Prove it again",
+    description = "What is answered 403 with the reason `step_up_required` is allowed for ten \
+                   minutes, as after a sign-in.",
+    request_body = ElevateBody,
+    responses((status = 200, description = "Proved", body = ElevatedAnswer))
+)]
+async fn elevate(call: Call<SignedIn>) -> Answer {
+    let body: ElevateBody<'_> = call.json()?;
+    let elevated = call.edge.engine.people().elevate(&call.caller, &body.password).await;
+    elevated.map_err(|error| call.failed(error.into()))?;
+    let until = Arc::clone(&call.caller.session).elevated_until();
+    Ok(Reply::ok(&ElevatedAnswer { elevated_until: until.map(|at| at.to_string()) }))
+}

@@ -1,0 +1,33 @@
+//! People: signing in, what a role may do, and what pages of other origins may not.
+
+mod guards;
+mod pages;
+mod roles;
+mod sandbox;
+mod sessions;
+
+use serde_json::{Value, json};
+
+use crate::support::{Browser, TestServer};
+
+/// The owner of the demo workspace, who operates the server.
+async fn owner(server: &TestServer) -> Browser {
+    let mut browser = server.browser();
+    browser.follow(&server.banner()).await.ok();
+    browser
+}
+
+/// Somebody with a role in a workspace.
+async fn member(server: &TestServer, workspace: &str, role: &str) -> Browser {
+    let mut browser = server.browser();
+    browser.follow(&link(server, workspace, role).await).await.ok();
+    browser
+}
+
+/// A link for somebody with a role in a workspace.
+async fn link(server: &TestServer, workspace: &str, role: &str) -> String {
+    let email = format!("{role}@{workspace}.example.com");
+    let body = json!({ "email": email, "workspace": workspace, "role": role });
+    let made: Value = server.admin().post("/admin/v1/users/link", body).await.ok();
+    made["url"].as_str().unwrap().to_owned()
+}
