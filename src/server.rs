@@ -280,13 +280,7 @@ fn engine_options(
         }),
         allow_moved_clock: settings.sandbox.enabled,
         number_messages_per_second: settings.number_messages_per_second,
-        prices: Prices {
-            otp: settings.prices.otp,
-            text: settings.prices.text,
-            template_utility: settings.prices.template_utility,
-            template_marketing: settings.prices.template_marketing,
-            template_authentication: settings.prices.template_authentication,
-        },
+        prices: prices(settings),
         opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
         messages: message_options(settings),
         broadcasts: BroadcastOptions {
@@ -343,6 +337,17 @@ fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
         from_name: given(&email.from_name),
         timeout: email.timeout_seconds,
     }))
+}
+
+const fn prices(settings: &Settings) -> Prices {
+    let prices = &settings.prices;
+    Prices {
+        otp: prices.otp,
+        text: prices.text,
+        template_utility: prices.template_utility,
+        template_marketing: prices.template_marketing,
+        template_authentication: prices.template_authentication,
+    }
 }
 
 fn people_options(settings: &Settings) -> PeopleOptions {

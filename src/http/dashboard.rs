@@ -62,8 +62,7 @@ impl DashboardOptions {
     /// Whether an `Origin` is this server's, as the request's `Host` names it.
     pub(crate) fn is_own_origin(&self, origin: &str, host: &str) -> bool {
         let own = |own: &str| own.eq_ignore_ascii_case(origin);
-        own(&format!("{}://{host}", self.scheme()))
-            || self.public_url.as_deref().is_some_and(|url| own(url))
+        own(&format!("{}://{host}", self.scheme())) || self.public_url.as_deref().is_some_and(own)
     }
 }
 

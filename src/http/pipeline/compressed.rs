@@ -74,19 +74,19 @@ impl Compressed {
 
     /// The body in this coding, or as it is where that fails, which it does not in memory.
     async fn coded(self: &Arc<Self>, coding: Coding) -> (Coding, Bytes) {
-        let (cell, compress): (_, fn(&[u8]) -> Option<Bytes>) = match coding {
+        let cell = match coding {
             Coding::Identity => return (coding, self.identity.clone()),
-            Coding::Gzip => (&self.gzip, gzip),
-            Coding::Brotli => (&self.brotli, brotli),
+            Coding::Gzip => &self.gzip,
+            Coding::Brotli => &self.brotli,
         };
         if let Some(done) = cell.get() {
             return done.clone().map_or_else(|| self.as_is(), |body| (coding, body));
         }
         // The first one compresses, beside the workers.
         let own = Arc::clone(self);
-        let compressing = tokio::task::spawn_blocking(move || {
-            let cell = if coding == Coding::Gzip { &own.gzip } else { &own.brotli };
-            cell.get_or_init(|| compress(&own.identity)).clone()
+        let compressing = tokio::task::spawn_blocking(move || match coding {
+            Coding::Gzip => own.gzip.get_or_init(|| gzip(&own.identity)).clone(),
+            _ => own.brotli.get_or_init(|| brotli(&own.identity)).clone(),
         });
         let done = compressing.await.ok().flatten();
         done.map_or_else(|| self.as_is(), |body| (coding, body))
@@ -187,10 +187,10 @@ mod tests {
             match coding {
                 None => plain = body,
                 Some("gzip") => {
-                    drop(flate2::read::GzDecoder::new(&*body).read_to_end(&mut plain).unwrap());
+                    flate2::read::GzDecoder::new(&*body).read_to_end(&mut plain).unwrap();
                 }
                 Some(_) => {
-                    drop(brotli::Decompressor::new(&*body, 4096).read_to_end(&mut plain).unwrap());
+                    brotli::Decompressor::new(&*body, 4096).read_to_end(&mut plain).unwrap();
                 }
             }
             assert_eq!(plain, whole, "{accepted}");

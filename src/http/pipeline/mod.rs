@@ -2,6 +2,7 @@
 
 mod administrator;
 mod anybody;
+mod audited;
 mod auth;
 pub(crate) mod body;
 pub(crate) mod body_budget;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 use postrider_actors::domain::{ActorKind, AuditActor, AuditContext};
-use postrider_actors::{Admin, Caller, Session, SignedIn, Workspace};
+use postrider_actors::{Caller, Session, SignedIn};
 
 use super::request_id::RequestId;
-use super::stage::Call;
 
 /// Below it the next part of a path is a workspace.
 const WORKSPACES: &str = "/admin/v1/workspaces/";
@@ -73,7 +72,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    fn audit_context(&self) -> Arc<AuditContext> {
+    pub(super) fn audit_context(&self) -> Arc<AuditContext> {
         Arc::new(AuditContext {
             actor: self.identity.actor(),
             address: Some(self.address.to_string().into()),
@@ -86,23 +85,6 @@ impl Origin {
 pub(super) fn named_workspace(parts: &Parts) -> Option<Box<str>> {
     let rest = parts.uri.path().strip_prefix(WORKSPACES)?;
     Some(rest.split('/').next()?.into())
-}
-
-impl<C> Call<C> {
-    /// Who calls, for a change that is recorded.
-    pub(crate) fn audit_context(&self) -> Arc<AuditContext> {
-        self.origin.audit_context()
-    }
-
-    /// The administration, for changes that are recorded as this caller's.
-    pub(crate) fn admin(&self) -> Admin {
-        self.edge.engine.admin().by(self.origin.audit_context())
-    }
-
-    /// The workspace, for changes that are recorded as this caller's.
-    pub(crate) fn audited(&self, workspace: &Workspace) -> Workspace {
-        workspace.by(self.origin.audit_context())
-    }
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ pub(crate) struct ReportBody<'a> {
     #[serde(borrow)]
     #[schema(example = "delivered")]
     status: Cow<'a, str>,
-    /// The channel's error, with `failed` only.
-    #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64, default = 131_026)]
+    /// The channel's error, with `failed` only; 131026 unless told.
+    #[schema(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64)]
     error_code: Option<Integer>,
 }
 

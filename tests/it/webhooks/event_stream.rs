@@ -27,13 +27,27 @@ impl Stream {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let mut stream = Self { response, opening: String::new(), text: String::new() };
-        stream.opening = stream.message().await.unwrap();
+        stream.opening = stream.any_message().await.unwrap();
         assert!(stream.opening.starts_with(": here"), "it begins at once");
+        let ping = stream.any_message().await.unwrap();
+        let clock = ping.strip_prefix("event: ping\ndata: ").expect("the clock is told at once");
+        let clock: Value = serde_json::from_str(clock).unwrap();
+        assert!(clock["now"].is_string() && clock["offset_seconds"].is_u64(), "{clock}");
         stream
     }
 
-    /// The next message, or `None` at the end.
+    /// The next message that is no ping, or `None` at the end.
     async fn message(&mut self) -> Option<String> {
+        loop {
+            let message = self.any_message().await?;
+            if !message.starts_with("event: ping\n") {
+                return Some(message);
+            }
+        }
+    }
+
+    /// The next message, or `None` at the end.
+    async fn any_message(&mut self) -> Option<String> {
         loop {
             if let Some((message, rest)) = self.text.split_once("\n\n") {
                 let message = message.to_owned();
@@ -53,7 +67,7 @@ impl Stream {
                 let line = message.lines().find_map(|line| line.strip_prefix(name));
                 line.map(str::to_owned)
             };
-            // Pings, which have no id, come in between.
+            // A place without an event comes first.
             if let (Some(id), Some(kind), Some(data)) =
                 (field("id: "), field("event: "), field("data: "))
             {
