@@ -106,7 +106,9 @@ class Document:
             for it in of["query"]
         ]
         headers = {it["name"] for it in of["header"]}
-        if headers - {"Idempotency-Key", "Prefer", "Last-Event-ID"}:
+        # `Postrider-Workspace` is for sessions, which these clients have none of.
+        known = {"Idempotency-Key", "Prefer", "Last-Event-ID", "Postrider-Workspace"}
+        if headers - known:
             raise UnsupportedError(f"{raw['operationId']} has the headers {headers}")
         name, body = None, None
         if "requestBody" in raw:

@@ -113,13 +113,18 @@ def event(sequence: int, text: str = "") -> str:
     return f"id: evt_{sequence}\nevent: message.received\ndata: {data}\n\n"
 
 
+PING = 'event: ping\ndata: {"now":"2026-01-31T09:25:00.000Z","offset_seconds":0}\n\n'
+# What a later server may tell besides.
+NOTICE = "event: broadcast.progress\ndata: soon\n\n"
+
+
 def test_what_is_cut_off_comes_again(face: Face) -> None:
     with fake(otherwise=refused(401, "UNAUTHORIZED")) as server:
         cut = event(2)[:-1]
         server.plan = [
-            stream_of(": here\nid: 0\n\n", event(1), cut),
+            stream_of(": here\nid: 0\n\n", PING, event(1), NOTICE, cut),
             refused(503, "SERVICE_UNAVAILABLE", retry_after="9"),
-            stream_of(": here\n\n", event(2, "a\u2028b\u0085c"), event(3)),
+            stream_of(": here\n\n", PING, event(2, "a\u2028b\u0085c"), PING, event(3)),
         ]
         client = face.client(server.url, "key", max_retries=0)
         stream = client.events.stream(cursor="AQ")

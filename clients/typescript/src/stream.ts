@@ -61,9 +61,11 @@ export class EventStream implements AsyncIterable<Event> {
           // A server that was there once will be there again.
           attempts = new Attempts(this.#call, this.#transport.patience, true);
           for (const { id, data } of messages.feed(piece)) {
+            // What has no id is not in the log: the clock's pings, and what else a server may tell.
+            if (!id) continue;
             const event = data === "" ? undefined : (parse(data) as Event);
             // Before it is handed out: who stops at this event goes on after it.
-            if (id) this.#lastId = id;
+            this.#lastId = id;
             if (event !== undefined) yield event;
           }
         }

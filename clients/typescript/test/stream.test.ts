@@ -85,6 +85,10 @@ const event = (sequence: number, text = ""): string => {
   return `id: evt_${sequence}\nevent: message.received\ndata: ${JSON.stringify(row)}\n\n`;
 };
 
+const PING = 'event: ping\ndata: {"now":"2026-01-31T09:25:00.000Z","offset_seconds":0}\n\n';
+// What a later server may tell besides.
+const NOTICE = "event: broadcast.progress\ndata: soon\n\n";
+
 const streamOf = (body: string): Answer => ({
   status: 200, headers: { "content-type": "text/event-stream" }, body,
 });
@@ -92,9 +96,9 @@ const streamOf = (body: string): Answer => ({
 test("what is cut off comes again", async () => {
   await withFake(refused(401, "UNAUTHORIZED"), async (fake) => {
     fake.plan = [
-      streamOf(`: here\nid: 0\n\n${event(1)}${event(2).slice(0, -1)}`),
+      streamOf(`: here\nid: 0\n\n${PING}${event(1)}${NOTICE}${event(2).slice(0, -1)}`),
       refused(503, "SERVICE_UNAVAILABLE", 9),
-      streamOf(`: here\n\n${event(2, "a\u2028b\u0085c")}${event(3)}`),
+      streamOf(`: here\n\n${PING}${event(2, "a\u2028b\u0085c")}${PING}${event(3)}`),
     ];
     const follower = client(fake.url, { maxRetries: 0 });
     const seen: Event[] = [];

@@ -52,10 +52,12 @@ class _Position:
         from ._generated import models
 
         for message in self._messages.feed(piece):
+            # What has no id is not in the log: the clock's pings, and what else a server may tell.
+            if not message.id:
+                continue
             event = parse(models.Event, message.data) if message.data else None
             # Before it is handed out: who stops at this event goes on after it.
-            if message.id:
-                self.last_id = message.id
+            self.last_id = message.id
             if event is not None:
                 yield event
 
