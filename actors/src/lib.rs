@@ -144,7 +144,7 @@ pub use postrider_workspace::core::otp::types::{
     Verification, VerifyOtpError,
 };
 pub use postrider_workspace::core::settings::{
-    ChangeError, GuardMode, GuardOptions, MessageOptions,
+    ChangeError, GuardMode, GuardOptions, MessageOptions, WorkspaceSettings,
 };
 pub use postrider_workspace::event_options::EventOptions;
 pub use postrider_workspace::messages::{

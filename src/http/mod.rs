@@ -22,6 +22,7 @@ mod segments;
 mod suppressions;
 mod templates;
 mod webhooks;
+mod workspace;
 
 use std::sync::{Arc, LazyLock};
 
@@ -160,7 +161,8 @@ fn client_routes(mounted: Mounted) -> Routes {
         .merge(suppressions::routes())
         .merge(webhooks::routes())
         .merge(analytics::routes())
-        .merge(me::routes());
+        .merge(me::routes())
+        .merge(workspace::routes());
     if mounted.docs {
         routes = routes.merge(openapi::pages::routes(mounted.dashboard));
     }
@@ -242,7 +244,12 @@ mod tests {
                     let headers = &responses["401"]["headers"];
                     let limit = &headers["X-RateLimit-Limit"]["schema"];
                     assert_eq!(limit["type"], "integer", "{method} {path}");
-                    assert!(operation["security"][0]["apiKey"].is_array(), "{method} {path}");
+                    let security = operation["security"].as_array().unwrap();
+                    let is_for_people = operation["x-permission"] == "settings:write";
+                    let schemes = if is_for_people { 1 } else { 2 };
+                    assert!(security.len() >= schemes, "{method} {path}");
+                    let by_key = security[0]["apiKey"].is_array();
+                    assert_eq!(by_key, !is_for_people, "{method} {path}");
                 }
             }
         }

@@ -63,6 +63,10 @@ impl Browser {
         self.send("PUT", path, &[OWN], Some(&body)).await
     }
 
+    pub async fn patch(&self, path: &str, body: Value) -> Reply {
+        self.send("PATCH", path, &[OWN], Some(&body)).await
+    }
+
     pub async fn delete(&self, path: &str) -> Reply {
         self.send("DELETE", path, &[OWN], None).await
     }

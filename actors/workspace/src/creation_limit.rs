@@ -47,6 +47,12 @@ impl Creations {
         taken
     }
 
+    /// How many a workspace has taken that its bucket does not have back yet.
+    pub fn taken(&self, workspace: &WorkspaceId, now: Timestamp) -> u32 {
+        let bucket = self.0.get(workspace);
+        bucket.map_or(0, |bucket| bucket.limit().saturating_sub(bucket.state(now).remaining))
+    }
+
     /// Forgets the full ones and lists the others.
     pub fn collect(&self, all: &mut Vec<(Vec<u8>, u64)>, now: Timestamp) {
         let now_ns = nanos(now);
@@ -68,15 +74,19 @@ mod tests {
         let creations = Creations::default();
         let [acme, other] = ["acme", "other"].map(|id| id.parse::<WorkspaceId>().unwrap());
         let take = |limit| creations.take(&acme, limit, &clock);
+        assert_eq!(creations.taken(&acme, clock.now()), 0);
         assert_eq!(take(2), Ok(()));
         assert_eq!(take(2), Ok(()));
+        assert_eq!(creations.taken(&acme, clock.now()), 2);
         assert_eq!(take(2), Err(Duration::from_secs(30)));
         assert_eq!(take(0), Ok(()), "no limit");
         assert_eq!(creations.take(&other, 2, &clock), Ok(()));
         assert_eq!(take(60), Err(Duration::from_secs(1)), "a larger one is not full at once");
         clock.advance(Duration::from_secs(60));
         assert_eq!(take(60), Ok(()));
+        assert_eq!(creations.taken(&acme, clock.now()), 1);
         clock.advance(Duration::from_secs(60));
+        assert_eq!(creations.taken(&acme, clock.now()), 0);
         let mut all = Vec::new();
         creations.collect(&mut all, clock.now());
         assert_eq!((all.len(), creations.0.len()), (2, 0));

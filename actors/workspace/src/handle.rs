@@ -157,6 +157,12 @@ impl Workspace {
         self.call(|reply| WorkspaceMessage::Configure(Configure::Read, None, reply)).await
     }
 
+    /// Gives the workspace another name.
+    pub async fn rename(&self, name: String) -> Result<WorkspaceSettings, ChangeError> {
+        let entry = AuditEntry::new("workspace.rename").target(self.id()).change("name", &name);
+        self.configure(Configure::Name(name), entry).await
+    }
+
     /// Changes what the workspace is set to, and records that in the audit log.
     pub async fn configure(
         &self,

@@ -16,6 +16,8 @@ mod webhooks;
 mod workspaces;
 
 use super::pipeline::Routes;
+pub(crate) use limits::LimitsSchema;
+pub(crate) use params::check_name;
 
 /// Those of people are mounted with the dashboard only.
 pub(crate) fn routes(with_people: bool) -> Routes {

@@ -23,7 +23,7 @@ pub(super) async fn workspace(call: &mut Call<()>) -> Result<Workspace, ApiError
 }
 
 /// Checks a display name.
-pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
+pub(crate) fn check_name(name: &str) -> Result<(), ApiError> {
     let chars = name.chars().count();
     if (1..=NAME_CHARS_MAX).contains(&chars) && !name.chars().any(char::is_control) {
         Ok(())

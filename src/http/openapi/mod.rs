@@ -11,6 +11,7 @@ mod parts;
 mod strict;
 mod webhooks;
 
+use postrider_actors::Permission;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -18,7 +19,7 @@ use utoipa::openapi::security::{
 use utoipa::openapi::{OpenApi as Document, RefOr};
 use utoipa::{Modify, OpenApi};
 
-use super::pipeline::ErrorBody;
+use super::pipeline::{ErrorBody, PERMISSION};
 use alternatives::OneOfThem;
 use events::Events;
 use idempotency::Idempotency;
@@ -138,6 +139,13 @@ impl Modify for Shared {
     }
 }
 
+/// Whether what an operation needs is a permission that no API key has.
+fn is_for_people(operation: &Operation) -> bool {
+    let needs = operation.extensions.as_ref().and_then(|all| all.get(PERMISSION)?.as_str());
+    let named = Permission::ALL.iter().find(|permission| Some(permission.as_str()) == needs);
+    named.is_some_and(|permission| permission.scope().is_none())
+}
+
 /// Ends of the paths that control a broadcast.
 const CONTROLS: [&str; 4] = ["/pause", "/resume", "/cancel", "/retry"];
 
@@ -162,6 +170,8 @@ impl Area {
 
     fn complete(self, path: &str, operation: &mut Operation) {
         let schemes: &[&str] = match self {
+            // What no key may do.
+            Self::Public if is_for_people(operation) => &[SESSION],
             Self::Public => &["apiKey", SESSION],
             Self::Admin => &["adminToken", SESSION],
             Self::Page => &[SESSION],

@@ -89,6 +89,7 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("WebhookUpdate", "url", URL),
     ("WebhookUpdate", "events", &[KINDS]),
     ("NewWorkspace", "name", &[Pattern(NAME)]),
+    ("OwnWorkspaceUpdate", "name", &[Pattern(NAME)]),
     ("NewKeyBody", "name", &[Pattern(NAME)]),
     ("NewKeyBody", "scopes", &[NotEmpty, Items(&[Words(scopes)])]),
     ("NewKeyBody", "allowed_subnets", &[Items(&[Pattern(SUBNET)])]),

@@ -141,12 +141,16 @@ impl Guard for Key {
         }
         let admission = access.admit(&caller);
         let identity = Identity::Key(Arc::clone(&caller));
-        let caller = match (admission.refused, self.scope) {
-            (Some(wait), _) => Err(ApiError::rate_limited(wait, "too many requests with this key")),
-            (None, Some(scope)) if !caller.scopes.contains(scope) => {
+        let caller = match (admission.refused, self.scope, self.permission) {
+            (Some(wait), ..) => {
+                Err(ApiError::rate_limited(wait, "too many requests with this key"))
+            }
+            (None, Some(scope), _) if !caller.scopes.contains(scope) => {
                 Err(ApiError::scope_missing(scope))
             }
-            (None, _) => Ok(Principal::Key(caller)),
+            // No key has it.
+            (None, None, Some(permission)) => Err(ApiError::permission_missing(permission)),
+            (None, ..) => Ok(Principal::Key(caller)),
         };
         Admitted { identity, bucket: admission.bucket, caller }
     }

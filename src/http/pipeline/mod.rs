@@ -41,5 +41,5 @@ pub(crate) use origin::Identity;
 pub(crate) use principal::Principal;
 pub(crate) use query::Query;
 pub(crate) use reply::Reply;
-pub(crate) use route::{DeclaredRoute, Routes, page, route};
+pub(crate) use route::{DeclaredRoute, PERMISSION, Routes, page, route};
 pub(crate) use stage::{Answer, BodySize, Call, Stage, Takes, static_header};

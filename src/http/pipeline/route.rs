@@ -23,7 +23,7 @@ use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
 
 /// Where the document says what a caller needs.
-const PERMISSION: &str = "x-permission";
+pub(crate) const PERMISSION: &str = "x-permission";
 
 /// Routes together with their part of the OpenAPI document.
 pub(crate) type Routes = OpenApiRouter<Arc<Edge>>;

@@ -5,6 +5,7 @@ mod pages;
 mod roles;
 mod sandbox;
 mod sessions;
+mod workspace;
 
 use serde_json::{Value, json};
 

@@ -28,9 +28,8 @@ fn every_operation_names_what_it_needs() {
         let permission = permission.unwrap_or_default();
         let is_known = ["any", "operator", ""].contains(&permission.as_str());
         assert!(is_known || known.contains(&permission.as_str()), "{operation}: {permission}");
-        assert!(
-            permission != "any" || ["get /v1/me", "get /v1/events/stream"].contains(&&*operation)
-        );
+        let for_anybody = ["get /v1/me", "get /v1/workspace", "get /v1/events/stream"];
+        assert!(permission != "any" || for_anybody.contains(&&*operation), "{operation}");
         let in_workspace = path.starts_with("/admin/v1/workspaces/{workspace}/");
         let for_operators = ["credits", "limits"].iter().any(|end| path.ends_with(end));
         let is_operators = permission == "operator";

@@ -4,7 +4,7 @@ use crate::core::settings::ChangeError;
 use postrider_store::view::codec;
 use std::sync::Arc;
 
-use postrider_number::record::{NumberInfo, NumberKind};
+use postrider_number::record::{NumberInfo, NumberKind, NumberRecord};
 use postrider_store::Table;
 
 use crate::actor::WorkspaceActor;
@@ -39,7 +39,7 @@ impl WorkspaceActor {
             Err(refusal) => return state.finish(Some(PendingReply::Change(reply, Err(refusal)))),
         };
         state.connect();
-        let held = PendingReply::Change(reply, Ok(Box::new(state.settings())));
+        let held = PendingReply::Change(reply, Ok(Box::new(self.settings(state))));
         if let Some((key, value)) = change {
             state.effects.changes.set(Table::Workspaces, key, value);
         }
@@ -62,11 +62,16 @@ impl WorkspaceActor {
         let id = &self.slot.id;
         Ok(match configure {
             Configure::Read => None,
+            Configure::Name(name) => {
+                let before = std::mem::replace(&mut state.profile.name, name);
+                state.effects.replaces("name", before);
+                Some(self.profile(state))
+            }
             Configure::Limits(limits) => {
                 state.effects.replaces_all(state.core.rules.limits);
                 state.profile.limits = state.profile.limits.with(limits);
                 state.core.rules.limits = self.shared.limits.with(state.profile.limits);
-                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
+                Some(self.profile(state))
             }
             Configure::OtpTemplate(template) => {
                 let context = state.context(self.shared.store.as_ref());
@@ -74,14 +79,14 @@ impl WorkspaceActor {
                 state.core.otp_template_status = known.map(|known| known.status);
                 state.core.otp_template = Arc::new(template.clone());
                 state.profile.otp_template = Some(template);
-                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
+                Some(self.profile(state))
             }
             Configure::Destinations(destinations) => {
                 let before = std::mem::replace(&mut state.core.destinations, destinations.clone());
                 state.effects.replaces("allow", &before.allow);
                 state.effects.replaces("deny", &before.deny);
                 state.profile.destinations = destinations;
-                Some((records::profile_key(id), Some(codec::encode(&state.profile))))
+                Some(self.profile(state))
             }
             Configure::Credits(change) => {
                 state.effects.replaces("credits", state.core.credits);
@@ -95,22 +100,32 @@ impl WorkspaceActor {
                 state.numbers.push(number.info);
                 Some((key, Some(record)))
             }
-            Configure::Replace(number) => {
-                self.want_templates(&number.info, state)?;
-                let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
-                let record = codec::encode(&number);
-                let key = records::number_key(id, number.info.id);
-                let known = known.ok_or(ChangeError::NoSuchNumber)?;
-                state.effects.replaces("messages_per_second", known.messages_per_second);
-                *known = number.info;
-                Some((key, Some(record)))
-            }
+            Configure::Replace(number) => Some(self.replace(*number, state)?),
             Configure::Disconnect(number) => {
                 let place = state.numbers.iter().position(|known| known.id == number);
                 state.numbers.remove(place.ok_or(ChangeError::NoSuchNumber)?);
                 Some((records::number_key(id, number), None))
             }
         })
+    }
+
+    fn profile(&self, state: &WorkspaceState) -> RecordChange {
+        (records::profile_key(&self.slot.id), Some(codec::encode(&state.profile)))
+    }
+
+    fn replace(
+        &self,
+        number: NumberRecord,
+        state: &mut WorkspaceState,
+    ) -> Result<RecordChange, ChangeError> {
+        self.want_templates(&number.info, state)?;
+        let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
+        let record = codec::encode(&number);
+        let key = records::number_key(&self.slot.id, number.info.id);
+        let known = known.ok_or(ChangeError::NoSuchNumber)?;
+        state.effects.replaces("messages_per_second", known.messages_per_second);
+        *known = number.info;
+        Ok((key, Some(record)))
     }
 
     /// The templates of a number that has a provider are brought up to date once it is durable.
@@ -124,16 +139,23 @@ impl WorkspaceActor {
         }
         Ok(())
     }
-}
 
-impl WorkspaceState {
-    fn settings(&self) -> WorkspaceSettings {
+    fn settings(&self, state: &WorkspaceState) -> WorkspaceSettings {
+        let now = state.core.now();
+        let (otps_last_hour, otps_counted_until) = state.core.hot.sends.counted(now);
         WorkspaceSettings {
-            credits: self.core.credits,
-            limits: self.core.rules.limits,
-            destinations: self.core.destinations.clone(),
-            numbers: self.numbers.clone(),
-            otps: self.core.hot.otps.len(),
+            name: state.profile.name.clone(),
+            created_at: state.profile.created_at,
+            credits: state.core.credits,
+            limits: state.core.rules.limits,
+            prices: state.core.rules.prices,
+            destinations: state.core.destinations.clone(),
+            otp_template: state.profile.otp_template(),
+            numbers: state.numbers.clone(),
+            otps: state.core.hot.otps.len(),
+            otps_last_hour,
+            otps_counted_until,
+            contacts_last_minute: self.shared.creations.taken(&self.slot.id, now),
         }
     }
 }

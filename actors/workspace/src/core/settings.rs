@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use postrider_domain::template::{Misfit, TemplateStatus};
-use postrider_domain::{Destinations, Limits, Prices, Unavailable};
+use postrider_domain::template::{Misfit, TemplateName, TemplateStatus};
+use postrider_domain::{Destinations, Limits, Prices, Timestamp, Unavailable};
 use postrider_number::record::NumberInfo;
 
 /// The settings that a workspace's rules read.
@@ -83,16 +83,30 @@ pub enum GuardMode {
 /// What a workspace is set to, and how much it holds.
 #[derive(Debug, Clone)]
 pub struct WorkspaceSettings {
+    /// What people call it.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
     /// The balance.
     pub credits: u64,
     /// The limits in force.
     pub limits: Limits,
+    /// What things cost.
+    pub prices: Prices,
     /// Where one-time passwords may go.
     pub destinations: Destinations,
+    /// The template that carries one-time passwords.
+    pub otp_template: TemplateName,
     /// The connected numbers, oldest first.
     pub numbers: Vec<NumberInfo>,
     /// Requests for one-time passwords in memory.
     pub otps: usize,
+    /// One-time passwords of the last hour, as its limit counts them.
+    pub otps_last_hour: usize,
+    /// When the oldest of those is counted no longer.
+    pub otps_counted_until: Option<Timestamp>,
+    /// Requests to make contacts that the limit of a minute still counts.
+    pub contacts_last_minute: u32,
 }
 
 /// Why a setting, a number or a balance of a workspace was not changed.

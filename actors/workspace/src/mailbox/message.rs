@@ -71,6 +71,8 @@ impl WorkspaceMessage {
 pub enum Configure {
     /// Nothing: only tells.
     Read,
+    /// Calls it so.
+    Name(String),
     /// Lays these limits over the workspace's own.
     Limits(LimitsOverride),
     /// Sets the template that carries one-time passwords.

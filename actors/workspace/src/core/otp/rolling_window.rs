@@ -38,6 +38,13 @@ impl SendLog {
         self.sends.len()
     }
 
+    /// Sends in the hour before `now`, and when the oldest of them leaves it.
+    pub(crate) fn counted(&self, now: Timestamp) -> (usize, Option<Timestamp>) {
+        let left = self.sends.partition_point(|send| send.at.plus(WINDOW_MAX) <= now);
+        let oldest = self.sends.get(left).map(|send| send.at.plus(WINDOW_MAX));
+        (self.sends.len() - left, oldest)
+    }
+
     /// Counts a send at `at`, which is not before the one counted last.
     pub(crate) fn push(&mut self, at: Timestamp, slot: Slot, phone_of: impl Fn(Slot) -> Phone) {
         debug_assert!(self.sends.back().is_none_or(|last| last.at <= at));

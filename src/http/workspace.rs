@@ -1,0 +1,164 @@
+//! Serves the workspace of the call, to whoever is in it.
+
+use std::borrow::Cow;
+
+use postrider_actors::domain::{Limits, Prices};
+use postrider_actors::{AdminError, Permission, WorkspaceSettings};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::admin::{LimitsSchema, check_name};
+use super::pipeline::{Answer, Call, Key, Principal, Reply, Routes, route};
+
+pub(crate) fn routes() -> Routes {
+    Routes::default()
+        .routes(route!(read).guarded(Key::ANY))
+        .routes(route!(update).guarded(Key::of(Permission::SettingsWrite)))
+}
+
+/// How much of its limits a workspace has used.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LimitsUsed {
+    /// One-time passwords of the last hour; compare `otp_per_workspace_hour`.
+    #[schema(example = 3)]
+    otp_hour: usize,
+    /// When the oldest of those is counted no longer; null while there is none.
+    #[schema(format = DateTime)]
+    otp_hour_resets_at: Option<String>,
+    /// Requests to make contacts; compare `contacts_per_minute`.
+    #[schema(example = 0)]
+    contacts_minute: u32,
+}
+
+/// What a message costs, in credits.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PricesAnswer {
+    /// A one-time password.
+    #[schema(example = 1)]
+    otp: u64,
+    /// A text.
+    #[schema(example = 1)]
+    text: u64,
+    /// A template of the category `utility`.
+    #[schema(example = 1)]
+    template_utility: u64,
+    /// A template of the category `marketing`.
+    #[schema(example = 1)]
+    template_marketing: u64,
+    /// A template of the category `authentication`.
+    #[schema(example = 1)]
+    template_authentication: u64,
+}
+
+impl From<Prices> for PricesAnswer {
+    fn from(prices: Prices) -> Self {
+        let Prices { otp, text, template_utility, template_marketing, template_authentication } =
+            prices;
+        Self { otp, text, template_utility, template_marketing, template_authentication }
+    }
+}
+
+/// A template's name and language.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OtpTemplateAnswer {
+    /// Its name.
+    #[schema(example = "otp_code")]
+    name: Box<str>,
+    /// Its language, as the channel writes it.
+    #[schema(example = "en")]
+    language: Box<str>,
+}
+
+/// The workspace of the call.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OwnWorkspaceAnswer {
+    /// Its id.
+    #[schema(example = "acme")]
+    id: String,
+    /// What people call it.
+    #[schema(example = "Acme")]
+    name: String,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// Its balance.
+    credits: u64,
+    /// The limits in force; 0 is no limit.
+    #[schema(value_type = LimitsSchema)]
+    limits: Limits,
+    /// How much of them is used.
+    usage: LimitsUsed,
+    /// What messages cost.
+    prices: PricesAnswer,
+    /// The template that carries one-time passwords.
+    otp_template: OtpTemplateAnswer,
+    /// Whether all members need an authenticator.
+    require_totp: bool,
+}
+
+impl OwnWorkspaceAnswer {
+    fn of(call: &Call<Principal>, settings: WorkspaceSettings) -> Self {
+        let template = settings.otp_template;
+        Self {
+            id: call.caller.workspace().id().to_string(),
+            name: settings.name,
+            created_at: settings.created_at.to_string(),
+            credits: settings.credits,
+            limits: settings.limits,
+            usage: LimitsUsed {
+                otp_hour: settings.otps_last_hour,
+                otp_hour_resets_at: settings.otps_counted_until.map(|at| at.to_string()),
+                contacts_minute: settings.contacts_last_minute,
+            },
+            prices: settings.prices.into(),
+            otp_template: OtpTemplateAnswer { name: template.name, language: template.language },
+            require_totp: false,
+        }
+    }
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/workspace",
+    operation_id = "readOwnWorkspace",
+    tag = "Operation",
+    summary = "The workspace of the call",
+    description = "Its balance, limits and prices, for whoever is in it.",
+    responses((status = 200, description = "The workspace", body = OwnWorkspaceAnswer))
+)]
+async fn read(call: Call<Principal>) -> Answer {
+    let settings = call.caller.workspace().settings().await.map_err(AdminError::from)?;
+    Ok(Reply::ok(&OwnWorkspaceAnswer::of(&call, settings)))
+}
+
+/// Changes the workspace.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct OwnWorkspaceUpdate<'a> {
+    /// Its new name, for people.
+    #[serde(borrow)]
+    #[schema(example = "Acme Ltd", min_length = 1, max_length = 100)]
+    name: Option<Cow<'a, str>>,
+}
+
+#[utoipa::path(
+    patch,
+    path = "/v1/workspace",
+    operation_id = "updateOwnWorkspace",
+    tag = "Operation",
+    summary = "Rename the workspace of the call",
+    description = "For people whose role allows it; no key does.",
+    request_body = OwnWorkspaceUpdate,
+    responses((status = 200, description = "Changed", body = OwnWorkspaceAnswer))
+)]
+async fn update(call: Call<Principal>) -> Answer {
+    let name = call.json::<OwnWorkspaceUpdate<'_>>()?.name.map(Cow::into_owned);
+    let settings = match name {
+        None => call.caller.workspace().settings().await.map_err(AdminError::from)?,
+        Some(name) => {
+            check_name(&name)?;
+            let workspace = call.audited(call.caller.workspace());
+            workspace.rename(name).await.map_err(AdminError::from)?
+        }
+    };
+    Ok(Reply::ok(&OwnWorkspaceAnswer::of(&call, settings)))
+}
