@@ -42,4 +42,4 @@ pub(crate) use principal::Principal;
 pub(crate) use query::Query;
 pub(crate) use reply::Reply;
 pub(crate) use route::{DeclaredRoute, PERMISSION, Routes, page, route};
-pub(crate) use stage::{Answer, BodySize, Call, Stage, Takes, static_header};
+pub(crate) use stage::{Answer, BodySize, Call, Stage, Takes};

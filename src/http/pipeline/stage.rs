@@ -376,14 +376,6 @@ fn timed_out() -> ApiError {
     ApiError::new(Code::ServiceUnavailable, message)
 }
 
-/// A header with a constant value.
-pub(crate) const fn static_header(
-    name: HeaderName,
-    value: &'static str,
-) -> (HeaderName, HeaderValue) {
-    (name, HeaderValue::from_static(value))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,7 +37,7 @@ async fn a_second_signal_ends_it_at_once() {
     let mut process = Process::start(dir.path());
     // A client that does not read its answers, which a stop waits for a while.
     let mut stream = TcpStream::connect(process.address()).await.unwrap();
-    let request = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: it\r\n\r\n";
+    let request = "GET /openapi.json HTTP/1.1\r\nHost: it\r\n\r\n";
     stream.write_all(request.repeat(40).as_bytes()).await.unwrap();
     stream.readable().await.unwrap();
     process.terminate();
