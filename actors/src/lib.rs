@@ -155,7 +155,7 @@ pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };
 pub use postrider_workspace::{
-    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsCount, ContactsPage, ContactsWalk,
     CreateContactError, CreateSegmentError, DeleteContactError, NewContact, ReadContactError,
     SEGMENTS_MAX, Segment, SegmentError, SegmentsPage, Suppression, SuppressionsPage,
     UnsuppressError, UpdateContactError,

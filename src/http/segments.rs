@@ -2,7 +2,9 @@
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{ContactName, CustomFields, SegmentId, Tags};
-use postrider_actors::{ContactFilter, CreateSegmentError, Permission, Segment, SegmentError};
+use postrider_actors::{
+    ContactFilter, ContactsCount, CreateSegmentError, Permission, Segment, SegmentError,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -20,7 +22,9 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(list).guarded(Key::of(Permission::ContactsRead)))
         .routes(route!(read).guarded(Key::of(Permission::ContactsRead)))
         .routes(route!(members).guarded(Key::of(Permission::ContactsRead)))
+        .routes(route!(count).guarded(Key::of(Permission::ContactsRead)))
         .routes(route!(create).guarded(Key::of(Permission::ContactsWrite)))
+        .routes(route!(update).guarded(Key::of(Permission::ContactsWrite)))
         .routes(route!(delete).guarded(Key::of(Permission::ContactsWrite)))
 }
 
@@ -33,6 +37,38 @@ pub(crate) struct SegmentBody {
     /// What its contacts are like.
     #[serde(deserialize_with = "super::pipeline::object::required")]
     filter: FilterBody,
+}
+
+/// Changes of a segment. What is left out stays as it is.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct SegmentUpdate {
+    /// What the segment is called.
+    #[schema(example = "Gold customers", min_length = 1, max_length = 200)]
+    name: Option<String>,
+    /// What its contacts are like.
+    filter: Option<FilterBody>,
+}
+
+/// A filter whose contacts are counted.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct CountBody {
+    /// What the contacts are like.
+    #[serde(deserialize_with = "super::pipeline::object::required")]
+    filter: FilterBody,
+}
+
+/// How many contacts there are of a kind.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CountAnswer {
+    /// All of them.
+    #[schema(example = 120)]
+    contacts: usize,
+    /// Those that have a phone, which a broadcast needs.
+    #[schema(example = 118)]
+    with_phone: usize,
+    /// Those of these whose phone has opted out, whom no broadcast reaches.
+    #[schema(example = 3)]
+    suppressed: usize,
 }
 
 /// What contacts are like; what is left out asks for nothing, so `{}` is every contact.
@@ -214,6 +250,45 @@ async fn read(mut call: Call<Principal>) -> Answer {
     let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
     let (segment, count) = call.caller.workspace().segment(id).await?;
     Ok(Reply::ok(&SegmentRow { contacts_count: Some(count), ..segment.into() }))
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/segments/count",
+    operation_id = "countContacts",
+    tag = "Segments",
+    summary = "Count the contacts that a filter matches",
+    description = "Now, and without saving it.",
+    request_body = CountBody,
+    responses((status = 200, description = "How many there are", body = CountAnswer))
+)]
+async fn count(call: Call<Principal>) -> Answer {
+    let filter = call.json::<CountBody>()?.filter.check()?;
+    let count = call.caller.workspace().count_contacts(filter).await?;
+    let ContactsCount { contacts, with_phone, suppressed } = count;
+    Ok(Reply::ok(&CountAnswer { contacts, with_phone, suppressed }))
+}
+
+#[utoipa::path(
+    patch,
+    path = "/v1/segments/{segment_id}",
+    operation_id = "updateSegment",
+    tag = "Segments",
+    summary = "Give a segment another name or filter",
+    description = "Broadcasts that were made from it keep their recipients.",
+    params(("segment_id" = String, Path, description = "The segment's id")),
+    request_body = SegmentUpdate,
+    responses((status = 200, description = "The segment", body = SegmentRow))
+)]
+async fn update(mut call: Call<Principal>) -> Answer {
+    let SegmentUpdate { name, filter } = call.json()?;
+    let name = name.map(|name| ContactName::new(&name)).transpose();
+    let name = name.map_err(|error| ApiError::field("name", error))?;
+    let name = name.map(|name| name.as_str().to_owned());
+    let filter = filter.map(FilterBody::check).transpose()?;
+    let id: SegmentId = call.path("segment_id", NO_SUCH_SEGMENT).await?;
+    let segment = call.caller.workspace().update_segment(id, name, filter).await?;
+    Ok(Reply::ok(&SegmentRow::from(segment)))
 }
 
 #[utoipa::path(

@@ -43,7 +43,7 @@ pub use analytics::{AdDay, CampaignCounts, CampaignDays, CampaignGrouping, Campa
 #[cfg(any(test, feature = "testing"))]
 pub use contacts::whole as whole_contacts;
 pub use contacts::{
-    Contact, ContactChange, ContactFilter, ContactMade, ContactsPage, ContactsWalk,
+    Contact, ContactChange, ContactFilter, ContactMade, ContactsCount, ContactsPage, ContactsWalk,
     CreateContactError, CreateSegmentError, NewContact, ReadContactError, SEGMENTS_MAX, Segment,
     SegmentError, SegmentsPage,
 };

@@ -229,7 +229,9 @@ impl Area {
         match path {
             "/admin/v1/users/link" => refusals.extend([404, 409]),
             "/admin/v1/workspaces" if has_body => refusals.push(409),
-            "/v1/contacts" | "/v1/segments" if has_body => refusals.push(422),
+            "/v1/contacts" | "/v1/segments" | "/v1/segments/{segment_id}" if has_body => {
+                refusals.push(422);
+            }
             "/v1/contacts/batch" => refusals.push(422),
             path if path.ends_with("/messages") && has_body => refusals.push(422),
             path if path.ends_with("/numbers") && has_body => refusals.extend([409, 422]),

@@ -66,6 +66,7 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ContactInput", "email", &[Format("email")]),
     ("ContactInput", "tags", &[TAG]),
     ("SegmentBody", "name", &[Pattern(FILLED_NAME)]),
+    ("SegmentUpdate", "name", &[Pattern(FILLED_NAME)]),
     ("ContactFilter", "tags_any", &[TAG]),
     ("ContactFilter", "tags_all", &[TAG]),
     ("ContactFilter", "tags_none", &[TAG]),

@@ -224,3 +224,49 @@ async fn numbers_are_equal_however_they_are_written() {
     let refused = api.call("POST", "/v1/contacts", &json_type, body).await;
     refused.check_field("custom_fields");
 }
+
+#[tokio::test]
+async fn a_segment_gets_another_name_or_filter() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    people(&api).await;
+    let id = save(&api, json!({"tags_any": ["vip"]})).await;
+    let path = format!("{SEGMENTS}/{id}");
+    let patch = async |body: Value| api.send_json("PATCH", &path, &body).await;
+    let renamed = patch(json!({"name": "Brazil"})).await.ok();
+    assert_eq!(
+        (&renamed["name"], &renamed["filter"]),
+        (&json!("Brazil"), &json!({"tags_any": ["vip"]}))
+    );
+    let narrowed = patch(json!({"filter": {"tags_any": ["br"]}})).await.ok();
+    assert_eq!((&narrowed["name"], &narrowed["id"]), (&json!("Brazil"), &json!(id)));
+    assert_eq!(members(&api, &id).await, ["cy", "ana"]);
+    assert_eq!(patch(json!({})).await.ok(), narrowed);
+    patch(json!({"name": ""})).await.check_field("name");
+    patch(json!({"filter": {"tags_any": [""]}})).await.check_field("filter.tags_any");
+    let missing = format!("{SEGMENTS}/seg_01jd3v0x5n8m7k2q4r6s8t0w2y");
+    api.send_json("PATCH", &missing, &json!({})).await.check(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_filter_is_counted_without_being_saved() {
+    let server = TestServer::with(&UNLIMITED).await;
+    let api = server.workspace("acme").await;
+    people(&api).await;
+    make(&api, json!({"name": "fo", "tags": ["br"], "phone": "+15550120000"})).await;
+    let count = async |filter: Value| {
+        let reply = api.post(&format!("{SEGMENTS}/count"), json!({ "filter": filter })).await;
+        let counted = reply.ok();
+        ["contacts", "with_phone", "suppressed"].map(|field| counted[field].as_u64().unwrap())
+    };
+    assert_eq!(count(json!({})).await, [6, 2, 0]);
+    assert_eq!(count(json!({"tags_all": ["br"]})).await, [3, 2, 0]);
+    api.post("/v1/suppressions", json!({"phone": "+15550123456"})).await.ok();
+    api.post("/v1/suppressions", json!({"phone": "+15550999999"})).await.ok();
+    assert_eq!(count(json!({"tags_all": ["br"]})).await, [3, 2, 1]);
+    assert_eq!(count(json!({"tags_all": ["churned", "vip"]})).await, [0, 0, 0]);
+    let listed = api.get(SEGMENTS).await.ok();
+    assert_eq!(listed["total"], 0);
+    let bad = api.post(&format!("{SEGMENTS}/count"), json!({"filter": {"tags_any": [""]}})).await;
+    bad.check_field("filter.tags_any");
+}

@@ -30,7 +30,9 @@ pub use filter::ContactFilter;
 pub use list::{ContactsPage, ReadContactError};
 pub use rebuild::{RebuildError, see_to_index};
 pub use record::{Contact, ContactChange, NewContact};
-pub use segments::{CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage};
+pub use segments::{
+    ContactsCount, CreateSegmentError, SEGMENTS_MAX, Segment, SegmentError, SegmentsPage,
+};
 
 pub(crate) use change::{find as find_contact, put_changed};
 pub(crate) use create::{

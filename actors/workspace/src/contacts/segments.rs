@@ -15,6 +15,7 @@ use postrider_store::{Direction, StoreError, Table, View};
 use crate::contacts::filter::ContactFilter;
 use crate::contacts::list;
 use crate::contacts::list::ContactsPage;
+use crate::suppressions;
 
 /// A saved filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,17 @@ pub struct Segment {
 
 /// Most segments of a workspace.
 pub const SEGMENTS_MAX: usize = 1000;
+
+/// How many contacts a filter matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContactsCount {
+    /// All of them.
+    pub contacts: usize,
+    /// Those of them that have a phone.
+    pub with_phone: usize,
+    /// Those of these whose phone has opted out.
+    pub suppressed: usize,
+}
 
 /// Why a segment was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +86,30 @@ impl Workspace {
         filter: ContactFilter,
     ) -> Result<Segment, CreateSegmentError> {
         self.perform(CreateSegment { name, filter, unique: random::unique() }).await
+    }
+
+    /// Gives a segment another name or filter; what is `None` stays.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is none, or not now.
+    pub async fn update_segment(
+        &self,
+        id: SegmentId,
+        name: Option<String>,
+        filter: Option<ContactFilter>,
+    ) -> Result<Segment, SegmentError> {
+        self.perform(UpdateSegment { id, name, filter }).await
+    }
+
+    /// How many contacts match now.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn count_contacts(
+        &self,
+        filter: ContactFilter,
+    ) -> Result<ContactsCount, Unavailable> {
+        self.scan(move |store, workspace| count(store, workspace, &filter)).await
     }
 
     /// Deletes a segment; its contacts stay.
@@ -181,6 +217,30 @@ impl Command for CreateSegment {
     }
 }
 
+struct UpdateSegment {
+    id: SegmentId,
+    name: Option<String>,
+    filter: Option<ContactFilter>,
+}
+
+impl Command for UpdateSegment {
+    type Answer = Segment;
+    type Error = SegmentError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Segment, SegmentError> {
+        let Self { id, name, filter } = self;
+        let key = key(&context.core.id, id);
+        let known: Option<Segment> = context.get_json(Table::Segments, &key)?;
+        let mut segment = known.ok_or(SegmentError::NotFound)?;
+        segment.name = name.unwrap_or(segment.name);
+        segment.filter = filter.unwrap_or(segment.filter);
+        context.put_json(Table::Segments, key, &segment);
+        Ok(segment)
+    }
+}
+
 struct DeleteSegment {
     id: SegmentId,
 }
@@ -205,6 +265,22 @@ fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
 
 fn key(workspace: &WorkspaceId, id: SegmentId) -> Vec<u8> {
     [prefix(workspace).as_slice(), id.as_bytes()].concat()
+}
+
+fn count(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    filter: &ContactFilter,
+) -> Result<ContactsCount, StoreError> {
+    let contacts = list::page(store, workspace, filter, 0, 0)?.total;
+    let mut phones = Vec::new();
+    list::phones(store, workspace, filter, &mut |phone| {
+        phones.push(phone);
+        ControlFlow::Continue(())
+    })?;
+    let out = suppressions::opted_out(store, workspace, &phones)?;
+    let suppressed = out.into_iter().filter(|is_out| *is_out).count();
+    Ok(ContactsCount { contacts, with_phone: phones.len(), suppressed })
 }
 
 fn page(
