@@ -32,6 +32,7 @@ mod health;
 mod key_check;
 mod reencrypt;
 mod root;
+mod sandbox_reports;
 mod space;
 mod start;
 mod start_error;

@@ -105,8 +105,8 @@ pub use channel::cloud_api::{
 };
 pub use channel::email::{MailOptions, MailTls};
 pub use channel::sandbox::{
-    Sandbox, SandboxMessage, SandboxPhone, SandboxStatus, ScriptedOutcome, SentThrough,
-    ThreadMessage,
+    AutoDeliver, Sandbox, SandboxMessage, SandboxPhone, SandboxStatus, ScriptedOutcome,
+    SentThrough, ThreadMessage,
 };
 pub use engine::{
     AdmissionOptions, CallbackError, CallbackReceiver, ClockRebase, CustomStore, Durability,

@@ -45,6 +45,7 @@ use postrider_workspace::removal;
 use postrider_workspace::templates::sync as template_sync;
 
 use super::root::{Root, RootMessage};
+use super::sandbox_reports;
 use super::space::Space;
 use super::stored_clock::latest_moment;
 use super::{Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError};
@@ -144,6 +145,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
     let root = begin(root, options.recorder, opened.removed, waiting).await?;
     opened.broadcasts.resume(&shared.broadcasts).await;
     template_sync::resume(&shared);
+    sandbox_reports::begin(&sandbox, &shared);
     Ok(Engine { inner: Arc::new(Inner { shared, access, admin, audit, people, sandbox, root }) })
 }
 

@@ -2,7 +2,7 @@
 
 use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use postrider_actors::domain::{PublicEvent, Scope};
-use postrider_actors::{ConversationStatus, RecipientStatus, Role};
+use postrider_actors::{AutoDeliver, ConversationStatus, RecipientStatus, Role};
 use serde_json::Value;
 use utoipa::Modify;
 use utoipa::openapi::path::Parameter;
@@ -77,6 +77,7 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("SandboxReferral", "source_type", &[Words(|| vec!["ad", "post"])]),
     ("ReportBody", "message_id", &[Pattern(MESSAGE_ID)]),
     ("ReportBody", "status", &[Words(|| vec!["delivered", "read", "failed"])]),
+    ("NewSandboxSettings", "auto_deliver", &[Words(|| AutoDeliver::WORDS.to_vec())]),
     ("LinkBody", "email", &[Format("email")]),
     ("LinkBody", "workspace", &[Pattern(WORKSPACE)]),
     ("LinkBody", "role", &[Words(roles)]),

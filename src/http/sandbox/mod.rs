@@ -3,6 +3,7 @@
 //! Its routes are mounted in a sandbox only.
 
 mod phones;
+mod settings;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(script).guarded(Key::of(Permission::SandboxUse)))
         .routes(route!(receive).guarded(Key::of(Permission::SandboxUse)))
         .merge(phones::routes())
+        .merge(settings::routes())
 }
 
 /// A message that the sandbox number "delivered"; without `Debug`, as it has the code.

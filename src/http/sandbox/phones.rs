@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use postrider_actors::channel::Failure;
-use postrider_actors::channel::callback::{Callback, Progress, StatusUpdate};
+use postrider_actors::channel::callback::{Callback, Progress};
 use postrider_actors::domain::{MessageId, Phone};
-use postrider_actors::{Permission, SandboxStatus, ScriptedOutcome, ThreadMessage, random};
+use postrider_actors::{Permission, SandboxStatus, ScriptedOutcome, ThreadMessage};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -67,15 +67,7 @@ async fn report(call: Call<Principal>) -> Answer {
     let (sandbox, workspace) = (call.edge.engine.sandbox(), call.caller.workspace());
     let through = sandbox.sent_through(workspace.id(), id);
     let through = through.ok_or_else(|| ApiError::not_found("no such message in the sandbox"))?;
-    let update = StatusUpdate {
-        origin: through.origin,
-        provider_id: format!("sandbox.{:020x}", random::unique()).into(),
-        status: progress,
-        at: call.edge.engine.clock().now(),
-        to: None,
-        known_as: None,
-        user_id: None,
-    };
+    let update = through.report(progress, call.edge.engine.clock().now());
     let callback = Callback { statuses: vec![update], ..Callback::default() };
     workspace.receive(through.number, callback).await?;
     sandbox.note_reported(workspace.id(), id, status);

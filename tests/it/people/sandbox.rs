@@ -109,3 +109,35 @@ async fn a_stream_tells_the_clock_and_what_the_role_may_read() {
     assert!(!seen.contains("otp.sent"), "{seen}");
     owner.get("/v1/events/stream?workspace=demo&types=no").await.check(400, "VALIDATION_ERROR");
 }
+
+#[tokio::test]
+async fn phones_that_are_on_report_by_themselves() {
+    let server = TestServer::start().await;
+    let demo = server.demo();
+    let settings = "/v1/sandbox/settings";
+    assert_eq!(demo.get(settings).await.ok(), json!({"auto_deliver": "none"}));
+    let bad = demo.put(settings, json!({"auto_deliver": "failed"})).await;
+    bad.check_field("auto_deliver");
+    let text = |to: &str| json!({"to": to, "type": "text", "text": "Hello"});
+    let send = async |to: &str| {
+        demo.post("/v1/sandbox/inbound", json!({"from": to, "text": "Hi"})).await.ok();
+        let sent = demo.post("/v1/messaging/messages", text(to)).await.ok();
+        sent["message_id"].as_str().unwrap().to_owned()
+    };
+    let status = async |id: &str| {
+        demo.get(&format!("/v1/messaging/messages/{id}")).await.ok()["status"].clone()
+    };
+    let before = send("+15550000001").await;
+    for (word, to) in [("delivered", "+15550000002"), ("read", "+15550000003")] {
+        demo.put(settings, json!({ "auto_deliver": word })).await.ok();
+        assert_eq!(demo.get(settings).await.ok()["auto_deliver"], word);
+        let id = send(to).await;
+        eventually(word, async || (status(&id).await == word).then_some(())).await;
+        let thread = format!("/v1/sandbox/phones/{to}/thread");
+        eventually("the thread", async || {
+            (demo.get(&thread).await.ok()["data"][0]["status"] == word).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(status(&before).await, "sent", "what was there before is left alone");
+}

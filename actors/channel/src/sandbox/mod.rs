@@ -2,6 +2,7 @@
 //!
 //! Codes can be read and every outcome can be tried, without an account and without cost.
 
+mod reports;
 mod thread;
 
 use std::collections::VecDeque;
@@ -10,11 +11,13 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use hashbrown::HashMap;
+use tokio::sync::Notify;
 
 use postrider_domain::{MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 
 use super::{AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending};
+pub use reports::{AutoDeliver, DueReports};
 pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage};
 
 /// Most scripts of one workspace at a time; more are ignored.
@@ -70,6 +73,8 @@ pub struct Sandbox {
     mailboxes: DashMap<WorkspaceId, Mailbox>,
     messages_kept: usize,
     clock: Clock,
+    /// Notified when reports are due.
+    due: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -80,6 +85,10 @@ struct Mailbox {
     scripts: HashMap<Option<Phone>, Script>,
     /// The place of the next message.
     next_place: u64,
+    /// What is reported of each message by itself.
+    auto_deliver: AutoDeliver,
+    /// Messages before this place have no such report due.
+    reported: u64,
 }
 
 /// A delivered message, kept small: its text is made when it is read.
@@ -113,7 +122,7 @@ struct Script {
 impl Sandbox {
     /// A sandbox that keeps this many messages of each workspace; the oldest are dropped first.
     pub fn new(messages_kept: usize, clock: Clock) -> Self {
-        Self { mailboxes: DashMap::new(), messages_kept, clock }
+        Self { mailboxes: DashMap::new(), messages_kept, clock, due: Arc::default() }
     }
 
     /// The newest `limit` messages that were delivered in a workspace, newest first. `to` restricts
@@ -162,19 +171,22 @@ impl Sandbox {
 
     /// Does what is scripted for a message, and returns the script's outcome.
     fn take(&self, message: &Outbound) -> ScriptedOutcome {
-        self.with_mailbox(&message.workspace, |mailbox| {
-            let outcome = mailbox.next_outcome(message.to.phone());
-            if let ScriptedOutcome::Sent | ScriptedOutcome::Lost = outcome {
-                mailbox.deliver(message, self.messages_kept, self.clock.now());
-            }
-            outcome
-        })
+        let next = |mailbox: &mut Mailbox| mailbox.next_outcome(message.to.phone());
+        let outcome = self.with_mailbox(&message.workspace, next);
+        if let ScriptedOutcome::Sent | ScriptedOutcome::Lost = outcome {
+            self.deliver(message);
+        }
+        outcome
     }
 
     fn deliver(&self, message: &Outbound) {
-        self.with_mailbox(&message.workspace, |mailbox| {
+        let auto_deliver = self.with_mailbox(&message.workspace, |mailbox| {
             mailbox.deliver(message, self.messages_kept, self.clock.now());
+            mailbox.auto_deliver
         });
+        if auto_deliver != AutoDeliver::None {
+            self.due.notify_one();
+        }
     }
 
     fn with_mailbox<T>(&self, workspace: &WorkspaceId, act: impl FnOnce(&mut Mailbox) -> T) -> T {

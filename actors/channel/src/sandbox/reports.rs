@@ -1,0 +1,134 @@
+//! Reports of what the sandbox delivered: those that are asked for, and those that it makes by
+//! itself, as a phone that is switched on does.
+
+use std::sync::Arc;
+
+use postrider_domain::{MessageId, Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use tokio::sync::Notify;
+
+use super::{Mailbox, Sandbox, SandboxStatus, SentThrough};
+use crate::callback::{Progress, StatusUpdate};
+
+/// What is reported of each delivered message by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AutoDeliver {
+    /// Nothing.
+    #[default]
+    None,
+    /// That it is on the phone.
+    Delivered,
+    /// That it was read.
+    Read,
+}
+
+impl AutoDeliver {
+    /// The words for it.
+    pub const WORDS: [&str; 3] = ["none", "delivered", "read"];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    /// What a word means.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::None, Self::Delivered, Self::Read].into_iter().find(|it| it.as_str() == word)
+    }
+
+    const fn report(self) -> Option<(SandboxStatus, Progress)> {
+        match self {
+            Self::None => None,
+            Self::Delivered => Some((SandboxStatus::Delivered, Progress::Delivered)),
+            Self::Read => Some((SandboxStatus::Read, Progress::Read)),
+        }
+    }
+}
+
+/// Messages of one workspace that are to be reported.
+#[derive(Debug)]
+pub struct DueReports {
+    /// Whose they are.
+    pub workspace: WorkspaceId,
+    /// What they are then.
+    pub status: SandboxStatus,
+    /// What is reported of each.
+    pub progress: Progress,
+    /// The messages.
+    pub messages: Vec<(MessageId, SentThrough)>,
+}
+
+impl SentThrough {
+    /// A report, as the channel would make it.
+    #[must_use]
+    pub fn report(&self, status: Progress, at: Timestamp) -> StatusUpdate {
+        let provider_id = format!("sandbox.{:020x}", random::unique()).into();
+        let origin = self.origin;
+        StatusUpdate { origin, provider_id, status, at, to: None, known_as: None, user_id: None }
+    }
+}
+
+impl Mailbox {
+    /// At most `limit` messages of which a report is due, and which it takes for reported.
+    fn take_due(&mut self, limit: usize) -> Option<(AutoDeliver, Vec<(MessageId, SentThrough)>)> {
+        let from = self.delivered.partition_point(|it| it.place < self.reported);
+        let mut due = Vec::new();
+        for message in self.delivered.range(from..) {
+            if due.len() == limit {
+                break;
+            }
+            self.reported = message.place + 1;
+            due.extend(message.through.map(|through| (message.message_id, through)));
+        }
+        (!due.is_empty()).then_some((self.auto_deliver, due))
+    }
+}
+
+impl Sandbox {
+    /// What is reported of a workspace's messages by itself.
+    #[must_use]
+    pub fn auto_deliver(&self, workspace: &WorkspaceId) -> AutoDeliver {
+        self.mailboxes.get(workspace).map_or(AutoDeliver::None, |mailbox| mailbox.auto_deliver)
+    }
+
+    /// Sets what is reported of the messages that follow.
+    pub fn set_auto_deliver(&self, workspace: &WorkspaceId, auto_deliver: AutoDeliver) {
+        self.with_mailbox(workspace, |mailbox| {
+            mailbox.auto_deliver = auto_deliver;
+            mailbox.reported = mailbox.next_place;
+        });
+    }
+
+    /// What is notified when reports are due, and when the sandbox goes.
+    #[must_use]
+    pub fn reports_are_due(&self) -> Arc<Notify> {
+        Arc::clone(&self.due)
+    }
+
+    /// Takes reports that are due, at most `limit` of each workspace.
+    #[must_use]
+    pub fn take_due(&self, limit: usize) -> Vec<DueReports> {
+        let mut all = Vec::new();
+        for mut entry in self.mailboxes.iter_mut() {
+            if entry.auto_deliver == AutoDeliver::None {
+                continue;
+            }
+            let taken = entry.take_due(limit);
+            if let Some((auto, messages)) = taken
+                && let Some((status, progress)) = auto.report()
+            {
+                let workspace = entry.key().clone();
+                all.push(DueReports { workspace, status, progress, messages });
+            }
+        }
+        all
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.due.notify_one();
+    }
+}
