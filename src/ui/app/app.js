@@ -1,0 +1,129 @@
+/** Start: the words, who this is, the page of the address; then one render for every change. */
+import { context } from './lib/api.js';
+import { ahead } from './lib/clock.js';
+import { preferred, t, useLanguage } from './lib/i18n.js';
+import { startKeys } from './lib/keys.js';
+import { listen, startLive } from './lib/live.js';
+import { html, mount, refresh } from './lib/render.js';
+import { BASE, currentPath, go, match, startRouter } from './lib/router.js';
+import { can, session, startSession } from './lib/session.js';
+import { frame } from './parts/frame.js';
+import { confirmDialog } from './parts/confirm.js';
+import { problem } from './parts/empty.js';
+import { startProblems, tellProblems } from './lib/problems.js';
+
+/** @typedef {import('./lib/router.js').Page} Page */
+
+/** @type {{page: Page | null, path: string, route: string}} */
+const state = { page: null, path: '', route: '' };
+/** @type {AbortController} */
+let leaving = new AbortController();
+let liveFor = '';
+
+/** @type {Page} */
+const notFound = { title: () => t('Page not found'), view: () => html`<p class="muted">${t('There is no page at this address.')}</p><p><a href="/ui/">${t('Home')}</a></p>` };
+/** @type {Page} */
+const notAllowed = { title: () => t('Not allowed'), view: () => html`<p class="muted">${t('Your role in this workspace may not see this page. An owner can give you another role.')}</p>` };
+
+/** @param {'push' | 'back' | 'replace' | 'first'} why */
+async function navigate(why) {
+  const path = currentPath();
+  const found = match(path);
+  if (!session.me && !found?.route.open) {
+    const next = path === '/' ? '' : `?next=${encodeURIComponent(path + location.search)}`;
+    go(`/sign-in${next}`, true);
+    return;
+  }
+  // Two addresses of one page, such as a conversation beside its list: the page stays.
+  if (found && state.page?.changed && state.route === found.route.file) {
+    state.path = path;
+    state.page.changed(found.params);
+    refresh();
+    return;
+  }
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const allowed = !found?.route.permission || can(found.route.permission);
+  const page = !found ? notFound : !allowed ? notAllowed : await load(found.route.file);
+  if (signal.aborted) return;
+  context.calls = [];
+  Object.assign(state, { page, path, route: allowed ? (found?.route.file ?? '') : '' });
+  if (page.open) Promise.resolve(page.open(found?.params ?? {}, signal)).catch((error) => signal.aborted || console.error(error));
+  follow();
+  refresh();
+  requestAnimationFrame(() => requestAnimationFrame(() => settle(why, signal)));
+}
+
+/** @param {string} file @returns {Promise<Page>} */
+async function load(file) {
+  try {
+    return (await import(`./pages/${file}.js`)).default();
+  } catch (error) {
+    console.error(error);
+    return { title: t('This page could not be loaded'), view: () => problem({ message: String(error) }, () => location.reload()) };
+  }
+}
+
+/** The heading takes the focus, and "Back" its place. @param {string} why @param {AbortSignal} signal */
+function settle(why, signal) {
+  const heading = /** @type {HTMLElement | null} */ (document.querySelector('main h1'));
+  if (why !== 'first' && !document.querySelector('main [autofocus]')) heading?.focus({ preventScroll: true });
+  const wanted = why === 'back' || why === 'first' ? Number(history.state?.scroll ?? 0) : 0;
+  scrollTo(0, wanted);
+  // The rows may come later than the page.
+  for (const wait of wanted ? [100, 300, 700] : []) setTimeout(() => !signal.aborted && scrollTo(0, wanted), wait);
+}
+
+/** The stream of the workspace, once there is a session. */
+function follow() {
+  if (!session.me) {
+    liveFor = '';
+    return;
+  }
+  if (!context.workspace || liveFor === context.workspace) return;
+  liveFor = context.workspace;
+  startLive(context.workspace, can('events:read') && can('otp:read') && can('inbox:read') && can('contacts:read') && can('broadcasts:read'));
+  startProblems();
+}
+
+function title() {
+  const page = state.page;
+  return typeof page?.title === 'function' ? page.title() : t(page?.title ?? '');
+}
+
+function view() {
+  const heading = title();
+  document.title = heading ? `${heading} · Postrider` : 'Postrider';
+  return frame({ page: state.page, title: heading, path: state.path, route: state.route, ahead });
+}
+
+async function start() {
+  const container = document.querySelector('#app');
+  if (!container) return;
+  const theme = localStorage.getItem('theme');
+  if (theme) document.documentElement.dataset['theme'] = theme;
+  if (localStorage.getItem('rows')) document.documentElement.dataset['rows'] = localStorage.getItem('rows') ?? '';
+  try {
+    await Promise.all([useLanguage(preferred()), startSession()]);
+  } catch (error) {
+    container.className = '';
+    mount(() => html`<main class="alone">${problem(error, () => location.reload())}</main>`, container);
+    return;
+  }
+  context.onSignedOut = () => {
+    session.me = null;
+    liveFor = '';
+    if (!match(currentPath())?.route.open) navigate('replace');
+  };
+  context.confirm = confirmDialog;
+  listen((event) => { tellProblems(event); state.page?.onEvent?.(event); }, () => state.page?.resync?.());
+  startRouter(navigate);
+  startKeys();
+  if (session.refused) go('/sign-in', true);
+  else await navigate('first');
+  container.className = '';
+  mount(view, container);
+}
+
+if (location.pathname.startsWith(BASE)) start();

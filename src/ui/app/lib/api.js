@@ -1,0 +1,125 @@
+/**
+ * Calls of the interface. Every page's calls are kept for the dialog "API calls"; a call that needs a
+ * confirmed sign-in asks for it and is repeated; a session that is gone leads to "Sign in".
+ */
+import { refresh } from './render.js';
+
+/**
+ * @typedef {{method: string, path: string, body?: unknown, headers: Record<string, string>, status: number, answer: unknown, at: number}} Call
+ * @typedef {{query?: Record<string, unknown>, body?: unknown, key?: string, headers?: Record<string, string>, signal?: AbortSignal | undefined, quiet?: boolean}} Options
+ */
+
+/** A refusal, in the interface's own words. */
+export class ApiError extends Error {
+  /** @param {number} status @param {any} body @param {number} wait seconds */
+  constructor(status, body, wait) {
+    super(body?.message ?? `the server answered ${status}`);
+    this.status = status;
+    this.code = String(body?.code ?? '');
+    this.reason = String(body?.reason ?? '');
+    this.requestId = String(body?.request_id ?? '');
+    this.wait = wait;
+  }
+}
+
+export const context = {
+  workspace: '',
+  /** @type {Call[]} what the page has called, the newest last */
+  calls: [],
+  /** @type {() => void} */
+  onSignedOut: () => {},
+  /** @type {() => Promise<boolean>} opens "Confirm it is you" */
+  confirm: async () => false,
+  /** @type {(status: number) => void} */
+  onStatus: () => {},
+};
+
+/** @param {string} path @param {Record<string, unknown>} [query] @returns {string} */
+export function withQuery(path, query) {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined && value !== null && value !== '') search.set(name, String(value));
+  }
+  return search.size ? `${path}?${search}` : path;
+}
+
+/** @param {string} method @param {string} path @param {Options} [options] @returns {Promise<any>} */
+export async function call(method, path, options = {}) {
+  const address = withQuery(path, options.query);
+  /** @type {Record<string, string>} */
+  const headers = { ...options.headers };
+  if (options.body !== undefined) headers['Content-Type'] = 'application/json';
+  if (options.key) headers['Idempotency-Key'] = options.key;
+  const sent = { ...headers };
+  if (context.workspace && !path.startsWith('/ui/')) sent['Postrider-Workspace'] = context.workspace;
+  const init = { method, headers: sent, signal: options.signal ?? null, body: options.body === undefined ? null : JSON.stringify(options.body) };
+  let answer;
+  try {
+    answer = await fetch(address, init);
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new ApiError(0, { message: 'The server cannot be reached.', code: 'OFFLINE' }, 0);
+  }
+  const text = await answer.text();
+  const body = parse(text);
+  if (!options.quiet) keep({ method, path: address, body: options.body, headers, status: answer.status, answer: body, at: Date.now() });
+  context.onStatus(answer.status);
+  if (answer.ok) return body;
+  const error = new ApiError(answer.status, body, Number(answer.headers.get('Retry-After') ?? 0));
+  if (error.status === 401 && !path.startsWith('/ui/api/session')) context.onSignedOut();
+  if (error.reason === 'step_up_required' && (await context.confirm())) return call(method, path, options);
+  throw error;
+}
+
+/** @param {string} text @returns {any} */
+function parse(text) {
+  if (!text) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {Call} entry */
+function keep(entry) {
+  const same = context.calls.findIndex((c) => c.method === 'GET' && c.method === entry.method && c.path === entry.path);
+  if (same >= 0) context.calls.splice(same, 1);
+  context.calls.push(entry);
+  if (context.calls.length > 30) context.calls.shift();
+  refresh();
+}
+
+/** @param {string} path @param {Record<string, unknown>} [query] @param {AbortSignal} [signal] @returns {Promise<any>} */
+export const get = (path, query, signal) => call('GET', path, { ...(query ? { query } : {}), signal });
+/** @param {string} path @param {unknown} [body] @param {string} [key] the intent's Idempotency-Key @returns {Promise<any>} */
+export const post = (path, body, key) => call('POST', path, { body, ...(key ? { key } : {}) });
+/** @param {string} path @param {unknown} body @returns {Promise<any>} */
+export const put = (path, body) => call('PUT', path, { body });
+/** @param {string} path @param {unknown} body @returns {Promise<any>} */
+export const patch = (path, body) => call('PATCH', path, { body });
+/** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
+export const remove = (path, body) => call('DELETE', path, { body });
+
+/** A new `Idempotency-Key`: made once for what somebody means to do, and kept over retries. */
+export function intent() {
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  return `ui-${[...random].map((b) => b.toString(16).padStart(2, '0')).join('')}`;
+}
+
+/** Repeats while the server is short of something, with the same key, so that it is done once.
+ * @template T @param {() => Promise<T>} send @param {number} [tries] @returns {Promise<T>} */
+export async function persist(send, tries = 4) {
+  for (let i = 1; ; i++) {
+    try {
+      return await send();
+    } catch (error) {
+      const passing = error instanceof ApiError && (error.status === 503 || error.status === 0);
+      if (!passing || i >= tries) throw error;
+      await new Promise((done) => setTimeout(done, Math.max(300 * i, 1000 * /** @type {ApiError} */ (error).wait)));
+    }
+  }
+}
+
+/** One part of a path. @param {string} text */
+export const part = encodeURIComponent;

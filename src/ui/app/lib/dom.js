@@ -1,0 +1,45 @@
+/** Handlers with a type, so that a template can hold them short. */
+
+/** @param {(event: any) => unknown} handler */
+export const on = (handler) => handler;
+
+/** What was typed or chosen. @param {(value: string, target: any) => unknown} handler */
+export const typed = (handler) => on((event) => handler(event.target.value, event.target));
+
+/** @param {(checked: boolean) => unknown} handler */
+export const ticked = (handler) => on((event) => handler(event.target.checked));
+
+/** A form's submit, which must not load a page. @param {(event: any) => unknown} handler */
+export const submit = (handler) => on((event) => {
+  event.preventDefault();
+  return handler(event);
+});
+
+/** Calls once, after the last of several calls.
+ * @param {(...args: any[]) => unknown} fn @param {number} wait milliseconds */
+export function debounce(fn, wait) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  return (/** @type {any[]} */ ...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => fn(...args), wait);
+  };
+}
+
+/** Gives a file to the browser to keep.
+ * @param {string} name @param {BlobPart[]} parts @param {string} type */
+export function download(name, parts, type) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob(parts, { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/** A cell of a CSV file. A spreadsheet takes what begins with these characters for a formula, so it
+ * gets a quote before it. @param {unknown} value */
+export function csvCell(value) {
+  const text = String(value ?? '');
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

@@ -1,0 +1,49 @@
+/**
+ * Words. A text of the page is its own key: `t('Send code')` reads as what the page shows, and a word
+ * that a language lacks is English instead of nothing. A text with a number has its plural forms in
+ * the language's file, English too.
+ */
+
+/** @typedef {string | Record<string, string>} Word */
+/** @type {Record<string, Word>} */
+let words = {};
+let rules = new Intl.PluralRules('en');
+
+export const LANGUAGES = { en: 'English', es: 'Español', 'pt-BR': 'Português (Brasil)', de: 'Deutsch', ar: 'العربية' };
+
+/** The language in use, for `Intl`. */
+export let language = 'en';
+
+/** @param {string} text @param {Record<string, unknown>} [values] @returns {string} */
+export function t(text, values) {
+  const word = words[text] ?? text;
+  const form = typeof word === 'string' ? word : (word[rules.select(Number(values?.['n'] ?? 0))] ?? word['other'] ?? text);
+  if (!values) return form;
+  return form.replace(/\{(\w+)\}/g, (all, name) => {
+    const value = values[name];
+    if (value === undefined) return all;
+    return typeof value === 'number' ? new Intl.NumberFormat(language).format(value) : String(value);
+  });
+}
+
+/** The browser's first language that there are words for, or the one that was chosen. */
+export function preferred() {
+  const chosen = localStorage.getItem('language');
+  const known = Object.keys(LANGUAGES);
+  if (chosen && known.includes(chosen)) return chosen;
+  for (const wish of navigator.languages) {
+    const match = known.find((k) => k === wish) ?? known.find((k) => k.split('-')[0] === wish.split('-')[0]);
+    if (match) return match;
+  }
+  return 'en';
+}
+
+/** @param {string} wish */
+export async function useLanguage(wish) {
+  const answer = await fetch(new URL(`../words/${wish}.json`, import.meta.url));
+  words = answer.ok ? await answer.json() : {};
+  language = answer.ok ? wish : 'en';
+  rules = new Intl.PluralRules(language);
+  document.documentElement.lang = language;
+  document.documentElement.dir = language === 'ar' ? 'rtl' : 'ltr';
+}

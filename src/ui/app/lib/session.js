@@ -1,0 +1,104 @@
+/** Who is signed in, and what they may. */
+import { call, context } from './api.js';
+import { setClock } from './clock.js';
+import { refresh } from './render.js';
+import { stopLive } from './live.js';
+
+/**
+ * @typedef {{id: string, name: string, role: string | null}} Workspace
+ * @typedef {{principal: {kind: string, id: string, name: string, email?: string}, workspace: {id: string, name: string} | null,
+ *   role: string | null, operator: boolean, permissions: string[], workspaces: Workspace[], sandbox: boolean, now: string,
+ *   offset_seconds: number, elevated_until: string | null, features: {oidc: boolean, email: boolean}, version: string}} Me
+ */
+
+export const session = {
+  /** @type {Me | null} */
+  me: null,
+  sandbox: false,
+  /** @type {string[]} */
+  methods: [],
+  /** Said on "Sign in" when a link was refused. */
+  refused: false,
+};
+
+const others = new BroadcastChannel('postrider-session');
+
+/** @param {string} permission */
+export function can(permission) {
+  if (!session.me) return false;
+  return permission === 'operator' ? session.me.operator : session.me.permissions.includes(permission);
+}
+
+/** The path of the workspace's administration. @param {string} rest */
+export const adminPath = (rest) => `/admin/v1/workspaces/${encodeURIComponent(context.workspace)}${rest}`;
+
+/** @param {Me} me */
+function accept(me) {
+  session.me = me;
+  session.sandbox = me.sandbox;
+  const wanted = localStorage.getItem('workspace');
+  const known = me.workspaces.some((w) => w.id === wanted);
+  context.workspace = (known && wanted) || me.workspace?.id || me.workspaces[0]?.id || '';
+  setClock(me.now, me.offset_seconds);
+}
+
+/** Takes a link's token out of the address, or finds the session that the cookie names. */
+export async function startSession() {
+  const link = /^#in=([\w-]+)/.exec(location.hash)?.[1];
+  if (link) {
+    history.replaceState(history.state, '', location.pathname + location.search);
+    try {
+      await signIn({ link });
+      return;
+    } catch {
+      session.refused = true;
+    }
+  }
+  const state = await call('GET', '/ui/api/session', { quiet: true });
+  session.sandbox = Boolean(state?.sandbox);
+  session.methods = state?.methods ?? [];
+  if (state?.signed_in && !session.refused) await reload();
+}
+
+/** Asks again who this is; another workspace has other permissions. */
+export async function reload() {
+  const wanted = localStorage.getItem('workspace') ?? '';
+  try {
+    accept(await call('GET', '/v1/me', { quiet: true, headers: wanted ? { 'Postrider-Workspace': wanted } : {} }));
+  } catch (error) {
+    if (!wanted) throw error;
+    localStorage.removeItem('workspace');
+    accept(await call('GET', '/v1/me', { quiet: true }));
+  }
+}
+
+/** @param {Record<string, string>} body of `POST /ui/api/session` */
+export async function signIn(body) {
+  const me = await call('POST', '/ui/api/session', { body, quiet: true });
+  session.refused = false;
+  accept(me);
+  others.postMessage('in');
+}
+
+export async function signOut() {
+  try {
+    await call('DELETE', '/ui/api/session', { quiet: true });
+  } finally {
+    others.postMessage('out');
+    ended();
+  }
+}
+
+/** The session is over, here or in another tab. */
+export function ended() {
+  if (!session.me) return;
+  session.me = null;
+  context.workspace = '';
+  stopLive();
+  context.onSignedOut();
+  refresh();
+}
+
+others.onmessage = (event) => {
+  if (event.data === 'out') ended();
+};

@@ -1,0 +1,231 @@
+/** The sandbox's phones: what they received, what they write, and what the channel does next. */
+import { call, get, intent, part, persist, post, put, remove } from '../lib/api.js';
+import { submit, typed } from '../lib/dom.js';
+import { words } from '../lib/format.js';
+import { icon } from '../lib/icons.js';
+import { t } from '../lib/i18n.js';
+import { html, refresh } from '../lib/render.js';
+import { query, setQuery } from '../lib/router.js';
+import { can } from '../lib/session.js';
+import { Resource, Rows } from '../lib/store.js';
+import { bubble } from '../parts/bubble.js';
+import { curl } from '../parts/curl.js';
+import { attempt, notify } from '../parts/dialog.js';
+import { problem } from '../parts/empty.js';
+import { button, field, select } from '../parts/form.js';
+import { liveFeed } from '../parts/feed.js';
+import { phoneList } from '../parts/phones.js';
+
+/** @typedef {{message_id: string, direction: 'in' | 'out', kind: string, text: string, code?: string | null, status: string, at: string}} Row */
+/** @typedef {{method: string, path: string, body?: unknown, headers?: Record<string, string>}} Shown */
+
+const FIRST = '+15550123456';
+const OUTCOMES = ['sent', 'failed', 'unavailable', 'lost', 'slow'];
+/** What a refused verification is called here. @type {Record<string, string>} */
+const REFUSALS = { OTP_EXPIRED: 'Expired', OTP_ALREADY_USED: 'Already used', OTP_ALREADY_VERIFIED: 'Already used', OTP_NOT_FOUND: 'Unknown request' };
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  const state = {
+    phone: query('phone') || FIRST, number: query('phone') || FIRST, entered: '', verification: '', text: '',
+    sending: false, verifying: false, writing: false, outcome: 'sent', auto: 'none',
+    /** @type {any} */ error: null, /** @type {Shown | null} */ last: null, /** @type {Map<string, string>} */ requests: new Map(),
+    code: '', codeOf: '', key: '',
+  };
+  const thread = new Rows('', () => ({}), (/** @type {Row} */ r) => r.message_id + r.direction);
+  const phones = new Resource((signal) => get('/v1/sandbox/phones', {}, signal));
+  const feed = liveFeed(12);
+  /** @type {AbortSignal | undefined} */
+  let signal;
+
+  const where = () => { thread.path = `/v1/sandbox/phones/${part(state.phone)}/thread`; };
+  const loadThread = async () => {
+    where();
+    await thread.load(signal);
+    const newest = thread.rows.find((r) => r.direction === 'out' && r.code);
+    if (newest && newest.message_id !== state.codeOf) {
+      Object.assign(state, { code: newest.code ?? '', codeOf: newest.message_id, entered: newest.code ?? '' });
+      refresh();
+    }
+    if (!newest) Object.assign(state, { code: '', codeOf: '' });
+    queueMicrotask(() => requestAnimationFrame(() => document.querySelector('.phone-log')?.scrollTo(0, 1e9)));
+  };
+
+  /** The message leaves after the answer: look a few times until the phone has it. @param {number} before */
+  const arrived = async (before) => {
+    for (const wait of [0, 20, 40, 80, 160, 400, 900]) {
+      if (wait) await new Promise((done) => setTimeout(done, wait));
+      await loadThread();
+      if (thread.rows.length > before || signal?.aborted) return;
+    }
+  };
+
+  /** @param {Shown} shown @returns {Promise<any>} */
+  const run = (shown) => {
+    state.last = shown;
+    return call(shown.method, shown.path, { body: shown.body, ...(shown.headers?.['Idempotency-Key'] ? { key: shown.headers['Idempotency-Key'] } : {}) });
+  };
+
+  const sendCode = async () => {
+    if (state.sending) return;
+    Object.assign(state, { sending: true, error: null, verification: '' });
+    state.key ||= intent();
+    show(state.number.trim());
+    const before = thread.rows.length;
+    const shown = { method: 'POST', path: '/v1/otp/send', body: { phone: state.phone }, headers: { 'Idempotency-Key': state.key } };
+    try {
+      const answer = await persist(() => run(shown));
+      state.requests.set(state.phone, answer.request_id);
+      state.key = '';
+      state.sending = false;
+      refresh();
+      await arrived(before);
+      phones.load(signal);
+    } catch (error) {
+      // Refused for good: the next try is another intent.
+      if (/** @type {any} */ (error).status >= 400 && /** @type {any} */ (error).status < 500) state.key = '';
+      state.error = error;
+    }
+    state.sending = false;
+  };
+
+  const requestOf = async () => {
+    const known = state.requests.get(state.phone);
+    if (known || !can('otp:read')) return known;
+    const list = await get('/v1/otp', { phone: state.phone, limit: 1 });
+    return list.data[0]?.request_id;
+  };
+
+  const verify = async () => {
+    if (state.verifying) return;
+    state.verifying = true;
+    state.verification = '';
+    try {
+      const id = await requestOf();
+      if (!id) throw new Error(t('Send a code to this phone first'));
+      const answer = await run({ method: 'POST', path: '/v1/otp/verify', body: { request_id: id, otp: state.entered.trim() } });
+      state.verification = answer.verified ? t('Verified') : t('Wrong code, {n} tries left', { n: answer.attempts_remaining ?? 0 });
+    } catch (error) {
+      const { code, message } = /** @type {any} */ (error);
+      state.verification = REFUSALS[code] ? t(REFUSALS[code] ?? '') : String(message);
+    }
+    state.verifying = false;
+  };
+
+  const write = async () => {
+    const text = state.text.trim();
+    if (!text || state.writing) return;
+    state.writing = true;
+    await attempt(async () => {
+      await run({ method: 'POST', path: '/v1/sandbox/inbound', body: { from: state.phone, text } });
+      state.text = '';
+      await Promise.all([loadThread(), phones.load(signal)]);
+    });
+    state.writing = false;
+  };
+
+  /** @param {string} phone */
+  const show = (phone) => {
+    if (!phone || phone === state.phone) return undefined;
+    Object.assign(state, { phone, number: phone, code: '', codeOf: '', entered: '', verification: '', text: '' });
+    thread.rows = [];
+    setQuery({ phone: phone === FIRST ? '' : phone });
+    return loadThread();
+  };
+
+  /** @param {number} seconds */
+  const move = (seconds) => attempt(() => run({ method: 'POST', path: '/v1/sandbox/clock', body: { advance_seconds: seconds } }));
+
+  /** @param {string} id @param {string} status */
+  const report = (id, status) => attempt(async () => {
+    await run({ method: 'POST', path: '/v1/sandbox/reports', body: { message_id: id, status } });
+    thread.change(`${id}out`, { status });
+  });
+
+  /** @param {string} outcome */
+  const script = (outcome) => attempt(async () => {
+    state.outcome = outcome;
+    if (outcome === 'sent') {
+      state.last = { method: 'DELETE', path: '/v1/sandbox/outcomes' };
+      await remove('/v1/sandbox/outcomes');
+      return;
+    }
+    await run({ method: 'POST', path: '/v1/sandbox/outcomes', body: { to: state.phone, outcome, times: 1 } });
+    notify(t('The next message to {phone}: {outcome}', { phone: state.phone, outcome: words(outcome) }));
+  });
+
+  /** @param {string} value */
+  const deliver = (value) => attempt(async () => {
+    state.auto = value;
+    state.last = { method: 'PUT', path: '/v1/sandbox/settings', body: { auto_deliver: value } };
+    await put('/v1/sandbox/settings', { auto_deliver: value });
+  });
+
+  /** @param {Row} r */
+  const reports = (r) => (r.direction === 'out' && r.status !== 'failed' && r.status !== 'read' ? html`<p class="bubble-actions">
+    ${r.status === 'delivered' ? '' : html`<button type="button" onclick=${() => report(r.message_id, 'delivered')}>${t('Mark delivered')}</button>`}
+    <button type="button" onclick=${() => report(r.message_id, 'read')}>${t('Mark read')}</button></p>` : '');
+
+  const device = () => html`<section class="device" aria-label=${t('Phone {phone}', { phone: state.phone })}>
+    <header class="device-head"><span class="avatar">${icon('phone')}</span><b dir="ltr">${state.phone}</b></header>
+    <div class="log phone-log" role="log" aria-label=${t('Messages on this phone')} tabindex="0">
+      ${thread.error && !thread.loaded ? problem(thread.error, loadThread) : ''}
+      ${thread.loaded && thread.rows.length === 0 ? html`<p class="log-empty muted">${t('Nothing yet. Send a code, and it shows here as on a phone.')}</p>` : ''}
+      ${[...thread.rows].reverse().map((r) => html`<div key=${r.message_id + r.direction} class="log-row">${bubble({ key: r.message_id, direction: r.direction === 'out' ? 'in' : 'out', text: r.text, at: r.at })}
+        ${r.direction === 'out' ? html`<div class="log-foot"><span class="muted">${words(r.status)}</span>${reports(r)}</div>` : ''}</div>`)}
+    </div>
+    <form class="device-write" onsubmit=${submit(write)}>
+      <input aria-label=${t('Message as customer')} placeholder=${t('Message as customer')} .value=${state.text} oninput=${typed((v) => { state.text = v; })} autocomplete="off" dir="auto">
+      <button class="primary icon-only" aria-label=${t('Send as customer')} title=${t('Send as customer')} ?disabled=${state.writing}>${icon('send')}</button>
+    </form></section>`;
+
+  const tone = () => (state.verification === t('Verified') ? 'good' : state.verification ? 'bad' : '');
+
+  const codeCard = () => html`<section class="card" aria-label=${t('One-time code')}>
+    <form class="phone-send" onsubmit=${submit(sendCode)}>
+      ${field({ label: t('Phone number'), type: 'tel', value: state.number, input: (v) => { state.number = v; state.key = ''; }, autocomplete: 'off', dir: 'ltr' })}
+      <button class="primary" ?disabled=${state.sending}>${t('Send code')}</button></form>
+    ${problem(state.error)}
+    <div class="code-shown ${state.code ? '' : 'none'}"><span class="muted" aria-hidden="true">${t('The phone shows')}</span>
+      <output role="status" aria-label=${t('Code')} class="big-code">${state.code}</output></div>
+    <form class="phone-send" onsubmit=${submit(verify)}>
+      ${field({ label: t('Enter code'), value: state.entered, input: (v) => { state.entered = v; }, autocomplete: 'one-time-code', inputmode: 'numeric', mono: true, dir: 'ltr' })}
+      <button ?disabled=${state.verifying || !state.entered}>${t('Verify')}</button></form>
+    <p class=${`verification ${tone()}`} role="status" aria-label=${t('Verification')}>${state.verification ? html`${icon(tone() === 'good' ? 'check' : 'warning')}${state.verification}` : ''}</p>
+  </section>`;
+
+  const pretend = () => html`<section class="card" aria-label=${t('What the sandbox pretends')}>
+    <h2>${t('What the sandbox pretends')}</h2>
+    <div class="columns tight">
+      ${select({ label: t('Next outcome'), value: state.outcome, options: OUTCOMES.map((o) => [o, words(o)]), change: script })}
+      ${select({ label: t('Reports by themselves'), value: state.auto, options: [['none', t('None')], ['delivered', t('Delivered')], ['read', t('Read')]], change: deliver })}</div>
+    <div class="row clock-row">${button(t('Clock +5 minutes'), () => move(300))}${button(t('Clock +1 hour'), () => move(3600))}${button(t('Clock +24 hours'), () => move(86400))}</div>
+  </section>`;
+
+  return {
+    title: 'Phone',
+    async open(_, s) {
+      signal = s;
+      await Promise.all([loadThread(), phones.load(s), feed.load(s),
+        get('/v1/sandbox/settings').then((r) => { state.auto = r.auto_deliver; }).catch(() => {})]);
+    },
+    onEvent(event) {
+      feed.take(event);
+      if (/^(message|otp)\./.test(event.type)) {
+        const d = event.data;
+        if ([d.to, d.phone, d.from].includes(state.phone) && !state.sending) loadThread();
+        phones.load(signal);
+      }
+    },
+    resync: () => { loadThread(); feed.load(signal); },
+    view: () => html`<div class="phone-page">
+      ${phoneList(phones, state.phone, show)}
+      ${device()}
+      <div class="stack">${codeCard()}
+        <section class="card" aria-label=${t('API call')}><h2>${t('API call')}</h2>
+          ${state.last ? curl(state.last) : html`<p class="muted">${t('What you do here is shown as curl, with $POSTRIDER_API_KEY.')}</p>`}</section>
+        ${pretend()}
+        <section class="card" aria-label=${t('Live')}><div class="card-head"><h2>${t('Live')}</h2>${can('events:read') ? html`<a href="/ui/events">${t('All events')}</a>` : ''}</div>${feed.view()}</section>
+      </div></div>`,
+  };
+}

@@ -1,0 +1,49 @@
+import { icon } from '../lib/icons.js';
+import { t } from '../lib/i18n.js';
+import { html, refresh } from '../lib/render.js';
+import { curl } from './curl.js';
+import { copyButton } from './copy.js';
+
+/**
+ * What this is, why it is empty, and the action.
+ * @param {{icon?: string, title: string, text: string, action?: unknown, call?: Parameters<typeof curl>[0]}} e
+ */
+export const empty = (e) => html`<div class="empty">
+  <span class="empty-icon">${icon(e.icon ?? 'inbox')}</span>
+  <p class="empty-title">${e.title}</p><p class="muted">${e.text}</p>
+  ${e.action ? html`<div class="row center">${e.action}</div>` : ''}
+  ${e.call ? html`<details><summary>${t('By the API')}</summary>${curl(e.call)}</details>` : ''}
+</div>`;
+
+/** An interface's refusal, with its request id. @param {any} error @param {(() => unknown) | null} [again] */
+export function problem(error, again) {
+  if (!error) return '';
+  if (error.status === 429 && error.wait && !error.until) {
+    error.until = Date.now() + error.wait * 1000;
+    const timer = setInterval(() => (refresh(), Date.now() > error.until && clearInterval(timer)), 1000);
+  }
+  const left = error.until ? Math.max(0, Math.ceil((error.until - Date.now()) / 1000)) : 0;
+  const missing = error.status === 404 && !error.requestId;
+  return html`<div class="problem" role="alert">${icon('warning')}
+    <div><p>${missing ? t('This server has no such interface yet.') : String(error.message)}</p>
+      ${left ? html`<p class="muted">${t('Try again in {seconds} s', { seconds: left })}</p>` : ''}
+      ${error.requestId ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy id'), true)}</p>` : ''}</div>
+    ${again ? html`<button type="button" ?disabled=${left > 0} onclick=${again}>${t('Try again')}</button>` : ''}
+  </div>`;
+}
+
+/** Grey lines of the final size; they show after 150 ms. @param {number} [rows] */
+export const skeleton = (rows = 6) => html`<div class="skeleton" aria-hidden="true">${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
+
+/**
+ * What a list or a thing shows while it loads, fails or is empty; else the view.
+ * @param {{error: any, loading: boolean, data?: any, rows?: any[], loaded?: boolean, load: () => unknown}} source
+ * @param {() => unknown} view @param {() => unknown} [none]
+ */
+export function shown(source, view, none) {
+  const has = source.rows ? source.loaded : source.data !== null;
+  if (source.error && !has) return problem(source.error, () => source.load());
+  if (!has) return skeleton();
+  if (none && source.rows?.length === 0) return none();
+  return html`${source.error ? problem(source.error, () => source.load()) : ''}${view()}`;
+}

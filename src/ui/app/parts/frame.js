@@ -1,0 +1,114 @@
+/** The frame that every page lies in: banner, menu, alerts, the page's heading, dialogs. */
+import { context } from '../lib/api.js';
+import { on, typed } from '../lib/dom.js';
+import { icon } from '../lib/icons.js';
+import { t } from '../lib/i18n.js';
+import { live } from '../lib/live.js';
+import { problems } from '../lib/problems.js';
+import { html } from '../lib/render.js';
+import { session, signOut } from '../lib/session.js';
+import { openPalette } from '../lib/palette.js';
+import { allowed, MENU } from '../lib/menu.js';
+import { callsDialog } from './curl.js';
+import { aheadText } from './countdown.js';
+import { dismiss, notices, overlay, overlays } from './dialog.js';
+
+const state = { menu: false };
+
+/** @param {{page: import('../lib/router.js').Page | null, title: string, path: string, route: string, ahead: number}} f */
+export function frame(f) {
+  const inside = Boolean(session.me);
+  return html`
+    <a class="skip" href="#main" onclick=${on((e) => { e.preventDefault(); document.querySelector('main')?.focus(); })}>${t('Skip to content')}</a>
+    <div class=${`frame ${inside ? 'with-menu' : ''} ${state.menu ? 'menu-open' : ''}`}>
+      ${banner(f, inside)}
+      ${inside ? menu(f.path) : ''}
+      <main id="main" tabindex="-1" class=${`page page-${f.route || 'other'} ${f.page?.wide ? 'wide' : ''}`}>
+        ${strip()}
+        <div class="page-head"><h1 tabindex="-1">${f.title}</h1>
+          <div class="page-actions">${f.page?.actions?.()}
+            ${inside && context.calls.length ? html`<button type="button" class="quiet" data-key="calls" onclick=${openCalls}>${icon('explorer')}${t('API')}</button>` : ''}</div></div>
+        ${f.page?.view()}
+      </main>
+    </div>
+    <div class="notices" role="status" aria-live="polite">${notices.map((n) => html`<div key=${n.id} class=${`notice ${n.bad ? 'bad' : ''}`}>
+      <span>${n.text}</span>${n.undo ? html`<button type="button" class="quiet" onclick=${() => { dismiss(n.id); return n.undo?.(); }}>${t('Undo')}</button>` : ''}
+      <button type="button" class="quiet icon-only" aria-label=${t('Dismiss')} onclick=${() => dismiss(n.id)}>${icon('close')}</button></div>`)}</div>
+    <div class="overlays">${overlays.map((view, i) => html`<div key=${i}>${view()}</div>`)}</div>`;
+}
+
+export function openCalls() {
+  const close = overlay(() => callsDialog(close));
+}
+
+/** @param {{ahead: number, path: string}} f @param {boolean} inside */
+function banner(f, inside) {
+  return html`<header class="banner">
+    ${inside ? html`<button type="button" class="quiet icon-only menu-button" aria-label=${t('Menu')} aria-expanded=${state.menu} aria-controls="menu"
+      onclick=${() => { state.menu = !state.menu; }}>${icon('menu')}</button>` : ''}
+    <a class="brand" href="/ui/" aria-label=${t('Postrider, home')}><svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7"></rect><path d="M8 11h16v11H8z M8 11l8 7 8-7"></path></svg><span class="brand-name">Postrider</span></a>
+    ${inside ? inner(f) : html`<span class="grow"></span>${f.path === '/sign-in' ? '' : html`<a class="button" href="/ui/sign-in">${t('Sign in')}</a>`}`}
+  </header>`;
+}
+
+/** @param {{ahead: number}} f */
+function inner(f) {
+  const me = session.me;
+  const tone = { Live: 'good', Reconnecting: 'warning', Offline: 'bad' }[live.state];
+  return html`
+    <select class="workspace" aria-label=${t('Workspace')} .value=${context.workspace} onchange=${typed(switchTo)}>
+      ${(me?.workspaces ?? []).map((w) => html`<option key=${w.id} value=${w.id}>${w.name}</option>`)}</select>
+    <span class="grow"></span>
+    <button type="button" class="search-button" aria-label=${t('Search')} onclick=${openPalette}>${icon('search')}<span aria-hidden="true">${t('Search')}</span><kbd aria-hidden="true">${mac ? '⌘K' : 'Ctrl K'}</kbd></button>
+    ${session.sandbox ? html`<span class=${`clock ${f.ahead ? 'ahead' : ''}`} role="status" aria-label=${t('Sandbox clock')}>${f.ahead ? html`${icon('clock')}${aheadText(f.ahead)}` : ''}</span>` : ''}
+    <span class=${`connection ${tone}`} role="status" aria-label=${t('Connection')}>${icon('dot')}<span>${t(live.state)}</span></span>
+    <button type="button" class="quiet account" aria-label=${t('Account')} popovertarget="account" aria-haspopup="menu">${icon('person')}<span class="account-name" aria-hidden="true">${me?.principal.name ?? ''}</span></button>
+    <div id="account" class="menu" popover role="menu" aria-label=${t('Account')} onkeydown=${on(arrows)} ontoggle=${on((e) => e.newState === 'open' && e.target.querySelector('[role=menuitem]')?.focus())}>
+      <p class="menu-head" role="presentation">${me?.principal.email ?? me?.principal.name ?? ''}${me?.role ? html`<span class="muted">${t(me.role.charAt(0).toUpperCase() + me.role.slice(1))}</span>` : ''}</p>
+      <a role="menuitem" href="/ui/me" onclick=${closeMenu}>${icon('person')}${t('My account')}</a>
+      <button type="button" role="menuitem" onclick=${() => { closeMenu(); return signOut(); }}>${icon('out')}${t('Sign out')}</button>
+    </div>`;
+}
+
+const mac = /Mac|iPhone|iPad/.test(navigator.platform);
+
+function closeMenu() {
+  /** @type {any} */ (document.querySelector('#account'))?.hidePopover();
+}
+
+/** @param {KeyboardEvent} e */
+function arrows(e) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  if (!step) return;
+  e.preventDefault();
+  const items = [...document.querySelectorAll('#account [role=menuitem]')];
+  const at = items.indexOf(/** @type {Element} */ (document.activeElement));
+  /** @type {HTMLElement} */ (items[(at + step + items.length) % items.length])?.focus();
+}
+
+/** Another workspace has other rows, other permissions and another stream. @param {string} id */
+function switchTo(id) {
+  localStorage.setItem('workspace', id);
+  location.assign('/ui/');
+}
+
+/** @param {string} path */
+function menu(path) {
+  /** @param {string} to */
+  const current = (to) => (to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`));
+  return html`<nav id="menu" class="menu-main" aria-label=${t('Main')} onclick=${on((e) => { if (e.target.closest('a')) state.menu = false; })}>
+    ${MENU.map(([group, items]) => {
+      const shown = items.filter(allowed);
+      return shown.length ? html`<div key=${group} class="menu-group">
+        ${group ? html`<p class="menu-label">${t(group)}</p>` : ''}
+        <ul>${shown.map(([to, title, sign]) => html`<li key=${to}><a href=${`/ui${to}`} aria-current=${current(to) ? 'page' : null}>${icon(sign)}${t(title)}</a></li>`)}</ul></div>` : '';
+    })}</nav>
+    <button type="button" class="menu-shade" tabindex="-1" aria-hidden="true" onclick=${() => { state.menu = false; }}></button>`;
+}
+
+function strip() {
+  if (!session.me || problems.size === 0) return '';
+  return html`<div class="strip" role="alert" aria-label=${t('Problems')}>${icon('warning')}<ul>${[...problems].map(([key, p]) => html`<li key=${key}>
+    ${p.text} ${p.href ? html`<a href=${p.href}>${t('Look at it')}</a>` : ''}</li>`)}</ul></div>`;
+}
+
