@@ -1,0 +1,47 @@
+import { get, part, post } from '../lib/api.js';
+import { number, time, words } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { can } from '../lib/session.js';
+import { Resource } from '../lib/store.js';
+import { attempt, notify } from '../parts/dialog.js';
+import { shown } from '../parts/empty.js';
+import { button } from '../parts/form.js';
+import { idText } from '../parts/copy.js';
+import { badge, facts } from '../parts/status.js';
+import { timeline } from '../parts/timeline.js';
+import { countdown } from '../parts/countdown.js';
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  let id = '';
+  /** @type {AbortSignal | undefined} */
+  let signal;
+  const otp = new Resource((s) => get(`/v1/otp/${part(id)}`, {}, s));
+  const events = new Resource((s) => get('/v1/events', { about: id, order: 'asc', limit: 100 }, s));
+  const load = () => Promise.all([otp.load(signal), can('events:read') ? events.load(signal) : null]);
+  const phone = () => events.data?.data.find((/** @type {any} */ e) => e.data.phone)?.data.phone ?? null;
+  const resend = () => attempt(async () => {
+    await post('/v1/otp/resend', { request_id: id });
+    notify(t('The same code is on its way'));
+    await load();
+  });
+  return {
+    title: () => (phone() ? t('Code to {phone}', { phone: phone() }) : t('Code')),
+    open(params, s) {
+      [id, signal] = [params['id'] ?? '', s];
+      return load();
+    },
+    onEvent: (event) => (event.data?.request_id === id ? load() : undefined),
+    resync: load,
+    actions: () => (can('otp:send') ? button(t('Resend'), resend, { disabled: otp.data?.status !== 'pending' }) : ''),
+    view: () => html`${shown(otp, () => html`<section class="card">${facts([
+      [t('Status'), badge(otp.data.status)],
+      [t('Delivery'), words(otp.data.delivery_status)],
+      [t('Tries left'), number(otp.data.attempts_remaining)],
+      [t('Valid'), otp.data.status === 'pending' ? countdown(t('Valid'), otp.data.expires_at, t('Over')) : time(otp.data.expires_at)],
+      [t('Id'), idText(id)],
+    ])}</section>`)}
+    <section class="section"><h2>${t('Timeline')}</h2>${can('events:read') ? shown(events, () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.request_id === id || e.data.message_id === id.replace('otp_', 'msg_')))) : ''}</section>`,
+  };
+}

@@ -1,0 +1,56 @@
+import { get, part } from '../lib/api.js';
+import { dateTime, time, words } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { can } from '../lib/session.js';
+import { Resource } from '../lib/store.js';
+import { idText } from '../parts/copy.js';
+import { problem, shown } from '../parts/empty.js';
+import { badge, facts } from '../parts/status.js';
+import { timeline } from '../parts/timeline.js';
+
+/** What the channel's errors mean, in words. @type {Record<string, string>} */
+const MEANINGS = {
+  131026: 'The phone cannot receive this: it may not use the app, or it has an old version of it.',
+  131047: 'More than 24 hours have passed since the customer wrote. Send a template.',
+  131051: 'The channel does not take this kind of message.',
+  131049: 'The channel held it back: this person got many marketing messages.',
+  131050: 'This person has stopped marketing messages from you.',
+  130472: 'This person takes part in an experiment of the channel and gets no marketing messages.',
+  190: 'The access token is not valid any more. Replace the token of the number.',
+};
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  let id = '';
+  /** @type {AbortSignal | undefined} */
+  let signal;
+  const message = new Resource((s) => get(`/v1/messaging/messages/${part(id)}`, {}, s));
+  const events = new Resource((s) => get('/v1/events', { about: id, order: 'asc', limit: 100 }, s));
+  const load = () => Promise.all([message.load(signal), can('events:read') ? events.load(signal) : null]);
+  /** @param {any} m */
+  const body = (m) => html`
+    ${m.error ? html`<div class="problem">${problemIcon()}<div><p><b>${words(m.error.reason)}</b> ${m.error.code ? html`<code>${m.error.code}</code>` : ''}</p>
+      <p>${t(MEANINGS[m.error.code ?? ''] ?? '') || m.error.details}</p></div></div>` : ''}
+    <section class="card">${facts([
+      [t('Status'), badge(m.status)], [t('To'), html`<span dir="ltr">${m.to ?? m.recipient}</span>`], [t('Kind'), words(m.type)],
+      [t('Template'), m.template ? html`<code>${m.template.name}</code> ${m.template.language}` : null],
+      [t('Price'), t('{n} credits', { n: m.price })],
+      [t('Made'), time(m.created_at, dateTime)], [t('Sent'), m.sent_at ? time(m.sent_at, dateTime) : null],
+      [t('Delivered'), m.delivered_at ? time(m.delivered_at, dateTime) : null], [t('Read'), m.read_at ? time(m.read_at, dateTime) : null],
+      [t('Failed'), m.failed_at ? time(m.failed_at, dateTime) : null], [t('Number'), idText(m.number_id)], [t('Id'), idText(m.message_id)],
+    ])}</section>`;
+  return {
+    title: () => (message.data ? t('Message to {to}', { to: message.data.to ?? message.data.recipient ?? '–' }) : t('Message')),
+    open(params, s) {
+      [id, signal] = [params['id'] ?? '', s];
+      return load();
+    },
+    onEvent: (event) => (event.data?.message_id === id ? load() : undefined),
+    resync: load,
+    view: () => html`${shown(message, () => body(message.data))}
+      ${can('events:read') ? html`<section class="section"><h2>${t('Timeline')}</h2>${events.error ? problem(events.error) : shown(events, () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.message_id === id)))}</section>` : ''}`,
+  };
+}
+
+const problemIcon = () => html`<span class="badge bad">!</span>`;

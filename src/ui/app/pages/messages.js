@@ -1,0 +1,56 @@
+import { get } from '../lib/api.js';
+import { time, words } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { can } from '../lib/session.js';
+import { Resource, Rows } from '../lib/store.js';
+import { empty, shown } from '../parts/empty.js';
+import { choice, filters, search } from '../parts/filter.js';
+import { badge } from '../parts/status.js';
+import { moreButton, table } from '../parts/table.js';
+
+/** @typedef {import('../lib/types.js').Message} Message */
+const STATUSES = ['queued', 'sent', 'delivered', 'read', 'failed', 'unknown'];
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  /** @type {AbortSignal | undefined} */
+  let signal;
+  const rows = new Rows('/v1/messaging/messages', () => filter.values, (/** @type {Message} */ m) => m.message_id);
+  const filter = filters(['to', 'status', 'template'], () => rows.load(signal));
+  const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
+  const option = (/** @type {string} */ s) => /** @type {[string, string]} */ ([s, words(s)]);
+  return {
+    title: 'Messages',
+    async open(_, s) {
+      signal = s;
+      await Promise.all([rows.load(s), can('templates:read') ? templates.load(s) : null]);
+    },
+    onEvent(event) {
+      if (!event.type.startsWith('message.') || event.type === 'message.received') return;
+      const known = !filter.used && rows.change(event.data.message_id, { status: event.data.status });
+      if (!known) rows.refetch();
+    },
+    resync: () => rows.load(signal),
+    view: () => html`
+      <div class="toolbar">${search(t('Phone'), filter.values.to, (v) => filter.set('to', v))}
+        ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map(option)], (v) => filter.set('status', v))}
+        ${choice(t('Template'), filter.values.template, [['', t('All')], ...names(templates.data?.data ?? [])], (v) => filter.set('template', v))}</div>
+      ${shown(rows, () => html`${table({
+        label: t('Messages'), rows: rows.rows, key: (m) => m.message_id, href: (m) => `/ui/messages/${m.message_id}`,
+        columns: [
+          { name: t('Time'), cell: (m) => time(m.created_at) },
+          { name: t('To'), cell: (m) => html`<span dir="ltr">${m.to ?? m.recipient ?? '–'}</span>` },
+          { name: t('Kind'), cell: (m) => words(m.type) },
+          { name: t('Template'), cell: (m) => (m.template ? html`<code>${m.template.name}</code> <span class="muted">${m.template.language}</span>` : '–') },
+          { name: t('Status'), cell: (m) => badge(m.status) },
+        ],
+      })}${moreButton(rows)}`, () => (filter.used
+        ? empty({ icon: 'search', title: t('No message fits'), text: t('Try another phone, status or template.'), action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>` })
+        : empty({ icon: 'message', title: t('No messages yet'), text: t('Single messages that were sent by the API or the inbox are listed here with what became of them.'),
+          call: { method: 'POST', path: '/v1/messaging/send', body: { to: '+15550123456', type: 'template', template: { name: 'welcome', language: 'en' } } } })))}`,
+  };
+}
+
+/** Names of templates, each once. @param {any[]} templates @returns {[string, string][]} */
+const names = (templates) => [...new Set(templates.map((x) => x.name))].map((name) => [name, name]);

@@ -1,0 +1,114 @@
+/**
+ * Where an agent writes. While the reply window is open it is a field; when the window closes it turns
+ * into the choice of a template by itself, and what was typed stays for when it opens again.
+ */
+import { get, intent, part, persist, post } from '../lib/api.js';
+import { now } from '../lib/clock.js';
+import { on, submit, typed } from '../lib/dom.js';
+import { t } from '../lib/i18n.js';
+import { html, refresh } from '../lib/render.js';
+import { bodyOf, filled, places } from './bubble.js';
+import { secondsTo } from './countdown.js';
+import { field, formError, select } from './form.js';
+
+/**
+ * @param {{conversation: () => any, sent: (m: any) => void, settled: () => void, failed: (id: string) => void, typing: () => void}} host
+ */
+export function composer(host) {
+  const state = { id: '', text: '', key: '', busy: false, /** @type {any} */ error: null, template: '', /** @type {string[]} */ values: [], /** @type {any[] | null} */ templates: null, told: 0 };
+  const place = () => `draft:${state.id}`;
+  const keep = () => (state.text ? localStorage.setItem(place(), state.text) : localStorage.removeItem(place()));
+
+  /** @param {string} id */
+  const open = (id) => {
+    if (state.id) keep();
+    Object.assign(state, { id, text: id ? (localStorage.getItem(`draft:${id}`) ?? '') : '', key: '', error: null, busy: false });
+  };
+  const windowOpen = () => {
+    const c = host.conversation();
+    if (!c?.reply_window || c.channel === 'email') return true;
+    return c.reply_window.closes_at ? secondsTo(c.reply_window.closes_at) > 0 : c.reply_window.open;
+  };
+  const loadTemplates = async () => {
+    state.templates = [];
+    const answer = await get('/v1/messaging/templates', { limit: 100 }).catch((error) => { state.error = error; return { data: [] }; });
+    state.templates = answer.data.filter((/** @type {any} */ x) => x.status === 'approved' && x.category !== 'authentication');
+    state.template ||= state.templates?.[0]?.name ?? '';
+    refresh();
+  };
+
+  /** One intent has one key: a double click or a retry sends once. @param {any} body @param {string} shown */
+  const send = async (body, shown) => {
+    if (state.busy) return;
+    state.busy = true;
+    state.error = null;
+    state.key ||= intent();
+    const id = state.id;
+    const key = state.key;
+    const mine = { id: key, direction: 'out', type: body.type, text: shown, status: 'queued', at: new Date(now()).toISOString(), error: null };
+    host.sent(mine);
+    refresh();
+    try {
+      const answer = await persist(() => post(`/v1/conversations/${part(id)}/messages`, body, key));
+      mine.id = answer.message_id;
+      mine.status = answer.status;
+      if (state.id === id) Object.assign(state, { text: '', key: '', values: [] });
+      localStorage.removeItem(`draft:${id}`);
+      host.settled();
+    } catch (error) {
+      host.failed(mine.id);
+      state.error = error;
+      // Refused for good, so nothing was sent: the next try is another intent.
+      const { status } = /** @type {any} */ (error);
+      if (status >= 400 && status < 500) state.key = '';
+    }
+    state.busy = false;
+    refresh();
+    requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('[data-key=reply]'))?.focus());
+  };
+  const reply = () => {
+    const text = state.text.trim();
+    return text ? send({ type: 'text', text }, text) : undefined;
+  };
+  const chosen = () => (state.templates ?? []).find((x) => x.name === state.template);
+  const sendTemplate = () => {
+    const template = chosen();
+    if (!template) return undefined;
+    const n = places(template);
+    const parameters = Array.from({ length: n }, (_, i) => ({ type: 'text', text: state.values[i] ?? '' }));
+    return send({ type: 'template', template: { name: template.name, language: template.language, ...(n ? { components: [{ type: 'body', parameters }] } : {}) } }, filled(template, state.values));
+  };
+  /** @param {KeyboardEvent} e */
+  const keys = (e) => {
+    if (e.key !== 'Enter' || e.shiftKey || e.isComposing) return;
+    e.preventDefault();
+    return reply();
+  };
+  /** @param {string} text */
+  const type = (text) => {
+    if (text !== state.text && !state.busy) state.key = '';
+    state.text = text;
+    keep();
+    if (Date.now() - state.told > 4000 && text) {
+      state.told = Date.now();
+      host.typing();
+    }
+  };
+
+  const free = () => html`<form class="composer" onsubmit=${submit(reply)}>
+    ${formError(state.error)}
+    <textarea aria-label=${t('Reply')} data-key="reply" rows="2" dir="auto" placeholder=${t('Write a reply')} .value=${state.text} oninput=${typed(type)} onkeydown=${on(keys)}></textarea>
+    <div class="row between"><span class="hint">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary" ?disabled=${state.busy || !state.text.trim()}>${t('Send reply')}</button></div></form>`;
+  const closed = () => {
+    if (state.templates === null) loadTemplates();
+    const template = chosen();
+    return html`<form class="composer" onsubmit=${submit(sendTemplate)}>
+      ${formError(state.error)}
+      <p class="hint">${t('24 hours have passed since the customer wrote: only a template may be sent. What you typed is kept.')}</p>
+      <div class="columns tight">${select({ label: t('Template'), value: state.template, options: (state.templates ?? []).map((x) => [x.name, x.name]), change: (v) => { state.template = v; state.values = []; state.key = ''; } })}
+        ${Array.from({ length: places(template) }, (_, i) => field({ label: `{{${i + 1}}}`, value: state.values[i] ?? '', input: (v) => { state.values[i] = v; state.key = ''; } }))}</div>
+      ${template ? html`<p class="template-text" dir="auto">${filled(template, state.values) || bodyOf(template)}</p>` : ''}
+      <div class="row end"><button class="primary" ?disabled=${state.busy || !template}>${t('Send template')}</button></div></form>`;
+  };
+  return { open, keep, view: () => (windowOpen() ? free() : closed()) };
+}

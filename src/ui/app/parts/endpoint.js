@@ -1,0 +1,55 @@
+import { post } from '../lib/api.js';
+import { submit, ticked } from '../lib/dom.js';
+import { words } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { EVENT_TYPES } from '../lib/live.js';
+import { html } from '../lib/render.js';
+import { go } from '../lib/router.js';
+import { copyButton } from './copy.js';
+import { dialog, overlay } from './dialog.js';
+import { errorFor, field, formError } from './form.js';
+
+/** Types by what they are about. @returns {[string, string[]][]} */
+export function typeGroups() {
+  /** @type {Map<string, string[]>} */
+  const groups = new Map();
+  for (const type of EVENT_TYPES) {
+    const group = type.split('.')[0] ?? '';
+    groups.set(group, [...(groups.get(group) ?? []), type]);
+  }
+  return [...groups];
+}
+
+/** @param {Set<string>} chosen */
+export const typeBoxes = (chosen) => html`<div class="type-boxes">${typeGroups().map(([group, types]) => html`<fieldset key=${group}><legend>${words(group)}</legend>
+  ${types.map((type) => html`<label key=${type} class="check"><input type="checkbox" .checked=${chosen.has(type)}
+    onchange=${ticked((on) => (on ? chosen.add(type) : chosen.delete(type)))}><span><code>${type}</code></span></label>`)}</fieldset>`)}</div>`;
+
+/** A secret that is shown this one time. @param {string} name @param {string} secret @param {string} copyName @param {() => void} done */
+export const onceShown = (name, secret, copyName, done) => html`<div class="stack">
+  ${field({ label: name, value: secret, readonly: true, mono: true, hint: t('It is shown this one time. Keep it where your program reads its secrets.') })}
+  <div class="row end">${copyButton(secret, copyName)}<button type="button" class="primary" onclick=${done}>${t('Done')}</button></div></div>`;
+
+/** The dialog "New endpoint": its address and types, then its secret. @param {() => unknown} after */
+export function endpointDialog(after) {
+  const state = { url: '', chosen: new Set(/** @type {string[]} */ ([])), busy: false, /** @type {any} */ error: null, /** @type {any} */ made: null };
+  const create = async () => {
+    state.busy = true;
+    state.error = null;
+    try {
+      state.made = await post('/v1/webhooks', { url: state.url.trim(), ...(state.chosen.size ? { events: [...state.chosen] } : {}) });
+      after();
+    } catch (error) {
+      state.error = error;
+    }
+    state.busy = false;
+  };
+  const close = overlay(() => dialog(t('New endpoint'), () => close(), state.made
+    ? onceShown(t('Signing secret'), state.made.secret, t('Copy'), () => { close(); go(`/webhooks/${state.made.id}`); })
+    : html`<form class="stack" onsubmit=${submit(create)}>
+      ${field({ label: t('Address'), type: 'url', value: state.url, input: (v) => { state.url = v; }, placeholder: 'https://example.com/hooks', required: true, focus: true, dir: 'ltr', error: errorFor(state.error, 'url') })}
+      <div class="field"><span class="label">${t('Types')}</span><p class="hint">${t('None chosen: all of them.')}</p>${typeBoxes(state.chosen)}</div>
+      ${formError(state.error, ['url'])}
+      <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy}>${t('Create endpoint')}</button></div>
+    </form>`));
+}
