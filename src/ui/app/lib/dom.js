@@ -40,6 +40,6 @@ export function download(name, parts, type) {
  * gets a quote before it. @param {unknown} value */
 export function csvCell(value) {
   const text = String(value ?? '');
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  const safe = /^'*[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

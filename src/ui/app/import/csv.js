@@ -1,0 +1,184 @@
+/**
+ * A worker that reads a CSV file piece by piece, never holding it whole: quotes, line breaks in
+ * quotes, a byte order mark, `,` `;` or tab, UTF-8, UTF-16 or Latin-1.
+ *
+ * It is asked with {file} for the head, {count} for all rows and the file's hash, and {rows, from, size}
+ * for rows, one batch for each {next}.
+ */
+
+/** @typedef {{line: number, cells: string[]}} Row */
+
+/** @param {Uint8Array} head @returns {string} */
+function encodingOf(head) {
+  if (head[0] === 0xff && head[1] === 0xfe) return 'utf-16le';
+  if (head[0] === 0xfe && head[1] === 0xff) return 'utf-16be';
+  try {
+    // The last character may be cut: leave it to the stream.
+    new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true });
+    return 'utf-8';
+  } catch {
+    return 'windows-1252';
+  }
+}
+
+/** The separator that the first line has most of. @param {string} text */
+function separatorOf(text) {
+  const line = (text.split(/\r?\n/, 1)[0] ?? '').replace(/"[^"]*"/g, '');
+  const found = [',', ';', '\t'].map((s) => /** @type {[string, number]} */ ([s, line.split(s).length]));
+  return (found.sort((a, b) => b[1] - a[1])[0] ?? [','])[0];
+}
+
+/** Cells out of text that comes in pieces. */
+class Parser {
+  /** @param {string} separator */
+  constructor(separator) {
+    this.separator = separator;
+    this.line = 1;
+    this.started = 1;
+    this.cell = '';
+    /** @type {string[]} */
+    this.cells = [];
+    this.quoted = false;
+    this.quote = false;
+    this.last = '';
+  }
+
+  /** @param {string} text @param {(row: Row) => void} out */
+  push(text, out) {
+    for (let i = 0; i < text.length; i++) {
+      const c = text[i] ?? '';
+      if (c === '\n' && this.last !== '\r') this.line++;
+      else if (c === '\r') this.line++;
+      if (this.quoted) {
+        if (this.quote) {
+          this.quote = false;
+          if (c === '"') {
+            this.cell += '"';
+            this.last = c;
+            continue;
+          }
+          this.quoted = false;
+        } else {
+          if (c === '"') this.quote = true;
+          else this.cell += c;
+          this.last = c;
+          continue;
+        }
+      }
+      if (c === '"' && this.cell === '') this.quoted = true;
+      else if (c === this.separator) this.cells.push(this.cell), (this.cell = '');
+      else if (c === '\n' || c === '\r') {
+        if (!(c === '\n' && this.last === '\r')) this.end(out);
+      } else this.cell += c;
+      this.last = c;
+    }
+  }
+
+  /** @param {(row: Row) => void} out */
+  end(out) {
+    this.cells.push(this.cell);
+    const row = { line: this.started, cells: this.cells };
+    this.cell = '';
+    this.cells = [];
+    this.started = this.line;
+    if (row.cells.length > 1 || row.cells[0] !== '') out(row);
+  }
+}
+
+/** @param {File} file @param {(rows: Row[]) => Promise<boolean> | boolean} take says whether to go on @param {(bytes: Uint8Array) => void} [seen] */
+async function read(file, take, seen) {
+  const head = new Uint8Array(await file.slice(0, 65_536).arrayBuffer());
+  const encoding = encodingOf(head);
+  const parser = new Parser(separatorOf(new TextDecoder(encoding).decode(head)));
+  const decoder = new TextDecoder(encoding);
+  const reader = file.stream().getReader();
+  /** @type {Row[]} */
+  let rows = [];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (value) seen?.(value);
+    parser.push(value ? decoder.decode(value, { stream: true }) : decoder.decode(), (row) => rows.push(row));
+    if (done && (parser.cell !== '' || parser.cells.length)) parser.end((row) => rows.push(row));
+    if (!(await take(rows)) || done) break;
+    rows = [];
+  }
+  reader.cancel().catch(() => {});
+}
+
+/** Two sums of 32 bits over all bytes; it tells files apart, and protects nothing. */
+class Hash {
+  a = 0x811c9dc5;
+  b = 0x1b873593;
+  size = 0;
+  /** @param {Uint8Array} bytes */
+  add(bytes) {
+    for (const byte of bytes) {
+      this.a = Math.imul(this.a ^ byte, 0x01000193);
+      this.b = Math.imul(this.b ^ (byte + 1), 0x85ebca6b) ^ (this.b >>> 13);
+    }
+    this.size += bytes.length;
+  }
+
+  text() {
+    return [this.a, this.b, this.size].map((n) => (n >>> 0).toString(16)).join('-');
+  }
+}
+
+/** @type {(() => void) | null} */
+let next = null;
+/** @param {unknown} message */
+const tell = (message) => /** @type {any} */ (self).postMessage(message);
+
+/** @param {File} file */
+async function head(file) {
+  /** @type {Row[]} */
+  const first = [];
+  await read(file, (rows) => {
+    first.push(...rows.slice(0, 8));
+    return first.length < 8;
+  });
+  tell({ head: first[0]?.cells ?? [], sample: first.slice(1, 6) });
+}
+
+/** @param {File} file */
+async function count(file) {
+  const hash = new Hash();
+  let rows = -1;
+  await read(file, (some) => {
+    rows += some.length;
+    return true;
+  }, (bytes) => hash.add(bytes));
+  tell({ hash: hash.text(), rows: Math.max(0, rows) });
+}
+
+/** @param {File} file @param {number} from the number of rows that are done @param {number} size */
+async function batches(file, from, size) {
+  let at = -1;
+  /** @type {Row[]} */
+  let batch = [];
+  const send = async () => {
+    const rows = batch;
+    batch = [];
+    await new Promise((go) => {
+      next = () => go(undefined);
+      tell({ batch: rows, from: at - rows.length });
+    });
+  };
+  await read(file, async (rows) => {
+    for (const row of rows) {
+      if (at >= from) batch.push(row);
+      at++;
+      if (batch.length === size) await send();
+    }
+    return true;
+  });
+  if (batch.length) await send();
+  tell({ end: true });
+}
+
+addEventListener('message', ({ data }) => {
+  if (data.next) next?.();
+  else if (data.count) count(data.count).catch((error) => tell({ error: String(error) }));
+  else if (data.rows) batches(data.rows, data.from, data.size).catch((error) => tell({ error: String(error) }));
+  else if (data.file) head(data.file).catch((error) => tell({ error: String(error) }));
+});

@@ -1,0 +1,211 @@
+/**
+ * An import: batches of a thousand, two in flight, each with a key of its own. How far it has come lies
+ * in the browser under the file's hash: after a reload the same file goes on, and none is made twice.
+ */
+import { ApiError, post } from '../lib/api.js';
+import { refresh } from '../lib/render.js';
+import { t } from '../lib/i18n.js';
+import { toContact } from './map.js';
+import { loadPlace, savePlace } from './place.js';
+
+/** @typedef {import('./map.js').Meaning} Meaning */
+/** @typedef {{row: number, column: string, value: string, reason: string, cells: string[]}} Refused */
+
+const SIZE = 1000;
+const FLIGHT = 2;
+const ADDRESS = new URL('./csv.js', import.meta.url).href;
+
+/** @type {any} */
+let policy = null;
+
+/** The one policy of Trusted Types: it lets exactly this worker pass. */
+function workerAddress() {
+  const types = /** @type {any} */ (globalThis).trustedTypes;
+  policy ??= types?.createPolicy('postrider-worker', {
+    createScriptURL: (/** @type {string} */ address) => {
+      if (address !== ADDRESS) throw new TypeError('only the importer’s worker');
+      return address;
+    },
+  });
+  return policy ? policy.createScriptURL(ADDRESS) : ADDRESS;
+}
+
+export class Import {
+  /** @param {File} file */
+  constructor(file) {
+    this.file = file;
+    this.worker = new Worker(workerAddress());
+    /** @type {string[]} */
+    this.head = [];
+    /** @type {{line: number, cells: string[]}[]} */
+    this.sample = [];
+    /** @type {Meaning[]} */
+    this.meanings = [];
+    this.conflict = 'refuse';
+    this.hash = '';
+    this.rows = 0;
+    this.done = 0;
+    this.imported = 0;
+    this.skipped = 0;
+    /** @type {Refused[]} */
+    this.refused = [];
+    /** @type {'read' | 'ready' | 'running' | 'paused' | 'done' | 'failed'} */
+    this.state = 'read';
+    /** @type {any} */
+    this.error = null;
+    this.waiting = 0;
+    /** @type {Set<number>} the first rows of batches that are done ahead of others */
+    this.ahead = new Set();
+  }
+
+  /** @param {unknown} message @param {(data: any) => boolean} until @returns {Promise<any>} */
+  ask(message, until) {
+    return new Promise((done, fail) => {
+      const heard = (/** @type {MessageEvent} */ { data }) => {
+        if (data.error) fail(new Error(data.error));
+        else if (!until(data)) return;
+        else done(data);
+        this.worker.removeEventListener('message', heard);
+      };
+      this.worker.addEventListener('message', heard);
+      this.worker.postMessage(message);
+    });
+  }
+
+  async readHead() {
+    const { head, sample } = await this.ask({ file: this.file }, (d) => 'head' in d);
+    Object.assign(this, { head, sample });
+  }
+
+  /** Counts the rows and finds whether this file was begun before. */
+  async count() {
+    const { hash, rows } = await this.ask({ count: this.file }, (d) => 'hash' in d);
+    Object.assign(this, { hash, rows, state: 'ready' });
+    const place = await loadPlace(hash);
+    if (place) {
+      const { done, imported, skipped, refused, meanings, conflict } = place;
+      Object.assign(this, { done, imported, skipped, refused, meanings, conflict, state: done >= rows ? 'done' : 'paused' });
+    }
+    refresh();
+  }
+
+  pause() {
+    this.state = 'paused';
+  }
+
+  /** From the place on, until the end, a pause or a refusal. */
+  async run() {
+    if (this.state === 'running') return;
+    this.state = 'running';
+    this.error = null;
+    this.worker.terminate();
+    this.worker = new Worker(workerAddress());
+    const worker = this.worker;
+    const from = this.done;
+    this.ahead.clear();
+    let flying = 0;
+    let ended = false;
+    await new Promise((finish) => {
+      const more = () => {
+        if (worker !== this.worker) return;
+        if (this.state !== 'running' || (ended && flying === 0)) {
+          if (flying === 0) finish(undefined);
+        } else if (flying < FLIGHT && !ended) worker.postMessage({ next: true });
+      };
+      worker.onmessage = async ({ data }) => {
+        if (data.error) {
+          [this.state, this.error] = ['failed', new Error(data.error)];
+          finish(undefined);
+          return;
+        }
+        if (data.end) {
+          ended = true;
+          more();
+          return;
+        }
+        flying++;
+        if (flying < FLIGHT) more();
+        try {
+          if (this.state === 'running') await this.send(data.batch, data.from);
+        } catch (error) {
+          [this.state, this.error] = [/** @type {any} */ (error).paused ? 'paused' : 'failed', error];
+        }
+        flying--;
+        refresh();
+        more();
+      };
+      worker.postMessage({ rows: this.file, from, size: SIZE });
+    });
+    if (this.state === 'running') this.state = 'done';
+    refresh();
+  }
+
+  /** @param {{line: number, cells: string[]}[]} batch @param {number} from */
+  async send(batch, from) {
+    /** @type {Refused[]} */
+    const refused = [];
+    /** @type {typeof batch} */
+    const sent = [];
+    const contacts = [];
+    for (const row of batch) {
+      const { contact, column, value, reason } = toContact(row.cells, this.meanings);
+      if (!contact) refused.push({ row: row.line, column: column ?? '', value: value ?? '', reason: reason ?? '', cells: row.cells });
+      else sent.push(row), contacts.push(contact);
+    }
+    const map = this.meanings.join('|').split('').reduce((sum, c) => (Math.imul(sum, 31) + c.charCodeAt(0)) >>> 0, 7).toString(16);
+    const key = `import-${this.hash}-${map}-${this.conflict}-${batch[0]?.line ?? 0}`;
+    const body = { contacts, ...(this.conflict === 'refuse' ? {} : { on_conflict: this.conflict }) };
+    const answer = contacts.length ? await this.insist(() => post('/v1/contacts/batch', body, key)) : { data: [] };
+    let imported = 0;
+    let skipped = 0;
+    answer.data.forEach((/** @type {any} */ result, /** @type {number} */ i) => {
+      const row = sent[i];
+      if (result.outcome === 'skipped') skipped++;
+      else if (result.status < 300) imported++;
+      else if (row) refused.push({ row: row.line, ...this.reasonOf(result, row.cells), cells: row.cells });
+    });
+    this.imported += imported;
+    this.skipped += skipped;
+    this.refused.push(...refused);
+    this.refused.sort((a, b) => a.row - b.row);
+    this.ahead.add(from);
+    while (this.ahead.delete(this.done)) this.done = Math.min(this.rows, this.done + SIZE);
+    // Saved only where all before it is done: what is in flight is sent again with the same key.
+    if (this.ahead.size === 0) await this.save();
+  }
+
+  /** @param {any} result @param {string[]} cells */
+  reasonOf(result, cells) {
+    const text = String(result.error?.message ?? result.status);
+    const column = /`(?:contacts\[\d+\]\.)?([\w.]+)`/.exec(text)?.[1] ?? (/phone/.test(text) ? 'phone' : '');
+    const at = this.meanings.findIndex((m) => m === column || m === `custom.${column}`);
+    return { column: this.head[at] ?? column, value: cells[at] ?? '', reason: text };
+  }
+
+  /** Waits where the server asks for it. @param {() => Promise<any>} send */
+  async insist(send) {
+    for (let i = 0; ; i++) {
+      try {
+        return await send();
+      } catch (error) {
+        const passing = error instanceof ApiError && [0, 429, 503].includes(error.status);
+        if (!passing || (i > 60 && error.status !== 429)) throw error;
+        const seconds = Math.max(error.wait, Math.min(5, 0.5 * (i + 1)));
+        this.waiting = Date.now() + seconds * 1000;
+        refresh();
+        await new Promise((go) => setTimeout(go, seconds * 1000));
+        this.waiting = 0;
+        if (this.state === 'paused') throw Object.assign(new Error(t('Paused')), { paused: true });
+      }
+    }
+  }
+
+  save() {
+    const { hash, done, imported, skipped, refused, meanings, conflict } = this;
+    return savePlace(hash, { done, imported, skipped, refused, meanings, conflict });
+  }
+
+  close() {
+    this.worker.terminate();
+  }
+}

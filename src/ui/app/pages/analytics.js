@@ -1,0 +1,129 @@
+import { get } from '../lib/api.js';
+import { asTable, bars } from '../lib/chart.js';
+import { csvCell, download } from '../lib/dom.js';
+import { day, number, percent } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { query, setQuery } from '../lib/router.js';
+import { can } from '../lib/session.js';
+import { Resource } from '../lib/store.js';
+import { empty, shown } from '../parts/empty.js';
+import { field } from '../parts/form.js';
+import { figure } from '../parts/status.js';
+import { table } from '../parts/table.js';
+import { on } from '../lib/dom.js';
+
+/** @typedef {{name: string, key: string, tone: string}} Series */
+
+/** @returns {Record<string, {title: string, path: string, series: Series[]}>} */
+const tabs = () => ({
+  codes: { title: t('Codes'), path: '/v1/analytics/otp', series: [{ name: t('Sent'), key: 'sent', tone: 'light' }, { name: t('Verified'), key: 'verified', tone: 'good' }, { name: t('Failed'), key: 'failed', tone: 'bad' }] },
+  broadcasts: { title: t('Broadcasts'), path: '/v1/analytics/campaigns', series: [{ name: t('Sent'), key: 'sent', tone: 'light' }, { name: t('Delivered'), key: 'delivered', tone: '' }, { name: t('Read'), key: 'read', tone: 'good' }, { name: t('Failed'), key: 'failed', tone: 'bad' }] },
+  ads: { title: t('Ads'), path: '/v1/analytics/ads', series: [{ name: t('Conversations'), key: 'conversations', tone: '' }, { name: t('Messages'), key: 'messages', tone: 'light' }] },
+  inbox: { title: t('Inbox'), path: '/v1/conversations/counts', series: [] },
+});
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  let tab = 'codes';
+  let asText = false;
+  /** @type {AbortSignal | undefined} */
+  let signal;
+  const from = () => query('from') || day(29);
+  const to = () => query('to') || day(0);
+  const data = new Resource((s) => {
+    const { path } = /** @type {any} */ (tabs()[tab]);
+    if (tab === 'inbox') return get(path, {}, s);
+    return get(path, { from: from(), to: to(), ...(tab === 'codes' ? { group_by: 'day' } : { limit: 100 }) }, s);
+  });
+  const load = () => {
+    data.data = null;
+    return data.load(signal);
+  };
+  /** @type {Record<string, string>} what is typed, until it is a date */
+  let typing = {};
+  const range = (/** @type {Record<string, string>} */ values) => {
+    typing = { ...typing, ...values };
+    const whole = Object.entries(values).every(([, v]) => !v || (/^\d{4}-\d\d-\d\d$/.test(v) && !Number.isNaN(Date.parse(v))));
+    if (!whole) return undefined;
+    typing = {};
+    setQuery(values);
+    return data.load(signal);
+  };
+  /** Rows of one day are one bar. */
+  const days = () => {
+    const { series } = /** @type {any} */ (tabs()[tab]);
+    /** @type {Map<string, any>} */
+    const all = new Map();
+    for (let d = Date.parse(from()); d <= Date.parse(to()) && all.size < 366; d += 86_400_000) {
+      const key = new Date(d).toISOString().slice(0, 10);
+      all.set(key, { day: key, ...Object.fromEntries(series.map((/** @type {Series} */ s) => [s.key, 0])) });
+    }
+    for (const row of data.data?.data ?? []) {
+      const into = all.get(row.day ?? row.date);
+      if (into) for (const s of series) into[s.key] += Number(row[s.key] ?? 0);
+    }
+    return [...all.values()];
+  };
+  const csv = () => {
+    const { series } = /** @type {any} */ (tabs()[tab]);
+    const lines = [['day', ...series.map((/** @type {Series} */ s) => s.key)], ...days().map((d) => [d.day, ...series.map((/** @type {Series} */ s) => d[s.key])])];
+    download(`${tab}-${from()}-${to()}.csv`, [lines.map((l) => l.map(csvCell).join(',')).join('\r\n'), '\r\n'], 'text/csv');
+  };
+  const short = (/** @type {any} */ d) => d.day.slice(5);
+  const totals = () => {
+    const { series } = /** @type {any} */ (tabs()[tab]);
+    const rows = days();
+    const sum = (/** @type {string} */ key) => rows.reduce((all, r) => all + r[key], 0);
+    return html`<dl class="figures">${series.map((/** @type {Series} */ s, /** @type {number} */ i) => figure(s.name, number(sum(s.key)), i && sum(series[0].key) ? percent(sum(s.key) / sum(series[0].key)) : ''))}</dl>`;
+  };
+  /** What each broadcast or advertisement brought. */
+  const parts = () => {
+    /** @type {Map<string, any>} */
+    const by = new Map();
+    for (const row of data.data.data) {
+      const key = row.broadcast_id ?? row.source_id;
+      const into = by.get(key) ?? { key, name: row.name ?? row.headline ?? key, sent: 0, delivered: 0, read: 0, failed: 0, replied: 0, conversations: 0, messages: 0 };
+      for (const k of ['sent', 'delivered', 'read', 'failed', 'replied', 'conversations', 'messages']) into[k] += Number(row[k] ?? 0);
+      by.set(key, into);
+    }
+    const keys = tab === 'ads' ? [['conversations', t('Conversations')], ['messages', t('Messages')]] : [['sent', t('Sent')], ['delivered', t('Delivered')], ['read', t('Read')], ['failed', t('Failed')], ['replied', t('Replied')]];
+    return table({ label: tab === 'ads' ? t('By advertisement') : t('By broadcast'), rows: [...by.values()], key: (r) => r.key, href: (r) => (tab === 'ads' ? null : `/ui/broadcasts/${r.key}`),
+      columns: [{ name: t('Name'), cell: (r) => html`<span dir="auto">${r.name}</span>` }, ...keys.map(([k, name]) => ({ name: name ?? '', kind: /** @type {'num'} */ ('num'), cell: (/** @type {any} */ r) => number(r[k ?? '']) }))] });
+  };
+  const chart = () => {
+    const { title, series } = /** @type {any} */ (tabs()[tab]);
+    const rows = days();
+    if (!data.data.data.length) return empty({ icon: 'analytics', title: t('Nothing in these days'), text: t('Choose other days, or come back when something was sent.') });
+    return html`<div class="stack">${totals()}<section class="card">${asText ? asTable(title, t('Day'), rows, (r) => r.day, series) : bars({ label: t('{what} by day', { what: title }), rows, x: short, series })}</section>
+      ${tab === 'codes' ? '' : html`<section>${parts()}</section>`}</div>`;
+  };
+  const inbox = () => html`<dl class="figures">${['open', 'pending', 'resolved', 'mine', 'unassigned', 'unread'].map((k) => figure(t(k.charAt(0).toUpperCase() + k.slice(1)), number(data.data[k])))}</dl>`;
+  const names = () => Object.entries(tabs()).filter(([key]) => (key === 'codes' ? can('otp:read') || can('analytics:read') : key === 'inbox' ? can('inbox:read') : true));
+  /** @param {any} e */
+  const keys = (e) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[/** @type {string} */ (e.key)];
+    if (!step) return;
+    const all = [...e.currentTarget.querySelectorAll('[role=tab]')];
+    const next = all[(all.indexOf(document.activeElement) + step + all.length) % all.length];
+    next?.focus();
+    next?.click();
+  };
+  return {
+    title: 'Analytics',
+    open(params, s) {
+      [tab, signal] = [tabs()[params['tab'] ?? ''] ? (params['tab'] ?? 'codes') : 'codes', s];
+      return load();
+    },
+    changed(params) {
+      tab = tabs()[params['tab'] ?? ''] ? (params['tab'] ?? 'codes') : 'codes';
+      return load();
+    },
+    resync: () => data.load(signal),
+    actions: () => (tab === 'inbox' ? '' : html`<button type="button" aria-pressed=${asText} onclick=${() => { asText = !asText; }}>${t('As table')}</button>
+      <a class="button" role="link" href="#csv" download="analytics.csv" onclick=${on((e) => { e.preventDefault(); csv(); })}>${t('Download CSV')}</a>`),
+    view: () => html`<div class="row between bottom tabs-line"><div class="tabs" role="tablist" aria-label=${t('Analytics')} onkeydown=${on(keys)}>${names().map(([key, { title }]) => html`<a key=${key} role="tab" id=${`tab-${key}`} aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1} href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
+      ${tab === 'inbox' ? '' : html`<div class="row range">${field({ label: t('From'), value: typing['from'] ?? from(), placeholder: '2026-01-31', dir: 'ltr', input: (v) => range({ from: v }) })}${field({ label: t('To'), value: typing['to'] ?? to(), placeholder: '2026-01-31', dir: 'ltr', input: (v) => range({ to: v }) })}</div>`}</div>
+      <div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${shown(data, () => (tab === 'inbox' ? inbox() : chart()))}</div>`,
+  };
+}

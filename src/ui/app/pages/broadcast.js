@@ -1,0 +1,103 @@
+/** One broadcast, as it goes. All counts come from one answer or one event, so they always add up. */
+import { get, part, post } from '../lib/api.js';
+import { dateTime, duration, number, percent, time, words } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { go, query, setQuery } from '../lib/router.js';
+import { can } from '../lib/session.js';
+import { Resource, Rows } from '../lib/store.js';
+import { idText } from '../parts/copy.js';
+import { ask, attempt, notify } from '../parts/dialog.js';
+import { empty, shown } from '../parts/empty.js';
+import { choice } from '../parts/filter.js';
+import { button } from '../parts/form.js';
+import { badge, facts, tone } from '../parts/status.js';
+import { moreButton, table } from '../parts/table.js';
+import { settled } from './broadcasts.js';
+
+/** @typedef {import('../lib/types.js').Recipient} Recipient */
+const STATUSES = ['pending', 'sent', 'delivered', 'read', 'failed', 'unknown', 'suppressed', 'cancelled'];
+const OVER = ['completed', 'cancelled', 'failed'];
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  let id = '';
+  /** @type {AbortSignal | undefined} */
+  let signal;
+  /** @type {number | null} */
+  let eta = null;
+  let busy = '';
+  const one = new Resource((s) => get(`/v1/messaging/broadcasts/${part(id)}`, {}, s));
+  const rows = new Rows('', () => ({ status: query('outcome') }), (/** @type {Recipient} */ r) => r.message_id ?? r.to);
+  const load = () => Promise.all([one.load(signal), rows.load(signal)]);
+  /** @param {string} what @param {string} name */
+  const act = async (what, name) => {
+    busy = name;
+    await attempt(async () => {
+      one.data = await post(`/v1/messaging/broadcasts/${part(id)}/${what}`);
+      rows.refetch();
+    });
+    busy = '';
+  };
+  const cancel = () => ask({ title: t('Cancel {name}?', { name: one.data.name }), text: t('{n} recipients are left out for good.', { n: one.data.counts.pending }), action: t('Cancel broadcast'), run: () => act('cancel', 'cancel') });
+  const retry = () => attempt(async () => {
+    const made = await post(`/v1/messaging/broadcasts/${part(id)}/retry`);
+    notify(t('Sending again to {n} recipients', { n: made.total_recipients }));
+    go(`/broadcasts/${made.broadcast_id}`);
+  });
+  const buttons = () => {
+    const b = one.data;
+    if (!b || !can('broadcasts:write')) return '';
+    const over = OVER.includes(b.status);
+    return html`${button(t('Pause'), () => act('pause', 'pause'), { disabled: over || b.status === 'paused', busy: busy === 'pause' })}
+      ${button(t('Resume'), () => act('resume', 'resume'), { disabled: b.status !== 'paused', busy: busy === 'resume' })}
+      ${button(t('Cancel'), cancel, { disabled: over, kind: over ? '' : 'danger' })}
+      ${button(t('Retry failed'), retry, { disabled: !over || b.counts.failed === 0 })}`;
+  };
+  /** @param {any} b */
+  const progress = (b) => {
+    const done = settled(b);
+    return html`<section class="card progress-card"><div class="row between"><span role="status" aria-label=${t('Broadcast status')} class="status-line">${badge(b.status)}</span>
+        <span class="muted">${t('{done} of {total}', { done, total: b.total_recipients })} · <span role="status" aria-label=${t('Rate')} aria-live="off">${b.rate_per_second && !OVER.includes(b.status) ? t('{n} a second', { n: Math.round(b.rate_per_second) }) : '–'}</span>
+        · <span role="timer" aria-label=${t('Time left')}>${OVER.includes(b.status) ? '–' : eta === null ? '–' : duration(eta)}</span></span></div>
+      <div class="progress" role="progressbar" aria-label=${t('Progress')} aria-valuemin="0" aria-valuenow=${done} aria-valuemax=${b.total_recipients} aria-valuetext=${t('{done} of {total}', { done, total: b.total_recipients })}>
+        ${STATUSES.filter((s) => s !== 'pending' && b.counts[s]).map((s) => html`<i key=${s} class=${`${tone(s)} part-${s}`} style=${{ 'inline-size': `${(100 * b.counts[s]) / Math.max(1, b.total_recipients)}%` }}></i>`)}</div>
+      ${b.reason ? html`<p class="error">${b.reason}</p>` : ''}</section>`;
+  };
+  /** @param {any} b */
+  const counts = (b) => table({ label: t('Counts'), rows: STATUSES, key: (s) => s, columns: [
+    { name: t('Status'), cell: (s) => words(s) }, { name: t('Recipients'), kind: 'num', cell: (s) => number(b.counts[s]) },
+    { name: t('Share'), kind: 'num', cell: (s) => percent(b.total_recipients ? b.counts[s] / b.total_recipients : 0) }] });
+  /** @param {any} b */
+  const about = (b) => html`<section class="card">${facts([
+    [t('Template'), html`<code>${b.template_name}</code> ${b.language}`], [t('Made'), time(b.created_at, dateTime)], [t('Scheduled'), b.schedule_at ? time(b.schedule_at, dateTime) : null],
+    [t('Started'), b.started_at ? time(b.started_at, dateTime) : null], [t('Finished'), b.finished_at ? time(b.finished_at, dateTime) : null], [t('Delivery'), words(b.policy)],
+    [t('Retry of'), b.retry_of ? html`<a href=${`/ui/broadcasts/${b.retry_of}`}>${b.retry_of}</a>` : null], [t('Id'), idText(b.broadcast_id)]])}</section>`;
+
+  return {
+    title: () => one.data?.name ?? t('Broadcast'),
+    open(params, s) {
+      [id, signal] = [params['id'] ?? '', s];
+      rows.path = `/v1/messaging/broadcasts/${part(id)}/recipients`;
+      return load();
+    },
+    onEvent(event) {
+      const d = event.data;
+      if (d?.broadcast_id !== id) return;
+      if (event.type === 'broadcast.progress') {
+        eta = d.eta_seconds;
+        if (one.data) one.data = { ...one.data, status: d.status, counts: d.counts, total_recipients: d.total_recipients, rate_per_second: d.rate_per_second };
+        if (OVER.includes(d.status) || rows.rows.length === 0) rows.refetch(600);
+      } else if (event.type.startsWith('broadcast.')) load();
+    },
+    resync: load,
+    actions: buttons,
+    view: () => shown(one, () => html`<div class="stack">${progress(one.data)}<div class="columns">${counts(one.data)}${about(one.data)}</div></div>
+      <section class="section"><div class="toolbar">${choice(t('Outcome'), query('outcome'), [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => { setQuery({ outcome: v }); return rows.load(signal); })}</div>
+        ${shown(rows, () => html`${table({ label: t('Recipients'), rows: rows.rows, key: (r) => r.message_id ?? r.to, columns: [
+          { name: t('To'), cell: (r) => html`<span dir="ltr">${r.to}</span>` }, { name: t('Status'), cell: (r) => badge(r.status) },
+          { name: t('Message'), cell: (r) => (r.message_id ? idText(r.message_id) : '–') },
+          { name: t('Error'), cell: (r) => (r.error ? html`${words(r.error.reason)} <span class="muted">${r.error.code ?? ''} ${r.error.details}</span>` : '–') }] })}${moreButton(rows)}`,
+        () => empty({ icon: 'contacts', title: t('No recipients'), text: query('outcome') ? t('Nobody has this outcome.') : t('A broadcast that was cancelled before it started keeps no list.') }))}</section>`),
+  };
+}

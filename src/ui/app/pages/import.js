@@ -1,0 +1,99 @@
+import { on } from '../lib/dom.js';
+import { bytes, number } from '../lib/format.js';
+import { t } from '../lib/i18n.js';
+import { html, refresh } from '../lib/render.js';
+import { choices, fault, guess, toContact } from '../import/map.js';
+import { dropPlace } from '../import/place.js';
+import { refusedView } from '../import/refused.js';
+import { Import } from '../import/run.js';
+import { problem } from '../parts/empty.js';
+import { button, select } from '../parts/form.js';
+import { figure } from '../parts/status.js';
+import { table } from '../parts/table.js';
+import { icon } from '../lib/icons.js';
+
+/** @typedef {import('../import/map.js').Meaning} Meaning */
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  /** @type {Import | null} */
+  let run = null;
+  /** @type {any} */
+  let error = null;
+  let over = false;
+
+  /** @param {File | undefined} file */
+  const choose = async (file) => {
+    if (!file) return;
+    run?.close();
+    error = null;
+    run = new Import(file);
+    const mine = run;
+    try {
+      await run.readHead();
+      run.meanings = guess(run.head);
+      await run.count();
+    } catch (e) {
+      if (run === mine) error = e;
+    }
+    refresh();
+  };
+  const check = () => run?.count();
+  const again = async () => {
+    if (!run) return;
+    await dropPlace(run.hash);
+    await choose(run.file);
+  };
+  const picker = () => html`<div class=${`drop ${over ? 'over' : ''}`} ondragover=${on((e) => { e.preventDefault(); over = true; })} ondragleave=${() => { over = false; }}
+      ondrop=${on((e) => { e.preventDefault(); over = false; return choose(e.dataTransfer.files[0]); })}>
+    ${icon('upload')}<label for="csv-file">${t('CSV file')}</label>
+    <input id="csv-file" type="file" accept=".csv,text/csv,text/plain" onchange=${on((e) => choose(e.target.files[0]))}>
+    <p class="hint">${t('Or drop it here. The first line names the columns; UTF-8, UTF-16 and Latin-1 are read, with commas, semicolons or tabs.')}</p></div>`;
+
+  /** @param {Import} r */
+  const mapping = (r) => html`<section class="card stack"><h2>${t('What the columns mean')}</h2>
+    <div class="columns mapping">${r.head.map((column, i) => html`<div key=${i}>${select({ label: column || t('Column {n}', { n: i + 1 }), value: r.meanings[i] ?? '', options: choices(column), disabled: r.done > 0,
+      change: (v) => { r.meanings[i] = /** @type {Meaning} */ (v); } })}</div>`)}</div>
+    ${select({ label: t('A contact with the same phone'), value: r.conflict, disabled: r.done > 0, change: (v) => { r.conflict = v; },
+      options: [['refuse', t('Refuse the row')], ['skip', t('Keep what is there')], ['update', t('Update it')]] })}
+    <h3>${t('Sample')}</h3>${sample(r)}
+    <div class="row">${button(t('Check'), check, { disabled: r.state !== 'ready' })}
+      ${button(t('Import'), () => r.run(), { kind: 'primary', disabled: r.state !== 'ready' || !r.meanings.includes('name') || r.rows === 0 })}
+      <span class="muted">${r.state === 'read' ? t('Reading…') : t('{n} rows', { n: r.rows })}${r.meanings.includes('name') ? '' : html` · <span class="error">${t('One column must be the name.')}</span>`}</span></div></section>`;
+
+  /** @param {Import} r */
+  const sample = (r) => table({ label: t('Sample'), rows: r.sample, key: (row) => String(row.line), columns: [
+    { name: t('Row'), kind: 'num', cell: (row) => number(row.line) },
+    { name: t('Name'), cell: (row) => html`<span dir="auto">${toContact(row.cells, r.meanings).contact?.name || '–'}</span>` },
+    { name: t('Phone'), cell: (row) => html`<span dir="ltr">${toContact(row.cells, r.meanings).contact?.phone || '–'}</span>` },
+    { name: t('E-mail'), cell: (row) => toContact(row.cells, r.meanings).contact?.email || '–' },
+    { name: t('Tags'), cell: (row) => (toContact(row.cells, r.meanings).contact?.tags ?? []).join(', ') || '–' },
+    { name: t('Custom fields'), cell: (row) => Object.entries(toContact(row.cells, r.meanings).contact?.custom_fields ?? {}).map(([k, v]) => `${k}: ${v}`).join(', ') || '–' },
+    { name: t('Check'), cell: (row) => {
+      const { contact, reason, column } = toContact(row.cells, r.meanings);
+      const wrong = contact ? fault(contact) : { column, reason };
+      return wrong ? html`<span class="error">${wrong.column} ${wrong.reason}</span>` : t('Good');
+    } }] });
+
+  /** @param {Import} r */
+  const progress = (r) => html`<section class="card stack">
+    <div class="progress" role="progressbar" aria-label=${t('Import')} aria-valuemin="0" aria-valuenow=${r.done} aria-valuemax=${r.rows}><i class="info" style=${{ 'inline-size': `${(100 * r.done) / Math.max(1, r.rows)}%` }}></i></div>
+    <dl class="figures">${figure(t('Imported'), html`<span role="status" aria-label=${t('Imported')}>${number(r.imported)}</span>`)}
+      ${figure(t('Refused'), html`<span role="status" aria-label=${t('Refused')}>${number(r.refused.length)}</span>`)}
+      ${r.conflict === 'skip' ? figure(t('Skipped'), number(r.skipped)) : ''}${figure(t('Rows'), html`${number(r.done)} / ${number(r.rows)}`)}</dl>
+    ${r.error && !r.error.paused ? problem(r.error, () => r.run()) : ''}
+    <div class="row">${button(t('Pause'), () => r.pause(), { disabled: r.state !== 'running' })}${button(t('Resume'), () => r.run(), { disabled: !['paused', 'failed'].includes(r.state), kind: r.state === 'paused' ? 'primary' : '' })}
+      <span class="muted">${r.waiting ? t('The server asks to wait…') : r.state === 'done' ? t('Done') : r.state === 'paused' ? t('It goes on where it was, also after a reload with the same file.') : ''}</span>
+      <span class="grow"></span>${r.state === 'done' ? html`<a class="button primary" href="/ui/contacts">${t('See the contacts')}</a>${button(t('Import it again'), again, { kind: 'quiet' })}` : ''}</div></section>`;
+
+  return {
+    title: 'Import contacts',
+    open(_, signal) {
+      signal.addEventListener('abort', () => { run?.pause(); run?.close(); });
+    },
+    view: () => html`<div class="stack">${picker()}${problem(error)}
+      ${run ? html`<p class="muted">${run.file.name} · ${bytes(run.file.size)}</p>${run.head.length ? mapping(run) : ''}
+        ${run.state === 'running' || run.done > 0 || run.state === 'failed' || run.state === 'done' ? progress(run) : ''}
+        ${run.refused.length ? refusedView(run.file.name, run.head, run.refused) : ''}` : ''}</div>`,
+  };
+}

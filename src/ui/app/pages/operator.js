@@ -1,0 +1,38 @@
+import { go } from '../lib/router.js';
+import { t } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { auditTab, numbersTab, systemTab, workspacesTab } from '../parts/operator-tabs.js';
+
+/** @typedef {{open: (signal: AbortSignal) => unknown, view: () => unknown, actions?: () => unknown}} Tab */
+
+/** @returns {[string, string, () => Tab][]} */
+const tabs = () => [['workspaces', t('Workspaces'), workspacesTab], ['numbers', t('Numbers'), numbersTab], ['system', t('System'), systemTab], ['audit', t('Audit log'), auditTab]];
+
+/** @returns {import('../lib/router.js').Page} */
+export default function page() {
+  let name = 'workspaces';
+  /** @type {Tab | null} */
+  let tab = null;
+  /** @type {AbortSignal} */
+  let signal;
+  /** @param {string} wanted */
+  const choose = (wanted) => {
+    const found = tabs().find(([key]) => key === (wanted || 'workspaces'));
+    if (!found) return go('/operator', true);
+    name = found[0];
+    tab = found[2]();
+    return tab.open(signal);
+  };
+  return {
+    title: 'Operator',
+    wide: true,
+    open(params, s) {
+      signal = s;
+      return choose(params['tab'] ?? '');
+    },
+    changed: (params) => choose(params['tab'] ?? ''),
+    onEvent: (event) => (/^number\./.test(event.type) ? tab?.open(signal) : undefined),
+    actions: () => tab?.actions?.(),
+    view: () => html`<nav class="tabs" aria-label=${t('Operator')}>${tabs().map(([key, title]) => html`<a key=${key} href=${`/ui/operator${key === 'workspaces' ? '' : `/${key}`}`} aria-current=${key === name ? 'page' : null}>${title}</a>`)}</nav>${tab?.view()}`,
+  };
+}
