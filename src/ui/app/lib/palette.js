@@ -26,7 +26,7 @@ const IDS = [
 
 export function openPalette() {
   if (overlays.length) return;
-  const state = { text: '', at: 0, /** @type {Hit[]} */ contacts: [] };
+  const state = { text: '', at: 0, contacts: /** @type {Hit[]} */ ([]) };
   const close = overlay(() => view(state, close));
 }
 

@@ -6,7 +6,7 @@
  * Each child has an id: its place in its template, for an item of a list its `key=`. Children of the
  * old and the new tree are matched by id and moved, not made anew.
  *
- * @typedef {{tag: string, svg: boolean, attrs: Attr[], kids: Part[]}} Element_
+ * @typedef {{tag: string, attrs: Attr[], kids: Part[]}} Element_
  * @typedef {string | number | Element_} Part a text, the number of a value, or an element
  * @typedef {{name: string, texts: string[], holes: number[]}} Attr
  * @typedef {{no: number, roots: Part[], key: number}} Compiled
@@ -43,7 +43,7 @@ function compile(strings) {
   if (known) return known;
   const source = strings.reduce((all, s, i) => all + `\u0001${i - 1}\u0001` + s);
   /** @type {Element_} */
-  const root = { tag: '', svg: false, attrs: [], kids: [] };
+  const root = { tag: '', attrs: [], kids: [] };
   const stack = [root];
   let from = 0;
   for (const match of source.matchAll(TAG)) {
@@ -56,8 +56,7 @@ function compile(strings) {
       stack.pop();
       continue;
     }
-    const svg = name === 'svg' || (parent.svg && parent.tag !== 'foreignObject');
-    const made = { tag: name, svg, attrs: readAttrs(attrs), kids: [] };
+    const made = { tag: name, attrs: readAttrs(attrs), kids: [] };
     parent.kids.push(made);
     if (!empty && !VOID.test(name)) stack.push(made);
   }
@@ -136,11 +135,11 @@ function children(branch) {
   return out;
 }
 
-/** @param {Branch} branch @returns {Node} */
-function create(branch) {
+/** @param {Branch} branch @param {Element} parent @returns {Node} */
+function create(branch, parent) {
   if (branch.text !== undefined) return (branch.node = document.createTextNode(branch.text));
   const part = /** @type {Element_} */ (branch.part);
-  branch.node = part.svg ? document.createElementNS(SVG, part.tag) : document.createElement(part.tag);
+  branch.node = part.tag === 'svg' || parent.namespaceURI === SVG ? document.createElementNS(SVG, part.tag) : document.createElement(part.tag);
   update(branch, null);
   return branch.node;
 }
@@ -177,7 +176,7 @@ function arrange(parent, before, after) {
       old.delete(branch.id);
       branch.node = match.node;
       update(branch, match);
-    } else create(branch);
+    } else create(branch, parent);
   }
   for (const gone of old.values()) {
     release(gone);

@@ -99,6 +99,6 @@ export function ended() {
   refresh();
 }
 
-others.onmessage = (event) => {
+others.onmessage = (/** @type {MessageEvent} */ event) => {
   if (event.data === 'out') ended();
 };

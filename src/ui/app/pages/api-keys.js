@@ -31,7 +31,7 @@ export default function page() {
   const load = () => rows.load(signal);
 
   const add = () => {
-    const state = { name: '', chosen: new Set(['messaging:send']), busy: false, /** @type {any} */ error: null, key: '' };
+    const state = { name: '', chosen: new Set(['messaging:send']), busy: false, error: /** @type {any} */ (null), key: '' };
     const create = async () => {
       state.busy = true;
       state.error = null;

@@ -17,7 +17,7 @@ import { describe, segmentDialog } from '../parts/segment-form.js';
 export default function page() {
   const state = {
     name: '', template: '', audience: 'segment', segment: query('segment'), contacts: '', phones: '', start: '', to: '',
-    /** @type {{from: string, text: string}[]} */ values: [], /** @type {any} */ preview: null, /** @type {any} */ error: null, previewing: false, busy: false, key: '',
+    values: /** @type {{from: string, text: string}[]} */ ([]), preview: /** @type {any} */ (null), error: /** @type {any} */ (null), previewing: false, busy: false, key: '',
   };
   /** @type {AbortSignal | undefined} */
   let signal;

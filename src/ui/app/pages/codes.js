@@ -20,7 +20,8 @@ const STATUSES = ['pending', 'verified', 'expired', 'failed'];
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
-  const rows = new Rows('/v1/otp', () => filter.values, (/** @type {Otp} */ r) => r.request_id);
+  /** @type {Rows<Otp>} */
+  const rows = new Rows('/v1/otp', /** @returns {Record<string, unknown>} */ () => filter.values, (/** @type {Otp} */ r) => r.request_id);
   const filter = filters(['phone', 'status'], () => rows.load(signal));
   const byDay = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'day' }, s));
   const byCountry = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'country' }, s));

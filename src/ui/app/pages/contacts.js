@@ -25,6 +25,7 @@ export default function page() {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
   const filter = filters(['search', 'tag', 'sort'], () => { list.restore = 0; list.box?.scrollTo(0, 0); return list.load(signal); });
+  /** @type {VirtualList<Contact>} */
   const list = new VirtualList({
     path: '/v1/contacts', id: (/** @type {Contact} */ c) => c.id,
     query: () => ({ search: filter.values.search, tags_any: filter.values.tag, sort: filter.values.sort }),

@@ -24,8 +24,8 @@ const SHOWN = 40;
 /** @returns {import('../lib/router.js').Page} */
 export default function page() {
   const state = {
-    /** @type {LiveEvent[]} */ rows: [], /** @type {LiveEvent[]} */ held: [], paused: false, loaded: false, /** @type {any} */ error: null,
-    /** @type {LiveEvent | null} */ open: null, pages: 1, /** @type {string | null} */ cursor: null,
+    rows: /** @type {LiveEvent[]} */ ([]), held: /** @type {LiveEvent[]} */ ([]), paused: false, loaded: false, error: /** @type {any} */ (null),
+    open: /** @type {LiveEvent | null} */ (null), pages: 1, cursor: /** @type {string | null} */ (null),
   };
   /** @type {AbortSignal | undefined} */
   let signal;
@@ -114,7 +114,7 @@ export default function page() {
 
 /** @param {LiveEvent} event */
 async function replay(event) {
-  const hooks = await attempt(() => get('/v1/webhooks', { limit: 100 }));
+  const hooks = /** @type {any} */ (await attempt(() => get('/v1/webhooks', { limit: 100 })));
   if (!hooks) return;
   let to = hooks.data[0]?.id ?? '';
   const send = () => attempt(async () => {

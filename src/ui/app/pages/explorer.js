@@ -20,8 +20,8 @@ import { operations, sample, snippet } from '../parts/operations.js';
 export default function page() {
   let id = '';
   const state = {
-    find: query('find'), /** @type {Record<string, string>} */ values: {}, body: '', language: 'curl', key: '', busy: false,
-    /** @type {any} */ answer: null, /** @type {any} */ error: null, /** @type {{method: string, path: string, body?: unknown, status: number}[]} */ history: [],
+    find: query('find'), values: /** @type {Record<string, string>} */ ({}), body: '', language: 'curl', key: '', busy: false,
+    answer: /** @type {any} */ (null), error: /** @type {any} */ (null), history: /** @type {{method: string, path: string, body?: unknown, status: number}[]} */ ([]),
   };
   /** @type {Operation[]} */
   let all = [];

@@ -8,7 +8,7 @@ import { field, formError, submitButton } from '../parts/form.js';
 
 /** @returns {import('../lib/router.js').Page} */
 export default function page() {
-  const state = { invite: '', name: '', password: '', busy: false, /** @type {any} */ error: null };
+  const state = { invite: '', name: '', password: '', busy: false, error: /** @type {any} */ (null) };
   const join = async () => {
     state.busy = true;
     state.error = null;

@@ -18,7 +18,7 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   const sessions = new Resource((s) => get('/ui/api/sessions', {}, s));
-  const state = { current: '', next: '', /** @type {any} */ error: null, busy: false };
+  const state = { current: '', next: '', error: /** @type {any} */ (null), busy: false };
   const end = (/** @type {string} */ id) => attempt(async () => {
     await call('DELETE', `/ui/api/sessions${id ? `/${part(id)}` : ''}`);
     await sessions.load(signal);
@@ -38,7 +38,7 @@ export default function page() {
   };
   const authenticator = () => attempt(async () => {
     const made = await call('POST', '/ui/api/totp', { quiet: true });
-    const step = { code: '', /** @type {string[]} */ recovery: [], /** @type {any} */ error: null };
+    const step = { code: '', recovery: /** @type {string[]} */ ([]), error: /** @type {any} */ (null) };
     const confirm = async () => {
       try {
         step.recovery = (await call('PUT', '/ui/api/totp', { quiet: true, body: { code: step.code.trim() } })).recovery_codes;

@@ -16,7 +16,8 @@ const STATUSES = ['queued', 'sent', 'delivered', 'read', 'failed', 'unknown'];
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
-  const rows = new Rows('/v1/messaging/messages', () => filter.values, (/** @type {Message} */ m) => m.message_id);
+  /** @type {Rows<Message>} */
+  const rows = new Rows('/v1/messaging/messages', /** @returns {Record<string, unknown>} */ () => filter.values, (/** @type {Message} */ m) => m.message_id);
   const filter = filters(['to', 'status', 'template'], () => rows.load(signal));
   const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
   const option = (/** @type {string} */ s) => /** @type {[string, string]} */ ([s, words(s)]);

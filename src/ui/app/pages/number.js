@@ -30,7 +30,7 @@ export default function page() {
     if (due < 300_000 && !signal?.aborted) soon = setTimeout(load, Math.max(1000, due + 300));
   };
   const replace = () => {
-    const state = { token: '', /** @type {any} */ error: null, busy: false };
+    const state = { token: '', error: /** @type {any} */ (null), busy: false };
     const save = async () => {
       state.busy = true;
       try {

@@ -29,7 +29,7 @@ export default function page() {
   const state = {
     phone: query('phone') || FIRST, number: query('phone') || FIRST, entered: '', verification: '', text: '',
     sending: false, verifying: false, writing: false, outcome: 'sent', auto: 'none',
-    /** @type {any} */ error: null, /** @type {Shown | null} */ last: null, /** @type {Map<string, string>} */ requests: new Map(),
+    error: /** @type {any} */ (null), last: /** @type {Shown | null} */ (null), requests: /** @type {Map<string, string>} */ (new Map()),
     code: '', codeOf: '', key: '',
   };
   const thread = new Rows('', () => ({}), (/** @type {Row} */ r) => r.message_id + r.direction);

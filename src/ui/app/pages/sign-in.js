@@ -8,7 +8,7 @@ import { field, formError, submitButton } from '../parts/form.js';
 
 /** @returns {import('../lib/router.js').Page} */
 export default function page() {
-  const state = { email: '', password: '', totp: '', asked: false, token: '', busy: false, /** @type {any} */ error: null, /** @type {any} */ tokenError: null };
+  const state = { email: '', password: '', totp: '', asked: false, token: '', busy: false, error: /** @type {any} */ (null), tokenError: /** @type {any} */ (null) };
 
   /** @param {Record<string, string>} body @param {'error' | 'tokenError'} where */
   const enter = async (body, where) => {

@@ -33,7 +33,7 @@ export default function page() {
     await load();
   });
   const add = () => {
-    const state = { name: '', language: 'en', category: 'utility', text: '', busy: false, /** @type {any} */ error: null };
+    const state = { name: '', language: 'en', category: 'utility', text: '', busy: false, error: /** @type {any} */ (null) };
     const save = async () => {
       state.busy = true;
       state.error = null;

@@ -15,7 +15,7 @@ import { field, formError, select } from './form.js';
  * @param {{conversation: () => any, sent: (m: any) => void, settled: () => void, failed: (id: string) => void, typing: () => void}} host
  */
 export function composer(host) {
-  const state = { id: '', text: '', key: '', busy: false, /** @type {any} */ error: null, template: '', /** @type {string[]} */ values: [], /** @type {any[] | null} */ templates: null, told: 0 };
+  const state = { id: '', text: '', key: '', busy: false, error: /** @type {any} */ (null), template: '', values: /** @type {string[]} */ ([]), templates: /** @type {any[] | null} */ (null), told: 0 };
   const place = () => `draft:${state.id}`;
   const keep = () => (state.text ? localStorage.setItem(place(), state.text) : localStorage.removeItem(place()));
 

@@ -9,7 +9,7 @@ import { field, formError, submitButton } from './form.js';
 /** @returns {Promise<boolean>} whether it was confirmed */
 export function confirmDialog() {
   return new Promise((done) => {
-    const state = { password: '', totp: '', code: false, busy: false, /** @type {any} */ error: null };
+    const state = { password: '', totp: '', code: false, busy: false, error: /** @type {any} */ (null) };
     const end = (/** @type {boolean} */ yes) => {
       close();
       done(yes);

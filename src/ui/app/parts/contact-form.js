@@ -11,7 +11,7 @@ import { errorFor, field, formError, submitButton } from './form.js';
 export function contactForm({ title, contact, save }) {
   const state = {
     name: contact?.name ?? '', phone: contact?.phone ?? '', email: contact?.email ?? '', tags: (contact?.tags ?? []).join(', '),
-    fields: Object.entries(contact?.custom_fields ?? {}).map(([k, v]) => `${k}: ${v}`).join('\n'), busy: false, /** @type {any} */ error: null,
+    fields: Object.entries(contact?.custom_fields ?? {}).map(([k, v]) => `${k}: ${v}`).join('\n'), busy: false, error: /** @type {any} */ (null),
   };
   const body = () => ({
     name: state.name.trim(), phone: state.phone.trim() || null, email: state.email.trim() || null,

@@ -32,7 +32,7 @@ export const onceShown = (name, secret, copyName, done) => html`<div class="stac
 
 /** The dialog "New endpoint": its address and types, then its secret. @param {() => unknown} after */
 export function endpointDialog(after) {
-  const state = { url: '', chosen: new Set(/** @type {string[]} */ ([])), busy: false, /** @type {any} */ error: null, /** @type {any} */ made: null };
+  const state = { url: '', chosen: new Set(/** @type {string[]} */ ([])), busy: false, error: /** @type {any} */ (null), made: /** @type {any} */ (null) };
   const create = async () => {
     state.busy = true;
     state.error = null;

@@ -24,6 +24,7 @@ export const choice = (label, value, options, change) => html`<label class="choi
  * Filters that the address holds.
  * @template {string} K
  * @param {K[]} names @param {() => unknown} reload
+ * @returns {{values: Record<K, string>, set: (name: K, value: string) => unknown, used: boolean, clear: () => unknown}}
  */
 export function filters(names, reload) {
   return {

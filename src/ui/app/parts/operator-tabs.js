@@ -18,7 +18,7 @@ export function workspacesTab() {
   let signal;
   const all = new Resource((s) => get('/admin/v1/overview', {}, s));
   const add = () => {
-    const state = { id: '', name: '', /** @type {any} */ error: null };
+    const state = { id: '', name: '', error: /** @type {any} */ (null) };
     const save = async () => {
       try {
         await post('/admin/v1/workspaces', { id: state.id.trim(), name: state.name.trim() });
@@ -33,7 +33,7 @@ export function workspacesTab() {
   };
   /** @param {any} w */
   const credits = (w) => {
-    const state = { add: '', /** @type {any} */ error: null };
+    const state = { add: '', error: /** @type {any} */ (null) };
     const save = async () => {
       try {
         await post(`/admin/v1/workspaces/${part(w.workspace)}/credits`, { add: Number(state.add) });
@@ -107,7 +107,7 @@ export function systemTab() {
 export function auditTab() {
   /** @type {AbortSignal} */
   let signal;
-  const rows = new Rows('/admin/v1/audit', () => ({ order: 'desc', workspace: query('workspace'), action: query('action') }), (/** @type {import('../lib/types.js').Audit} */ a) => a.id);
+  const rows = new Rows('/admin/v1/audit', () => ({ order: 'newest', workspace: query('workspace'), action: query('action') }), (/** @type {import('../lib/types.js').Audit} */ a) => a.id);
   /** @param {Record<string, string>} values */
   const set = (values) => { setQuery(values); return rows.load(signal); };
   return {

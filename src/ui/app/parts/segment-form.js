@@ -32,7 +32,7 @@ export function segmentDialog({ segment, after }) {
   const state = {
     name: segment?.name ?? '', any: (f.tags_any ?? []).join(', '), all: (f.tags_all ?? []).join(', '), none: (f.tags_none ?? []).join(', '), search: f.search ?? '',
     fields: Object.entries(f.custom_fields ?? {}).map(([k, v]) => `${k} = ${v}`).join('\n'), exist: (f.custom_fields_exist ?? []).join(', '),
-    /** @type {{contacts: number, with_phone: number, suppressed: number} | null} */ count: null, /** @type {any} */ error: null, /** @type {any} */ countError: null, busy: false,
+    count: /** @type {{contacts: number, with_phone: number, suppressed: number} | null} */ (null), error: /** @type {any} */ (null), countError: /** @type {any} */ (null), busy: false,
   };
   /** @returns {Filter} */
   const filter = () => {

@@ -19,7 +19,7 @@ export function channels() {
   let signal;
   const where = new Resource((s) => get(adminPath('/destinations'), {}, s));
   const email = new Resource((s) => get(adminPath('/email'), {}, s));
-  const state = { allow: '', deny: '', /** @type {any} */ error: null };
+  const state = { allow: '', deny: '', error: /** @type {any} */ (null) };
   const save = async () => {
     state.error = null;
     try {

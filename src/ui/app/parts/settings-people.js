@@ -34,7 +34,7 @@ export function people() {
     members.drop(m.user_id);
   }) });
   const invite = () => {
-    const state = { email: '', role: 'agent', busy: false, /** @type {any} */ error: null, /** @type {any} */ made: null };
+    const state = { email: '', role: 'agent', busy: false, error: /** @type {any} */ (null), made: /** @type {any} */ (null) };
     const create = async () => {
       state.busy = true;
       state.error = null;

@@ -18,7 +18,7 @@ export function suppressions() {
   let signal;
   const rows = new Rows('/v1/suppressions', () => ({}), (/** @type {Suppression} */ s) => s.phone ?? s.user_id ?? s.created_at);
   const add = () => {
-    const state = { phone: '', reason: '', /** @type {any} */ error: null };
+    const state = { phone: '', reason: '', error: /** @type {any} */ (null) };
     const save = async () => {
       try {
         await post('/v1/suppressions', { phone: state.phone.trim(), ...(state.reason.trim() ? { reason: state.reason.trim() } : {}) });
