@@ -1,0 +1,163 @@
+/** Journeys of people, by role and name only. */
+import { createServer } from 'node:http';
+import { expect, test } from './world.mjs';
+
+test('1: a developer sends a code, sees it and verifies it', async ({ signed: page, world }) => {
+  await page.goto(`${world.origin}/ui/phone`);
+  await expect(page.getByRole('textbox', { name: 'Phone number' })).not.toHaveValue('');
+  const times = [];
+  for (let i = 0; i < 3; i++) {
+    const before = await page.getByRole('status', { name: 'Code', exact: true }).textContent();
+    const started = Date.now();
+    await page.getByRole('button', { name: 'Send code' }).click();
+    await expect(page.getByRole('status', { name: 'Code', exact: true })).not.toHaveText(before);
+    times.push(Date.now() - started);
+  }
+  console.log(`send to code shown: ${times.join(', ')} ms`);
+  const code = await page.getByRole('status', { name: 'Code', exact: true }).textContent();
+  expect(code).toMatch(/^\d{6}$/);
+  await expect(page.getByRole('textbox', { name: 'Enter code' })).toHaveValue(code);
+  await page.getByRole('textbox', { name: 'Enter code' }).fill(code === '000000' ? '111111' : '000000');
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Wrong code, 4 tries left');
+  await page.getByRole('textbox', { name: 'Enter code' }).fill(code);
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Verified');
+  await expect(page.getByRole('region', { name: 'API call' })).toContainText('/v1/otp/verify');
+  await expect(page.getByRole('log', { name: 'Messages on this phone' })).toContainText(code);
+});
+
+test('2: a webhook fails, is mended and replayed', async ({ signed: page, world }) => {
+  const server = createServer((request, response) => response.writeHead(204).end());
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const port = server.address().port;
+  await new Promise((done) => server.close(done));
+  await page.goto(`${world.origin}/ui/webhooks`);
+  await page.getByRole('button', { name: 'New endpoint' }).first().click();
+  const made = page.getByRole('dialog', { name: 'New endpoint' });
+  await made.getByRole('textbox', { name: 'Address' }).fill(`http://127.0.0.1:${port}/hooks`);
+  await made.getByRole('button', { name: 'Create endpoint' }).click();
+  await expect(made.getByRole('textbox', { name: 'Signing secret' })).toHaveValue(/^whsec_/);
+  await made.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Send test event' }).click();
+  const tries = page.getByRole('table', { name: 'Deliveries' });
+  await expect(tries.getByRole('row')).toHaveCount(2);
+  await expect(tries).toContainText('connection failed');
+  const answers = createServer((request, response) => response.writeHead(204).end()).listen(port, '127.0.0.1');
+  await tries.getByRole('button', { name: 'Replay' }).first().click();
+  await expect(tries).toContainText('204', { timeout: 10_000 });
+  answers.close();
+});
+
+test('3: a CSV file is imported, its refused rows mended, and a segment counted', async ({ signed: page, world }) => {
+  await page.goto(`${world.origin}/ui/import`);
+  const tag = `t${Date.now() % 1e6}`;
+  const start = 15_000_000_000 + (Date.now() % 1e8) * 10;
+  const rows = [...Array(60).keys()].map((i) => `"Person ""${i}""",${i % 20 === 7 ? '12' : `+${start + i}`},p${i}@example.com,${tag},"Par\nis ${i}"`);
+  await page.getByLabel('CSV file').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from(`\ufeffname;phone;email;tags;custom.city\r\n${rows.join('\r\n').replaceAll(',', ';')}`) });
+  await expect(page.getByRole('table', { name: 'Sample' })).toContainText('Person "0"');
+  await page.getByRole('button', { name: 'Import', exact: true }).click();
+  await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('57');
+  await expect(page.getByRole('status', { name: 'Refused' })).toHaveText('3');
+  await expect(page.getByRole('table', { name: 'Refused rows' })).toContainText('phone');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download refused rows' }).click()]);
+  const { readFileSync } = await import('node:fs');
+  const refused = readFileSync(await file.path(), 'utf8');
+  expect(refused.split('\r\n')[0]).toBe('\ufeffrow,column,value,reason,name,phone,email,tags,custom.city');
+  let next = start + 1000;
+  const mended = refused.replaceAll(/,12,p/g, () => `,+${next++},p`);
+  await page.getByLabel('CSV file').setInputFiles({ name: 'refused.csv', mimeType: 'text/csv', buffer: Buffer.from(mended) });
+  await page.getByRole('button', { name: 'Import', exact: true }).click();
+  await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('3');
+
+  await page.goto(`${world.origin}/ui/segments`);
+  await page.getByRole('button', { name: 'New segment' }).first().click();
+  const dialog = page.getByRole('dialog', { name: 'New segment' });
+  await dialog.getByRole('textbox', { name: 'Name' }).fill(tag);
+  await dialog.getByRole('textbox', { name: 'Any of the tags' }).fill(tag);
+  await expect(dialog.getByRole('status', { name: 'Contacts in segment' })).toHaveText('60 contacts');
+  await dialog.getByRole('button', { name: 'Save segment' }).click();
+  await page.getByRole('link', { name: 'Send a broadcast' }).click();
+  await page.getByRole('textbox', { name: 'Name' }).fill(`To ${tag}`);
+  await page.getByRole('combobox', { name: 'Template' }).selectOption({ label: 'order_update (en)' });
+  await page.getByRole('combobox', { name: '{{1}}' }).selectOption('name');
+  await page.getByRole('textbox', { name: 'Text of {{2}}' }).fill('77');
+  await expect(page.getByRole('region', { name: 'Preview' })).toContainText('your order 77 is on its way');
+  await expect(page.getByRole('status', { name: 'Cost' })).toContainText('credits');
+  await page.getByRole('button', { name: 'Send broadcast' }).click();
+  await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Send now' }).click();
+  await expect(page.getByRole('heading', { level: 1, name: `To ${tag}` })).toBeVisible();
+  await expect(page.getByRole('progressbar', { name: 'Progress' })).toHaveAttribute('aria-valuemax', '60');
+  await expect(page.getByRole('status', { name: 'Broadcast status' })).toHaveText('Completed');
+  const counts = await page.getByRole('table', { name: 'Counts' }).getByRole('row').locator('td:nth-child(2)').allTextContents();
+  expect(counts).toHaveLength(8);
+  expect(counts.reduce((sum, n) => sum + Number(n.replace(/\D/g, '')), 0)).toBe(60);
+});
+
+test('4: an agent answers by keyboard, and the window closes', async ({ signed: page, world }) => {
+  const phone = `+1666${String(Date.now()).slice(-7)}`;
+  await page.goto(`${world.origin}/ui/inbox`);
+  const started = Date.now();
+  await world.api('POST', '/v1/sandbox/inbound', { from: phone, name: `Customer ${phone}`, text: 'Where is my order?' });
+  const entry = page.getByRole('list', { name: 'Conversations' }).getByRole('link', { name: `Customer ${phone}` });
+  await expect(entry).toBeVisible();
+  console.log(`a customer's message is shown after ${Date.now() - started} ms`);
+  await entry.focus();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('log', { name: 'Thread' })).toContainText('Where is my order?');
+  await expect(page.getByRole('timer', { name: 'Reply window' })).toHaveText(/^23 h 59 min$|^24 h$|^1 day$/);
+  await page.keyboard.press('r');
+  const reply = page.getByRole('textbox', { name: 'Reply' });
+  await expect(reply).toBeFocused();
+  await page.keyboard.type('It is on its way');
+  await page.reload();
+  await expect(reply).toHaveValue('It is on its way');
+  await reply.press('Enter');
+  await expect(page.getByRole('log', { name: 'Thread' })).toContainText('It is on its way');
+  await expect(reply).toHaveValue('');
+  await world.api('POST', '/v1/sandbox/clock', { advance_seconds: 86_401 });
+  await expect(page.getByRole('timer', { name: 'Reply window' })).toHaveText('Closed', { timeout: 20_000 });
+  await expect(page.getByRole('button', { name: 'Send template' })).toBeVisible();
+  await world.api('POST', '/v1/sandbox/inbound', { from: phone, text: 'Hello again' });
+  await expect(reply).toBeVisible();
+  await expect(page.getByRole('log', { name: 'Thread' })).toContainText('Hello again');
+  expect(await page.getByRole('log', { name: 'Thread' }).getByText('It is on its way').count()).toBe(1);
+  await page.getByRole('heading', { level: 1 }).focus();
+  await page.keyboard.press('e');
+  await expect(page.getByRole('button', { name: 'Reopen' })).toBeVisible();
+});
+
+test('a key is made, shown once and revoked', async ({ signed: page, world }) => {
+  await page.goto(`${world.origin}/ui/keys`);
+  await page.getByRole('button', { name: 'New key' }).first().click();
+  const dialog = page.getByRole('dialog', { name: 'New key' });
+  const name = `shop ${Date.now()}`;
+  await dialog.getByRole('textbox', { name: 'Name' }).fill(name);
+  await dialog.getByRole('checkbox', { name: /^contacts:read/ }).check();
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  await expect(dialog.getByRole('textbox', { name: 'API key' })).toHaveValue(/^pr_/);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('row', { name }).getByRole('button', { name: 'Revoke' }).click();
+  await page.getByRole('dialog', { name: 'Revoke key?' }).getByRole('button', { name: 'Revoke key' }).click();
+  await expect(page.getByRole('row', { name })).toHaveCount(0);
+});
+
+test('signing out in one tab ends the others, and tabs share one stream', async ({ signed: page, world, context }) => {
+  await page.goto(`${world.origin}/ui/events`);
+  const tabs = [page];
+  for (let i = 0; i < 3; i++) {
+    const tab = await context.newPage();
+    await tab.goto(`${world.origin}/ui/events`);
+    tabs.push(tab);
+  }
+  for (const tab of tabs) await expect(tab.getByRole('status', { name: 'Connection' })).toHaveText('Live');
+  const phone = `+1777${String(Date.now()).slice(-7)}`;
+  await world.api('POST', '/v1/otp/send', { phone });
+  for (const tab of tabs) await expect(tab.getByRole('table', { name: 'Events' })).toContainText(phone);
+  await tabs[0].close();
+  await world.api('POST', '/v1/sandbox/inbound', { from: phone, name: `After ${phone}`, text: 'hi' });
+  for (const tab of tabs.slice(1)) await expect(tab.getByRole('table', { name: 'Events' })).toContainText(`After ${phone}`);
+  await tabs[1].getByRole('button', { name: 'Account' }).click();
+  await tabs[1].getByRole('menuitem', { name: 'Sign out' }).click();
+  for (const tab of tabs.slice(1)) await expect(tab.getByRole('heading', { level: 1, name: 'Sign in' })).toBeVisible();
+});
