@@ -21,9 +21,17 @@ let leaving = new AbortController();
 let liveFor = '';
 
 /** @type {Page} */
-const notFound = { title: () => t('Page not found'), view: () => html`<p class="muted">${t('There is no page at this address.')}</p><p><a href="/ui/">${t('Home')}</a></p>` };
+const notFound = {
+  title: () => t('Page not found'),
+  view: () =>
+    html`<p class="muted">${t('There is no page at this address.')}</p><p><a href="/ui/">${t('Home')}</a></p>`,
+};
 /** @type {Page} */
-const notAllowed = { title: () => t('Not allowed'), view: () => html`<p class="muted">${t('Your role in this workspace may not see this page. An owner can give you another role.')}</p>` };
+const notAllowed = {
+  title: () => t('Not allowed'),
+  view: () =>
+    html`<p class="muted">${t('Your role in this workspace may not see this page. An owner can give you another role.')}</p>`,
+};
 
 /** @param {'push' | 'back' | 'replace' | 'first'} why */
 async function navigate(why) {
@@ -49,7 +57,8 @@ async function navigate(why) {
   if (signal.aborted) return;
   context.calls = [];
   Object.assign(state, { page, path, route: allowed ? (found?.route.file ?? '') : '' });
-  if (page.open) Promise.resolve(page.open(found?.params ?? {}, signal)).catch((error) => signal.aborted || console.error(error));
+  if (page.open)
+    Promise.resolve(page.open(found?.params ?? {}, signal)).catch((error) => signal.aborted || console.error(error));
   follow();
   refresh();
   requestAnimationFrame(() => requestAnimationFrame(() => settle(why, signal)));
@@ -61,7 +70,10 @@ async function load(file) {
     return (await import(`./pages/${file}.js`)).default();
   } catch (error) {
     console.error(error);
-    return { title: t('This page could not be loaded'), view: () => problem({ message: String(error) }, () => location.reload()) };
+    return {
+      title: t('This page could not be loaded'),
+      view: () => problem({ message: String(error) }, () => location.reload()),
+    };
   }
 }
 
@@ -83,7 +95,10 @@ function follow() {
   }
   if (!context.workspace || liveFor === context.workspace) return;
   liveFor = context.workspace;
-  startLive(context.workspace, can('events:read') && can('otp:read') && can('inbox:read') && can('contacts:read') && can('broadcasts:read'));
+  startLive(
+    context.workspace,
+    can('events:read') && can('otp:read') && can('inbox:read') && can('contacts:read') && can('broadcasts:read'),
+  );
   startProblems();
 }
 
@@ -117,7 +132,13 @@ async function start() {
     if (!match(currentPath())?.route.open) navigate('replace');
   };
   context.confirm = confirmDialog;
-  listen((event) => { tellProblems(event); state.page?.onEvent?.(event); }, () => state.page?.resync?.());
+  listen(
+    (event) => {
+      tellProblems(event);
+      state.page?.onEvent?.(event);
+    },
+    () => state.page?.resync?.(),
+  );
   startRouter(navigate);
   startKeys();
   if (session.refused) go('/sign-in', true);

@@ -66,7 +66,7 @@ class Parser {
         }
       }
       if (c === '"' && this.cell === '') this.quoted = true;
-      else if (c === this.separator) this.cells.push(this.cell), (this.cell = '');
+      else if (c === this.separator) (this.cells.push(this.cell), (this.cell = ''));
       else if (c === '\n' || c === '\r') {
         if (!(c === '\n' && this.last === '\r')) this.end(out);
       } else this.cell += c;
@@ -144,10 +144,14 @@ async function head(file) {
 async function count(file) {
   const hash = new Hash();
   let rows = -1;
-  await read(file, (some) => {
-    rows += some.length;
-    return true;
-  }, (bytes) => hash.add(bytes));
+  await read(
+    file,
+    (some) => {
+      rows += some.length;
+      return true;
+    },
+    (bytes) => hash.add(bytes),
+  );
   tell({ hash: hash.text(), rows: Math.max(0, rows) });
 }
 

@@ -7,7 +7,19 @@ export const REFUSED = ['row', 'column', 'value', 'reason'];
 const KNOWN = ['name', 'phone', 'email', 'tags', 'custom_fields'];
 const SET_BY_SERVER = ['id', 'created_at', 'updated_at', 'user_id', 'username'];
 /** Names that other programs give. @type {Record<string, string>} */
-const ALIASES = { 'e-mail': 'email', mail: 'email', 'full name': 'name', 'phone number': 'phone', mobile: 'phone', telephone: 'phone', tag: 'tags', telefon: 'phone', telefono: 'phone', nombre: 'name', nome: 'name' };
+const ALIASES = {
+  'e-mail': 'email',
+  mail: 'email',
+  'full name': 'name',
+  'phone number': 'phone',
+  mobile: 'phone',
+  telephone: 'phone',
+  tag: 'tags',
+  telefon: 'phone',
+  telefono: 'phone',
+  nombre: 'name',
+  nome: 'name',
+};
 
 /** @param {string[]} head @returns {Meaning[]} */
 export function guess(head) {
@@ -29,8 +41,15 @@ export function guess(head) {
 /** @param {string} column @returns {[string, string][]} what a column may mean */
 export function choices(column) {
   const own = column.trim().replace(/^custom\./i, '');
-  return [['', t('Leave out')], ['name', t('Name')], ['phone', t('Phone')], ['email', t('E-mail')], ['tags', t('Tags')], ['custom_fields', t('Custom fields as JSON')],
-    ...(own ? [/** @type {[string, string]} */ ([`custom.${own}`, t('Custom field {name}', { name: own })])] : [])];
+  return [
+    ['', t('Leave out')],
+    ['name', t('Name')],
+    ['phone', t('Phone')],
+    ['email', t('E-mail')],
+    ['tags', t('Tags')],
+    ['custom_fields', t('Custom fields as JSON')],
+    ...(own ? [/** @type {[string, string]} */ ([`custom.${own}`, t('Custom field {name}', { name: own })])] : []),
+  ];
 }
 
 /** An export has a quote before what a spreadsheet would take for a formula. @param {string} cell */
@@ -45,7 +64,11 @@ export function toContact(cells, meanings) {
   for (const [i, meaning] of meanings.entries()) {
     const cell = unquote(cells[i] ?? '').trim();
     if (!meaning || !cell) continue;
-    if (meaning === 'tags') contact.tags = cell.split(';').map((x) => x.trim()).filter(Boolean);
+    if (meaning === 'tags')
+      contact.tags = cell
+        .split(';')
+        .map((x) => x.trim())
+        .filter(Boolean);
     else if (meaning === 'custom_fields') {
       try {
         Object.assign(fields, JSON.parse(cell));
@@ -56,14 +79,17 @@ export function toContact(cells, meanings) {
     else contact[meaning] = cell;
   }
   if (Object.keys(fields).length) contact.custom_fields = fields;
-  if (cells.length > meanings.length) return { column: '', value: cells[meanings.length] ?? '', reason: t('has more cells than the file has columns') };
+  if (cells.length > meanings.length)
+    return { column: '', value: cells[meanings.length] ?? '', reason: t('has more cells than the file has columns') };
   return { contact };
 }
 
 /** What is surely wrong, before anything is sent. @param {any} contact @returns {{column: string, reason: string} | null} */
 export function fault(contact) {
   if (!contact.name) return { column: 'name', reason: t('is missing') };
-  if (contact.phone && !/^\+[1-9]\d{6,14}$/.test(contact.phone)) return { column: 'phone', reason: t('must be + and 7 to 15 digits, the first not 0') };
-  if (contact.email && !/^[^\s@]+@[^\s@]+$/.test(contact.email)) return { column: 'email', reason: t('is no e-mail address') };
+  if (contact.phone && !/^\+[1-9]\d{6,14}$/.test(contact.phone))
+    return { column: 'phone', reason: t('must be + and 7 to 15 digits, the first not 0') };
+  if (contact.email && !/^[^\s@]+@[^\s@]+$/.test(contact.email))
+    return { column: 'email', reason: t('is no e-mail address') };
   return null;
 }

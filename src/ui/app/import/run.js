@@ -84,7 +84,15 @@ export class Import {
     const place = await loadPlace(hash);
     if (place) {
       const { done, imported, skipped, refused, meanings, conflict } = place;
-      Object.assign(this, { done, imported, skipped, refused, meanings, conflict, state: done >= rows ? 'done' : 'paused' });
+      Object.assign(this, {
+        done,
+        imported,
+        skipped,
+        refused,
+        meanings,
+        conflict,
+        state: done >= rows ? 'done' : 'paused',
+      });
     }
     refresh();
   }
@@ -149,10 +157,21 @@ export class Import {
     const contacts = [];
     for (const row of batch) {
       const { contact, column, value, reason } = toContact(row.cells, this.meanings);
-      if (!contact) refused.push({ row: row.line, column: column ?? '', value: value ?? '', reason: reason ?? '', cells: row.cells });
-      else sent.push(row), contacts.push(contact);
+      if (!contact)
+        refused.push({
+          row: row.line,
+          column: column ?? '',
+          value: value ?? '',
+          reason: reason ?? '',
+          cells: row.cells,
+        });
+      else (sent.push(row), contacts.push(contact));
     }
-    const map = this.meanings.join('|').split('').reduce((sum, c) => (Math.imul(sum, 31) + c.charCodeAt(0)) >>> 0, 7).toString(16);
+    const map = this.meanings
+      .join('|')
+      .split('')
+      .reduce((sum, c) => (Math.imul(sum, 31) + c.charCodeAt(0)) >>> 0, 7)
+      .toString(16);
     const key = `import-${this.hash}-${map}-${this.conflict}-${batch[0]?.line ?? 0}`;
     const body = { contacts, ...(this.conflict === 'refuse' ? {} : { on_conflict: this.conflict }) };
     const answer = contacts.length ? await this.insist(() => post('/v1/contacts/batch', body, key)) : { data: [] };

@@ -52,7 +52,12 @@ export async function call(method, path, options = {}) {
   if (options.key) headers['Idempotency-Key'] = options.key;
   const sent = { ...headers };
   if (context.workspace && !path.startsWith('/ui/')) sent['Postrider-Workspace'] = context.workspace;
-  const init = { method, headers: sent, signal: options.signal ?? null, body: options.body === undefined ? null : JSON.stringify(options.body) };
+  const init = {
+    method,
+    headers: sent,
+    signal: options.signal ?? null,
+    body: options.body === undefined ? null : JSON.stringify(options.body),
+  };
   let answer;
   try {
     answer = await fetch(address, init);
@@ -62,7 +67,8 @@ export async function call(method, path, options = {}) {
   }
   const text = await answer.text();
   const body = parse(text);
-  if (!options.quiet) keep({ method, path: address, body: options.body, headers, status: answer.status, answer: body, at: Date.now() });
+  if (!options.quiet)
+    keep({ method, path: address, body: options.body, headers, status: answer.status, answer: body, at: Date.now() });
   context.onStatus(answer.status);
   if (answer.ok) return body;
   const error = new ApiError(answer.status, body, Number(answer.headers.get('Retry-After') ?? 0));

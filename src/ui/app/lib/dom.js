@@ -10,10 +10,11 @@ export const typed = (handler) => on((event) => handler(event.target.value, even
 export const ticked = (handler) => on((event) => handler(event.target.checked));
 
 /** A form's submit, which must not load a page. @param {(event: any) => unknown} handler */
-export const submit = (handler) => on((event) => {
-  event.preventDefault();
-  return handler(event);
-});
+export const submit = (handler) =>
+  on((event) => {
+    event.preventDefault();
+    return handler(event);
+  });
 
 /** Calls once, after the last of several calls.
  * @param {(...args: any[]) => unknown} fn @param {number} wait milliseconds */

@@ -13,11 +13,13 @@ function keep(key, make) {
 }
 
 /** @param {number | null | undefined} n @returns {string} */
-export const number = (n) => (n === null || n === undefined ? '–' : keep('n', () => new Intl.NumberFormat(language)).format(n));
+export const number = (n) =>
+  n === null || n === undefined ? '–' : keep('n', () => new Intl.NumberFormat(language)).format(n);
 
 /** A share of 0 to 1. @param {number | null | undefined} n @returns {string} */
 export const percent = (n) =>
-  n === null || n === undefined || Number.isNaN(n) ? '–'
+  n === null || n === undefined || Number.isNaN(n)
+    ? '–'
     : keep('%', () => new Intl.NumberFormat(language, { style: 'percent', maximumFractionDigits: 1 })).format(n);
 
 /** @param {number | null | undefined} n @returns {string} */
@@ -25,8 +27,16 @@ export function bytes(n) {
   if (n === null || n === undefined) return '–';
   const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte'];
   const power = Math.min(4, Math.floor(Math.log10(Math.max(1, n)) / 3));
-  const format = keep(`b${power}`, () => new Intl.NumberFormat(language, {
-    style: 'unit', unit: units[power] ?? 'byte', unitDisplay: 'short', maximumFractionDigits: 1 }));
+  const format = keep(
+    `b${power}`,
+    () =>
+      new Intl.NumberFormat(language, {
+        style: 'unit',
+        unit: units[power] ?? 'byte',
+        unitDisplay: 'short',
+        maximumFractionDigits: 1,
+      }),
+  );
   return format.format(n / 1000 ** power);
 }
 
@@ -43,7 +53,10 @@ export function short(at) {
   const today = new Date(now()).toDateString() === date.toDateString();
   const format = today
     ? keep('t', () => new Intl.DateTimeFormat(language, { hour: '2-digit', minute: '2-digit' }))
-    : keep('d', () => new Intl.DateTimeFormat(language, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' }));
+    : keep(
+        'd',
+        () => new Intl.DateTimeFormat(language, { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' }),
+      );
   return format.format(date);
 }
 
@@ -52,20 +65,31 @@ export function ago(at) {
   const seconds = Math.round((Date.parse(at) - now()) / 1000);
   if (Math.abs(seconds) >= 3600) return short(at);
   const format = keep('r', () => new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'short' }));
-  return Math.abs(seconds) < 60 ? format.format(Math.min(0, seconds) || 0, 'second') : format.format(Math.round(seconds / 60), 'minute');
+  return Math.abs(seconds) < 60
+    ? format.format(Math.min(0, seconds) || 0, 'second')
+    : format.format(Math.round(seconds / 60), 'minute');
 }
 
 /** A time, with UTC in its title. @param {string | null | undefined} at @param {(at: string) => string} [how] */
 export const time = (at, how = ago) =>
-  at ? html`<time datetime=${at} title=${`${at.replace('T', ' ').replace(/(\.\d+)?Z$/, '')} UTC`}>${how(at)}</time>` : '–';
+  at
+    ? html`<time datetime=${at} title=${`${at.replace('T', ' ').replace(/(\.\d+)?Z$/, '')} UTC`}>${how(at)}</time>`
+    : '–';
 
 /** "23 h 59 min", "12 min", "40 s". @param {number} seconds @returns {string} */
 export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
   const unit = (/** @type {number} */ n, /** @type {string} */ name) => {
-    const format = keep(`u${name}`, () => new Intl.NumberFormat(language, { style: 'unit', unit: name, unitDisplay: 'short' }));
+    const format = keep(
+      `u${name}`,
+      () => new Intl.NumberFormat(language, { style: 'unit', unit: name, unitDisplay: 'short' }),
+    );
     // English shortens an hour to "hr"; the field writes "h", and one "sec" is "s".
-    return format.format(n).replace(/ hrs?$/, ' h').replace(/ mins?$/, ' min').replace(/ secs?$/, ' s');
+    return format
+      .format(n)
+      .replace(/ hrs?$/, ' h')
+      .replace(/ mins?$/, ' min')
+      .replace(/ secs?$/, ' s');
   };
   const days = Math.floor(s / 86400);
   const hours = Math.floor((s % 86400) / 3600);
@@ -86,8 +110,17 @@ export function words(word) {
 
 /** Two letters for a person. @param {string} name @returns {string} */
 export function initials(name) {
-  const parts = name.replace(/[^\p{L}\p{N} ]/gu, '').trim().split(/\s+/);
+  const parts = name
+    .replace(/[^\p{L}\p{N} ]/gu, '')
+    .trim()
+    .split(/\s+/);
   const first = [...(parts[0] ?? '')][0] ?? '?';
   const last = parts.length > 1 ? ([...(parts[parts.length - 1] ?? '')][0] ?? '') : '';
   return (first + last).toUpperCase();
 }
+
+/** A day and time that was typed, in this place's time. @param {string} text @returns {Date | null} */
+export const parseLocal = (text) => {
+  const found = /^(\d{4})-(\d\d?)-(\d\d?)[ T](\d\d?):(\d\d)$/.exec(text.trim())?.slice(1).map(Number);
+  return found ? new Date(found[0] ?? 0, (found[1] ?? 1) - 1, found[2], found[3], found[4]) : null;
+};

@@ -17,7 +17,8 @@ export let language = 'en';
 /** @param {string} text @param {Record<string, unknown>} [values] @returns {string} */
 export function t(text, values) {
   const word = words[text] ?? text;
-  const form = typeof word === 'string' ? word : (word[rules.select(Number(values?.['n'] ?? 0))] ?? word['other'] ?? text);
+  const form =
+    typeof word === 'string' ? word : (word[rules.select(Number(values?.['n'] ?? 0))] ?? word['other'] ?? text);
   if (!values) return form;
   return form.replace(/\{(\w+)\}/g, (all, name) => {
     const value = values[name];

@@ -22,14 +22,22 @@ export function startKeys() {
     }
     const target = /** @type {Element} */ (event.target);
     const typing = target.closest('input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]');
-    if (event.metaKey || event.ctrlKey || event.altKey || typing || overlays.length || document.querySelector('dialog[open]')) return;
+    if (
+      event.metaKey ||
+      event.ctrlKey ||
+      event.altKey ||
+      typing ||
+      overlays.length ||
+      document.querySelector('dialog[open]')
+    )
+      return;
     if (singleKeys() && act(event.key)) event.preventDefault();
   });
 }
 
 /** @param {string} key @returns {boolean} whether it meant something */
 function act(key) {
-  if (Date.now() - afterG < 1200 && PLACES[key]) {
+  if (Date.now() - afterG < 2000 && PLACES[key]) {
     afterG = 0;
     go(PLACES[key] ?? '/');
     return true;
@@ -69,19 +77,40 @@ function press(selector) {
 function step(by) {
   const rows = [...document.querySelectorAll('main .row-link')];
   const at = rows.indexOf(/** @type {Element} */ (document.activeElement));
-  const next = /** @type {HTMLElement | undefined} */ (rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + by))]);
+  const next = /** @type {HTMLElement | undefined} */ (
+    rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + by))]
+  );
   next?.focus();
   return Boolean(next);
 }
 
 /** @returns {[string, string][]} */
 const list = () => [
-  ['Ctrl K', t('Search')], ['g h', t('Home')], ['g p', t('Phone')], ['g c', t('Codes')], ['g i', t('Inbox')],
-  ['g b', t('Broadcasts')], ['g o', t('Contacts')], ['j / k', t('Next or previous row')], ['Enter', t('Open the row')],
-  ['/', t('Search field')], ['r', t('Reply')], ['a', t('Assign to me')], ['e', t('Resolve')], ['.', t('API calls')], ['?', t('This list')],
+  ['Ctrl K', t('Search')],
+  ['g h', t('Home')],
+  ['g p', t('Phone')],
+  ['g c', t('Codes')],
+  ['g i', t('Inbox')],
+  ['g b', t('Broadcasts')],
+  ['g o', t('Contacts')],
+  ['j / k', t('Next or previous row')],
+  ['Enter', t('Open the row')],
+  ['/', t('Search field')],
+  ['r', t('Reply')],
+  ['a', t('Assign to me')],
+  ['e', t('Resolve')],
+  ['.', t('API calls')],
+  ['?', t('This list')],
 ];
 
 export function openKeys() {
-  const close = overlay(() => dialog(t('Keyboard'), close, html`<dl class="keys">${list().map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
-    <p class="muted">${t('Single keys can be switched off in My account.')}</p>`, { kind: 'small' }));
+  const close = overlay(() =>
+    dialog(
+      t('Keyboard'),
+      close,
+      html`<dl class="keys">${list().map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
+    <p class="muted">${t('Single keys can be switched off in My account.')}</p>`,
+      { kind: 'small' },
+    ),
+  );
 }

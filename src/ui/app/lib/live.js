@@ -155,7 +155,9 @@ function open(signal) {
   const took = (/** @type {MessageEvent} */ message) => {
     heard = Date.now();
     const data = JSON.parse(message.data);
-    const event = PASSING.includes(message.type) ? { id: '', type: message.type, timestamp: '', sequence: 0, data } : data;
+    const event = PASSING.includes(message.type)
+      ? { id: '', type: message.type, timestamp: '', sequence: 0, data }
+      : data;
     channel?.postMessage({ event });
     take(event);
   };

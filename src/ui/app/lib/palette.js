@@ -36,7 +36,13 @@ const findContacts = debounce(async (state) => {
   try {
     const answer = await get('/v1/contacts', { search: text, limit: 6 });
     if (state.text !== text) return;
-    state.contacts = answer.data.map((/** @type {any} */ c) => ({ key: c.id, title: c.name || c.phone || c.id, note: c.phone ?? c.email ?? '', icon: 'person', path: `/contacts/${c.id}` }));
+    state.contacts = answer.data.map((/** @type {any} */ c) => ({
+      key: c.id,
+      title: c.name || c.phone || c.id,
+      note: c.phone ?? c.email ?? '',
+      icon: 'person',
+      path: `/contacts/${c.id}`,
+    }));
   } catch {
     state.contacts = [];
   }
@@ -48,7 +54,8 @@ function hits(state) {
   const text = state.text.trim().toLowerCase();
   const id = IDS.find(([pattern]) => pattern.test(text));
   if (id) return [{ key: text, title: text, note: t(id[2]), icon: 'search', path: id[1](text) }];
-  const pages = MENU.flatMap(([, items]) => items).filter(allowed)
+  const pages = MENU.flatMap(([, items]) => items)
+    .filter(allowed)
     .map(([path, title, sign]) => ({ key: path, title: t(title), note: '', icon: sign, path }))
     .filter((p) => p.title.toLowerCase().includes(text));
   return [...pages.slice(0, text ? 6 : 20), ...(text.length > 1 ? state.contacts : [])];
@@ -73,11 +80,23 @@ function view(state, close) {
       open(found[state.at]);
     }
   });
-  return dialog(t('Search'), close, html`
+  return dialog(
+    t('Search'),
+    close,
+    html`
     <label class="search big">${icon('search')}<input type="search" autofocus role="combobox" aria-label=${t('Pages, contacts, ids')} aria-expanded="true" aria-controls="hits"
       aria-activedescendant=${found.length ? `hit${state.at}` : null} placeholder=${t('Pages, contacts, ids')} .value=${state.text} autocomplete="off"
-      oninput=${on((e) => { state.text = e.target.value; state.at = 0; state.contacts = []; findContacts(state); })} onkeydown=${keys}></label>
-    <ul id="hits" class="hits" role="listbox" aria-label=${t('Found')}>${found.map((hit, i) => html`<li key=${hit.key} id=${`hit${i}`} role="option" aria-selected=${i === state.at}
-      onclick=${() => open(hit)}>${icon(hit.icon)}<span>${hit.title}</span><span class="muted">${hit.note}</span></li>`)}</ul>
-    ${found.length ? '' : html`<p class="muted pad">${t('Nothing found')}</p>`}`, { kind: 'palette' });
+      oninput=${on((e) => {
+        state.text = e.target.value;
+        state.at = 0;
+        state.contacts = [];
+        findContacts(state);
+      })} onkeydown=${keys}></label>
+    <ul id="hits" class="hits" role="listbox" aria-label=${t('Found')}>${found.map(
+      (hit, i) => html`<li key=${hit.key} id=${`hit${i}`} role="option" aria-selected=${i === state.at}
+      onclick=${() => open(hit)}>${icon(hit.icon)}<span>${hit.title}</span><span class="muted">${hit.note}</span></li>`,
+    )}</ul>
+    ${found.length ? '' : html`<p class="muted pad">${t('Nothing found')}</p>`}`,
+    { kind: 'palette' },
+  );
 }

@@ -35,7 +35,11 @@ async function checkReady() {
     const answer = await fetch('/readyz', { headers: { Accept: 'application/json' } });
     const body = await answer.json();
     if (answer.ok) problems.delete('storage');
-    else problems.set('storage', { text: t('The server takes no work: {status}', { status: String(body.status ?? answer.status) }), href: null });
+    else
+      problems.set('storage', {
+        text: t('The server takes no work: {status}', { status: String(body.status ?? answer.status) }),
+        href: null,
+      });
   } catch {
     problems.delete('storage');
   }
@@ -54,4 +58,3 @@ export function tellProblems(event) {
   if (event.type === 'number.stopped') stopped(event.data.number_id, event.data.reason ?? '');
   if (event.type === 'number.recovered') problems.delete(event.data.number_id);
 }
-

@@ -123,7 +123,8 @@ export function startRouter(onChange) {
   addEventListener('popstate', () => listener('back'));
   addEventListener('pagehide', () => history.replaceState({ ...history.state, scroll: scrollY }, ''));
   document.addEventListener('click', (event) => {
-    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+      return;
     const link = /** @type {Element} */ (event.target).closest('a[href]');
     if (!(link instanceof HTMLAnchorElement) || link.target || link.download) return;
     const url = new URL(link.href);

@@ -79,7 +79,10 @@ export class Rows {
     const next = this.cursor !== null ? { cursor: this.cursor } : { page: this.page + 1 };
     return this.take(next, signal, (answer) => {
       const known = new Set(this.rows.map(this.id));
-      this.rows = [...this.rows, ...answer.data.filter((/** @type {T} */ row) => !known.has(this.id(row)))].slice(0, MOST);
+      this.rows = [...this.rows, ...answer.data.filter((/** @type {T} */ row) => !known.has(this.id(row)))].slice(
+        0,
+        MOST,
+      );
       this.page += 1;
     });
   }

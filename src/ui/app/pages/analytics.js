@@ -17,9 +17,33 @@ import { on } from '../lib/dom.js';
 
 /** @returns {Record<string, {title: string, path: string, series: Series[]}>} */
 const tabs = () => ({
-  codes: { title: t('Codes'), path: '/v1/analytics/otp', series: [{ name: t('Sent'), key: 'sent', tone: 'light' }, { name: t('Verified'), key: 'verified', tone: 'good' }, { name: t('Failed'), key: 'failed', tone: 'bad' }] },
-  broadcasts: { title: t('Broadcasts'), path: '/v1/analytics/campaigns', series: [{ name: t('Sent'), key: 'sent', tone: 'light' }, { name: t('Delivered'), key: 'delivered', tone: '' }, { name: t('Read'), key: 'read', tone: 'good' }, { name: t('Failed'), key: 'failed', tone: 'bad' }] },
-  ads: { title: t('Ads'), path: '/v1/analytics/ads', series: [{ name: t('Conversations'), key: 'conversations', tone: '' }, { name: t('Messages'), key: 'messages', tone: 'light' }] },
+  codes: {
+    title: t('Codes'),
+    path: '/v1/analytics/otp',
+    series: [
+      { name: t('Sent'), key: 'sent', tone: 'light' },
+      { name: t('Verified'), key: 'verified', tone: 'good' },
+      { name: t('Failed'), key: 'failed', tone: 'bad' },
+    ],
+  },
+  broadcasts: {
+    title: t('Broadcasts'),
+    path: '/v1/analytics/campaigns',
+    series: [
+      { name: t('Sent'), key: 'sent', tone: 'light' },
+      { name: t('Delivered'), key: 'delivered', tone: '' },
+      { name: t('Read'), key: 'read', tone: 'good' },
+      { name: t('Failed'), key: 'failed', tone: 'bad' },
+    ],
+  },
+  ads: {
+    title: t('Ads'),
+    path: '/v1/analytics/ads',
+    series: [
+      { name: t('Conversations'), key: 'conversations', tone: '' },
+      { name: t('Messages'), key: 'messages', tone: 'light' },
+    ],
+  },
   inbox: { title: t('Inbox'), path: '/v1/conversations/counts', series: [] },
 });
 
@@ -44,7 +68,9 @@ export default function page() {
   let typing = {};
   const range = (/** @type {Record<string, string>} */ values) => {
     typing = { ...typing, ...values };
-    const whole = Object.entries(values).every(([, v]) => !v || (/^\d{4}-\d\d-\d\d$/.test(v) && !Number.isNaN(Date.parse(v))));
+    const whole = Object.entries(values).every(
+      ([, v]) => !v || (/^\d{4}-\d\d-\d\d$/.test(v) && !Number.isNaN(Date.parse(v))),
+    );
     if (!whole) return undefined;
     typing = {};
     setQuery(values);
@@ -67,8 +93,15 @@ export default function page() {
   };
   const csv = () => {
     const { series } = /** @type {any} */ (tabs()[tab]);
-    const lines = [['day', ...series.map((/** @type {Series} */ s) => s.key)], ...days().map((d) => [d.day, ...series.map((/** @type {Series} */ s) => d[s.key])])];
-    download(`${tab}-${from()}-${to()}.csv`, [lines.map((l) => l.map(csvCell).join(',')).join('\r\n'), '\r\n'], 'text/csv');
+    const lines = [
+      ['day', ...series.map((/** @type {Series} */ s) => s.key)],
+      ...days().map((d) => [d.day, ...series.map((/** @type {Series} */ s) => d[s.key])]),
+    ];
+    download(
+      `${tab}-${from()}-${to()}.csv`,
+      [lines.map((l) => l.map(csvCell).join(',')).join('\r\n'), '\r\n'],
+      'text/csv',
+    );
   };
   const short = (/** @type {any} */ d) => d.day.slice(5);
   const totals = () => {
@@ -83,23 +116,67 @@ export default function page() {
     const by = new Map();
     for (const row of data.data.data) {
       const key = row.broadcast_id ?? row.source_id;
-      const into = by.get(key) ?? { key, name: row.name ?? row.headline ?? key, sent: 0, delivered: 0, read: 0, failed: 0, replied: 0, conversations: 0, messages: 0 };
-      for (const k of ['sent', 'delivered', 'read', 'failed', 'replied', 'conversations', 'messages']) into[k] += Number(row[k] ?? 0);
+      const into = by.get(key) ?? {
+        key,
+        name: row.name ?? row.headline ?? key,
+        sent: 0,
+        delivered: 0,
+        read: 0,
+        failed: 0,
+        replied: 0,
+        conversations: 0,
+        messages: 0,
+      };
+      for (const k of ['sent', 'delivered', 'read', 'failed', 'replied', 'conversations', 'messages'])
+        into[k] += Number(row[k] ?? 0);
       by.set(key, into);
     }
-    const keys = tab === 'ads' ? [['conversations', t('Conversations')], ['messages', t('Messages')]] : [['sent', t('Sent')], ['delivered', t('Delivered')], ['read', t('Read')], ['failed', t('Failed')], ['replied', t('Replied')]];
-    return table({ label: tab === 'ads' ? t('By advertisement') : t('By broadcast'), rows: [...by.values()], key: (r) => r.key, href: (r) => (tab === 'ads' ? null : `/ui/broadcasts/${r.key}`),
-      columns: [{ name: t('Name'), cell: (r) => html`<span dir="auto">${r.name}</span>` }, ...keys.map(([k, name]) => ({ name: name ?? '', kind: /** @type {'num'} */ ('num'), cell: (/** @type {any} */ r) => number(r[k ?? '']) }))] });
+    const keys =
+      tab === 'ads'
+        ? [
+            ['conversations', t('Conversations')],
+            ['messages', t('Messages')],
+          ]
+        : [
+            ['sent', t('Sent')],
+            ['delivered', t('Delivered')],
+            ['read', t('Read')],
+            ['failed', t('Failed')],
+            ['replied', t('Replied')],
+          ];
+    return table({
+      label: tab === 'ads' ? t('By advertisement') : t('By broadcast'),
+      rows: [...by.values()],
+      key: (r) => r.key,
+      href: (r) => (tab === 'ads' ? null : `/ui/broadcasts/${r.key}`),
+      columns: [
+        { name: t('Name'), cell: (r) => html`<span dir="auto">${r.name}</span>` },
+        ...keys.map(([k, name]) => ({
+          name: name ?? '',
+          kind: /** @type {'num'} */ ('num'),
+          cell: (/** @type {any} */ r) => number(r[k ?? '']),
+        })),
+      ],
+    });
   };
   const chart = () => {
     const { title, series } = /** @type {any} */ (tabs()[tab]);
     const rows = days();
-    if (!data.data.data.length) return empty({ icon: 'analytics', title: t('Nothing in these days'), text: t('Choose other days, or come back when something was sent.') });
+    if (!data.data.data.length)
+      return empty({
+        icon: 'analytics',
+        title: t('Nothing in these days'),
+        text: t('Choose other days, or come back when something was sent.'),
+      });
     return html`<div class="stack">${totals()}<section class="card">${asText ? asTable(title, t('Day'), rows, (r) => r.day, series) : bars({ label: t('{what} by day', { what: title }), rows, x: short, series })}</section>
       ${tab === 'codes' ? '' : html`<section>${parts()}</section>`}</div>`;
   };
-  const inbox = () => html`<dl class="figures">${['open', 'pending', 'resolved', 'mine', 'unassigned', 'unread'].map((k) => figure(t(k.charAt(0).toUpperCase() + k.slice(1)), number(data.data[k])))}</dl>`;
-  const names = () => Object.entries(tabs()).filter(([key]) => (key === 'codes' ? can('otp:read') || can('analytics:read') : key === 'inbox' ? can('inbox:read') : true));
+  const inbox = () =>
+    html`<dl class="figures">${['open', 'pending', 'resolved', 'mine', 'unassigned', 'unread'].map((k) => figure(t(k.charAt(0).toUpperCase() + k.slice(1)), number(data.data[k])))}</dl>`;
+  const names = () =>
+    Object.entries(tabs()).filter(([key]) =>
+      key === 'codes' ? can('otp:read') || can('analytics:read') : key === 'inbox' ? can('inbox:read') : true,
+    );
   /** @param {any} e */
   const keys = (e) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[/** @type {string} */ (e.key)];
@@ -120,8 +197,16 @@ export default function page() {
       return load();
     },
     resync: () => data.load(signal),
-    actions: () => (tab === 'inbox' ? '' : html`<button type="button" aria-pressed=${asText} onclick=${() => { asText = !asText; }}>${t('As table')}</button>
-      <a class="button" role="link" href="#csv" download="analytics.csv" onclick=${on((e) => { e.preventDefault(); csv(); })}>${t('Download CSV')}</a>`),
+    actions: () =>
+      tab === 'inbox'
+        ? ''
+        : html`<button type="button" aria-pressed=${asText} onclick=${() => {
+            asText = !asText;
+          }}>${t('As table')}</button>
+      <a class="button" role="link" href="#csv" download="analytics.csv" onclick=${on((e) => {
+        e.preventDefault();
+        csv();
+      })}>${t('Download CSV')}</a>`,
     view: () => html`<div class="row between bottom tabs-line"><div class="tabs" role="tablist" aria-label=${t('Analytics')} onkeydown=${on(keys)}>${names().map(([key, { title }]) => html`<a key=${key} role="tab" id=${`tab-${key}`} aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1} href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
       ${tab === 'inbox' ? '' : html`<div class="row range">${field({ label: t('From'), value: typing['from'] ?? from(), placeholder: '2026-01-31', dir: 'ltr', input: (v) => range({ from: v }) })}${field({ label: t('To'), value: typing['to'] ?? to(), placeholder: '2026-01-31', dir: 'ltr', input: (v) => range({ to: v }) })}</div>`}</div>
       <div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${shown(data, () => (tab === 'inbox' ? inbox() : chart()))}</div>`,

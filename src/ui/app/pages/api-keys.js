@@ -27,11 +27,21 @@ const scopes = () => [
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
-  const rows = new Rows('', () => ({}), (/** @type {Key} */ k) => k.id);
+  const rows = new Rows(
+    '',
+    () => ({}),
+    (/** @type {Key} */ k) => k.id,
+  );
   const load = () => rows.load(signal);
 
   const add = () => {
-    const state = { name: '', chosen: new Set(['messaging:send']), busy: false, error: /** @type {any} */ (null), key: '' };
+    const state = {
+      name: '',
+      chosen: new Set(['messaging:send']),
+      busy: false,
+      error: /** @type {any} */ (null),
+      key: '',
+    };
     const create = async () => {
       state.busy = true;
       state.error = null;
@@ -43,32 +53,53 @@ export default function page() {
       }
       state.busy = false;
     };
-    const close = overlay(() => dialog(t('New key'), () => close(), state.key
-      ? onceShown(t('API key'), state.key, t('Copy key'), () => close())
-      : html`<form class="stack" onsubmit=${submit(create)}>
-        ${field({ label: t('Name'), value: state.name, input: (v) => { state.name = v; }, required: true, focus: true, error: errorFor(state.error, 'name'), hint: t('Such as the program that uses it') })}
-        <fieldset class="field"><legend class="label">${t('Scopes')}</legend>${scopes().map(([scope, text]) => html`<label key=${scope} class="check">
+    const close = overlay(() =>
+      dialog(
+        t('New key'),
+        () => close(),
+        state.key
+          ? onceShown(t('API key'), state.key, t('Copy key'), () => close())
+          : html`<form class="stack" onsubmit=${submit(create)}>
+        ${field({
+          label: t('Name'),
+          value: state.name,
+          input: (v) => {
+            state.name = v;
+          },
+          required: true,
+          focus: true,
+          error: errorFor(state.error, 'name'),
+          hint: t('Such as the program that uses it'),
+        })}
+        <fieldset class="field"><legend class="label">${t('Scopes')}</legend>${scopes().map(
+          ([scope, text]) => html`<label key=${scope} class="check">
           <input type="checkbox" .checked=${state.chosen.has(scope)} onchange=${ticked((on) => (on ? state.chosen.add(scope) : state.chosen.delete(scope)))}>
-          <span><code>${scope}</code> <span class="hint">${text}</span></span></label>`)}</fieldset>
+          <span><code>${scope}</code> <span class="hint">${text}</span></span></label>`,
+        )}</fieldset>
         ${formError(state.error, ['name'])}
         <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button>
-          <button class="primary" ?disabled=${state.busy || !state.chosen.size}>${t('Create key')}</button></div></form>`));
+          <button class="primary" ?disabled=${state.busy || !state.chosen.size}>${t('Create key')}</button></div></form>`,
+      ),
+    );
   };
 
   /** @param {Key} key */
-  const revoke = (key) => ask({
-    title: t('Revoke key?'),
-    text: html`<p><b>${key.name}</b> <code>${key.prefix}…</code></p>
+  const revoke = (key) =>
+    ask({
+      title: t('Revoke key?'),
+      text: html`<p><b>${key.name}</b> <code>${key.prefix}…</code></p>
       <p>${key.last_used_at ? html`${t('It was last used')} ${time(key.last_used_at, dateTime)}.` : t('It has not been used.')} ${t('Programs that use it are refused at once.')}</p>`,
-    action: t('Revoke key'),
-    run: () => attempt(async () => {
-      await remove(adminPath(`/keys/${part(key.id)}`));
-      notify(t('{name} is revoked', { name: key.name }));
-      await load();
-    }),
-  });
+      action: t('Revoke key'),
+      run: () =>
+        attempt(async () => {
+          await remove(adminPath(`/keys/${part(key.id)}`));
+          notify(t('{name} is revoked', { name: key.name }));
+          await load();
+        }),
+    });
   /** @param {Key} k */
-  const ending = (k) => (k.expires_at ? html`<span class="hint"> ${t('until')} ${time(k.expires_at, dateTime)}</span>` : '');
+  const ending = (k) =>
+    k.expires_at ? html`<span class="hint"> ${t('until')} ${time(k.expires_at, dateTime)}</span>` : '';
 
   return {
     title: 'API keys',
@@ -78,17 +109,37 @@ export default function page() {
       return load();
     },
     actions: () => html`<button type="button" class="primary" onclick=${add}>${icon('plus')}${t('New key')}</button>`,
-    view: () => shown(rows, () => html`${table({
-      label: t('API keys'), rows: rows.rows, key: (k) => k.id,
-      columns: [
-        { name: t('Name'), cell: (k) => html`<b>${k.name}</b>${ending(k)}` },
-        { name: t('Key'), cell: (k) => html`<code>${k.prefix}…</code>` },
-        { name: t('Scopes'), cell: (k) => html`<span class="tags">${k.scopes.map((s) => html`<span key=${s} class="tag">${s}</span>`)}</span>` },
-        { name: t('Last used'), cell: (k) => (k.last_used_at ? time(k.last_used_at, ago) : label('neutral', 'clock', t('Never'))) },
-        { name: t('Made'), cell: (k) => time(k.created_at) },
-      ],
-      actions: (k) => button(t('Revoke'), () => revoke(k), { kind: 'danger' }),
-    })}${moreButton(rows)}`, () => empty({ icon: 'key', title: t('No keys yet'), text: t('A program proves who it is with a key. It is shown once, when it is made.'),
-      action: html`<button type="button" class="primary" onclick=${add}>${t('New key')}</button>` })),
+    view: () =>
+      shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('API keys'),
+            rows: rows.rows,
+            key: (k) => k.id,
+            columns: [
+              { name: t('Name'), cell: (k) => html`<b>${k.name}</b>${ending(k)}` },
+              { name: t('Key'), cell: (k) => html`<code>${k.prefix}…</code>` },
+              {
+                name: t('Scopes'),
+                cell: (k) =>
+                  html`<span class="tags">${k.scopes.map((s) => html`<span key=${s} class="tag">${s}</span>`)}</span>`,
+              },
+              {
+                name: t('Last used'),
+                cell: (k) => (k.last_used_at ? time(k.last_used_at, ago) : label('neutral', 'clock', t('Never'))),
+              },
+              { name: t('Made'), cell: (k) => time(k.created_at) },
+            ],
+            actions: (k) => button(t('Revoke'), () => revoke(k), { kind: 'danger' }),
+          })}${moreButton(rows)}`,
+        () =>
+          empty({
+            icon: 'key',
+            title: t('No keys yet'),
+            text: t('A program proves who it is with a key. It is shown once, when it is made.'),
+            action: html`<button type="button" class="primary" onclick=${add}>${t('New key')}</button>`,
+          }),
+      ),
   };
 }

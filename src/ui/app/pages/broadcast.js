@@ -28,7 +28,11 @@ export default function page() {
   let eta = null;
   let busy = '';
   const one = new Resource((s) => get(`/v1/messaging/broadcasts/${part(id)}`, {}, s));
-  const rows = new Rows('', () => ({ status: query('outcome') }), (/** @type {Recipient} */ r) => r.message_id ?? r.to);
+  const rows = new Rows(
+    '',
+    () => ({ status: query('outcome') }),
+    (/** @type {Recipient} */ r) => r.message_id ?? r.to,
+  );
   const load = () => Promise.all([one.load(signal), rows.load(signal)]);
   /** @param {string} what @param {string} name */
   const act = async (what, name) => {
@@ -39,12 +43,19 @@ export default function page() {
     });
     busy = '';
   };
-  const cancel = () => ask({ title: t('Cancel {name}?', { name: one.data.name }), text: t('{n} recipients are left out for good.', { n: one.data.counts.pending }), action: t('Cancel broadcast'), run: () => act('cancel', 'cancel') });
-  const retry = () => attempt(async () => {
-    const made = await post(`/v1/messaging/broadcasts/${part(id)}/retry`);
-    notify(t('Sending again to {n} recipients', { n: made.total_recipients }));
-    go(`/broadcasts/${made.broadcast_id}`);
-  });
+  const cancel = () =>
+    ask({
+      title: t('Cancel {name}?', { name: one.data.name }),
+      text: t('{n} recipients are left out for good.', { n: one.data.counts.pending }),
+      action: t('Cancel broadcast'),
+      run: () => act('cancel', 'cancel'),
+    });
+  const retry = () =>
+    attempt(async () => {
+      const made = await post(`/v1/messaging/broadcasts/${part(id)}/retry`);
+      notify(t('Sending again to {n} recipients', { n: made.total_recipients }));
+      go(`/broadcasts/${made.broadcast_id}`);
+    });
   const buttons = () => {
     const b = one.data;
     if (!b || !can('broadcasts:write')) return '';
@@ -65,14 +76,33 @@ export default function page() {
       ${b.reason ? html`<p class="error">${b.reason}</p>` : ''}</section>`;
   };
   /** @param {any} b */
-  const counts = (b) => table({ label: t('Counts'), rows: STATUSES, key: (s) => s, columns: [
-    { name: t('Status'), cell: (s) => words(s) }, { name: t('Recipients'), kind: 'num', cell: (s) => number(b.counts[s]) },
-    { name: t('Share'), kind: 'num', cell: (s) => percent(b.total_recipients ? b.counts[s] / b.total_recipients : 0) }] });
+  const counts = (b) =>
+    table({
+      label: t('Counts'),
+      rows: STATUSES,
+      key: (s) => s,
+      columns: [
+        { name: t('Status'), cell: (s) => words(s) },
+        { name: t('Recipients'), kind: 'num', cell: (s) => number(b.counts[s]) },
+        {
+          name: t('Share'),
+          kind: 'num',
+          cell: (s) => percent(b.total_recipients ? b.counts[s] / b.total_recipients : 0),
+        },
+      ],
+    });
   /** @param {any} b */
-  const about = (b) => html`<section class="card">${facts([
-    [t('Template'), html`<code>${b.template_name}</code> ${b.language}`], [t('Made'), time(b.created_at, dateTime)], [t('Scheduled'), b.schedule_at ? time(b.schedule_at, dateTime) : null],
-    [t('Started'), b.started_at ? time(b.started_at, dateTime) : null], [t('Finished'), b.finished_at ? time(b.finished_at, dateTime) : null], [t('Delivery'), words(b.policy)],
-    [t('Retry of'), b.retry_of ? html`<a href=${`/ui/broadcasts/${b.retry_of}`}>${b.retry_of}</a>` : null], [t('Id'), idText(b.broadcast_id)]])}</section>`;
+  const about = (b) =>
+    html`<section class="card">${facts([
+      [t('Template'), html`<code>${b.template_name}</code> ${b.language}`],
+      [t('Made'), time(b.created_at, dateTime)],
+      [t('Scheduled'), b.schedule_at ? time(b.schedule_at, dateTime) : null],
+      [t('Started'), b.started_at ? time(b.started_at, dateTime) : null],
+      [t('Finished'), b.finished_at ? time(b.finished_at, dateTime) : null],
+      [t('Delivery'), words(b.policy)],
+      [t('Retry of'), b.retry_of ? html`<a href=${`/ui/broadcasts/${b.retry_of}`}>${b.retry_of}</a>` : null],
+      [t('Id'), idText(b.broadcast_id)],
+    ])}</section>`;
 
   return {
     title: () => one.data?.name ?? t('Broadcast'),
@@ -86,18 +116,61 @@ export default function page() {
       if (d?.broadcast_id !== id) return;
       if (event.type === 'broadcast.progress') {
         eta = d.eta_seconds;
-        if (one.data) one.data = { ...one.data, status: d.status, counts: d.counts, total_recipients: d.total_recipients, rate_per_second: d.rate_per_second };
+        if (one.data)
+          one.data = {
+            ...one.data,
+            status: d.status,
+            counts: d.counts,
+            total_recipients: d.total_recipients,
+            rate_per_second: d.rate_per_second,
+          };
         if (OVER.includes(d.status) || rows.rows.length === 0) rows.refetch(600);
       } else if (event.type.startsWith('broadcast.')) load();
     },
     resync: load,
     actions: buttons,
-    view: () => shown(one, () => html`<div class="stack">${progress(one.data)}<div class="columns">${counts(one.data)}${about(one.data)}</div></div>
-      <section class="section"><div class="toolbar">${choice(t('Outcome'), query('outcome'), [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => { setQuery({ outcome: v }); return rows.load(signal); })}</div>
-        ${shown(rows, () => html`${table({ label: t('Recipients'), rows: rows.rows, key: (r) => r.message_id ?? r.to, columns: [
-          { name: t('To'), cell: (r) => html`<span dir="ltr">${r.to}</span>` }, { name: t('Status'), cell: (r) => badge(r.status) },
-          { name: t('Message'), cell: (r) => (r.message_id ? idText(r.message_id) : '–') },
-          { name: t('Error'), cell: (r) => (r.error ? html`${words(r.error.reason)} <span class="muted">${r.error.code ?? ''} ${r.error.details}</span>` : '–') }] })}${moreButton(rows)}`,
-        () => empty({ icon: 'contacts', title: t('No recipients'), text: query('outcome') ? t('Nobody has this outcome.') : t('A broadcast that was cancelled before it started keeps no list.') }))}</section>`),
+    view: () =>
+      shown(
+        one,
+        () => html`<div class="stack">${progress(one.data)}<div class="columns">${counts(one.data)}${about(one.data)}</div></div>
+      <section class="section"><div class="toolbar">${choice(
+        t('Outcome'),
+        query('outcome'),
+        [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))],
+        (v) => {
+          setQuery({ outcome: v });
+          return rows.load(signal);
+        },
+      )}</div>
+        ${shown(
+          rows,
+          () =>
+            html`${table({
+              label: t('Recipients'),
+              rows: rows.rows,
+              key: (r) => r.message_id ?? r.to,
+              columns: [
+                { name: t('To'), cell: (r) => html`<span dir="ltr">${r.to}</span>` },
+                { name: t('Status'), cell: (r) => badge(r.status) },
+                { name: t('Message'), cell: (r) => (r.message_id ? idText(r.message_id) : '–') },
+                {
+                  name: t('Error'),
+                  cell: (r) =>
+                    r.error
+                      ? html`${words(r.error.reason)} <span class="muted">${r.error.code ?? ''} ${r.error.details}</span>`
+                      : '–',
+                },
+              ],
+            })}${moreButton(rows)}`,
+          () =>
+            empty({
+              icon: 'contacts',
+              title: t('No recipients'),
+              text: query('outcome')
+                ? t('Nobody has this outcome.')
+                : t('A broadcast that was cancelled before it started keeps no list.'),
+            }),
+        )}</section>`,
+      ),
   };
 }

@@ -17,7 +17,11 @@ export const settled = (b) => b.total_recipients - (b.counts?.pending ?? 0);
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
-  const rows = new Rows('/v1/messaging/broadcasts', () => ({}), (/** @type {Broadcast} */ b) => b.broadcast_id);
+  const rows = new Rows(
+    '/v1/messaging/broadcasts',
+    () => ({}),
+    (/** @type {Broadcast} */ b) => b.broadcast_id,
+  );
   return {
     title: 'Broadcasts',
     open(_, s) {
@@ -26,22 +30,58 @@ export default function page() {
     },
     onEvent(event) {
       const d = event.data;
-      if (event.type === 'broadcast.progress') rows.change(d.broadcast_id, { status: d.status, counts: d.counts, total_recipients: d.total_recipients });
+      if (event.type === 'broadcast.progress')
+        rows.change(d.broadcast_id, { status: d.status, counts: d.counts, total_recipients: d.total_recipients });
       else if (event.type.startsWith('broadcast.')) rows.refetch();
     },
     resync: () => rows.load(signal),
-    actions: () => (can('broadcasts:write') ? html`<a class="button primary" href="/ui/broadcasts/new">${icon('plus')}${t('New broadcast')}</a>` : ''),
-    view: () => shown(rows, () => html`${table({
-      label: t('Broadcasts'), rows: rows.rows, key: (b) => b.broadcast_id, href: (b) => `/ui/broadcasts/${b.broadcast_id}`,
-      columns: [
-        { name: t('Name'), cell: (b) => html`<span dir="auto">${b.name}</span>` },
-        { name: t('Status'), cell: (b) => badge(b.status) },
-        { name: t('Recipients'), kind: 'num', cell: (b) => number(b.total_recipients) },
-        { name: t('Progress'), cell: (b) => html`<span class="progress-cell"><span class="bar" aria-hidden="true"><i style=${{ 'inline-size': `${b.total_recipients ? (100 * settled(b)) / b.total_recipients : 0}%` }}></i></span><span class="muted">${number(settled(b))}</span></span>` },
-        { name: t('Started'), cell: (b) => (b.started_at ? time(b.started_at) : b.schedule_at ? html`<span class="muted">${words('scheduled')} ${time(b.schedule_at)}</span>` : '–') },
-      ],
-    })}${moreButton(rows)}`, () => empty({ icon: 'broadcast', title: t('No broadcasts yet'), text: t('A broadcast sends one template to many recipients, now or at a time that you set.'),
-      action: can('broadcasts:write') ? html`<a class="button primary" href="/ui/broadcasts/new">${t('New broadcast')}</a>` : '',
-      call: { method: 'POST', path: '/v1/messaging/broadcasts', body: { name: 'Spring', template_name: 'spring_sale', recipients: ['+15550123456'] } } })),
+    actions: () =>
+      can('broadcasts:write')
+        ? html`<a class="button primary" href="/ui/broadcasts/new">${icon('plus')}${t('New broadcast')}</a>`
+        : '',
+    view: () =>
+      shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('Broadcasts'),
+            rows: rows.rows,
+            key: (b) => b.broadcast_id,
+            href: (b) => `/ui/broadcasts/${b.broadcast_id}`,
+            columns: [
+              { name: t('Name'), cell: (b) => html`<span dir="auto">${b.name}</span>` },
+              { name: t('Status'), cell: (b) => badge(b.status) },
+              { name: t('Recipients'), kind: 'num', cell: (b) => number(b.total_recipients) },
+              {
+                name: t('Progress'),
+                cell: (b) =>
+                  html`<span class="progress-cell"><span class="bar" aria-hidden="true"><i style=${{ 'inline-size': `${b.total_recipients ? (100 * settled(b)) / b.total_recipients : 0}%` }}></i></span><span class="muted">${number(settled(b))}</span></span>`,
+              },
+              {
+                name: t('Started'),
+                cell: (b) =>
+                  b.started_at
+                    ? time(b.started_at)
+                    : b.schedule_at
+                      ? html`<span class="muted">${words('scheduled')} ${time(b.schedule_at)}</span>`
+                      : '–',
+              },
+            ],
+          })}${moreButton(rows)}`,
+        () =>
+          empty({
+            icon: 'broadcast',
+            title: t('No broadcasts yet'),
+            text: t('A broadcast sends one template to many recipients, now or at a time that you set.'),
+            action: can('broadcasts:write')
+              ? html`<a class="button primary" href="/ui/broadcasts/new">${t('New broadcast')}</a>`
+              : '',
+            call: {
+              method: 'POST',
+              path: '/v1/messaging/broadcasts',
+              body: { name: 'Spring', template_name: 'spring_sale', recipients: ['+15550123456'] },
+            },
+          }),
+      ),
   };
 }

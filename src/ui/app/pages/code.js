@@ -21,11 +21,12 @@ export default function page() {
   const events = new Resource((s) => get('/v1/events', { about: id, order: 'asc', limit: 100 }, s));
   const load = () => Promise.all([otp.load(signal), can('events:read') ? events.load(signal) : null]);
   const phone = () => events.data?.data.find((/** @type {any} */ e) => e.data.phone)?.data.phone ?? null;
-  const resend = () => attempt(async () => {
-    await post('/v1/otp/resend', { request_id: id });
-    notify(t('The same code is on its way'));
-    await load();
-  });
+  const resend = () =>
+    attempt(async () => {
+      await post('/v1/otp/resend', { request_id: id });
+      notify(t('The same code is on its way'));
+      await load();
+    });
   return {
     title: () => (phone() ? t('Code to {phone}', { phone: phone() }) : t('Code')),
     open(params, s) {
@@ -35,13 +36,22 @@ export default function page() {
     onEvent: (event) => (event.data?.request_id === id ? load() : undefined),
     resync: load,
     actions: () => (can('otp:send') ? button(t('Resend'), resend, { disabled: otp.data?.status !== 'pending' }) : ''),
-    view: () => html`${shown(otp, () => html`<section class="card">${facts([
-      [t('Status'), badge(otp.data.status)],
-      [t('Delivery'), words(otp.data.delivery_status)],
-      [t('Tries left'), number(otp.data.attempts_remaining)],
-      [t('Valid'), otp.data.status === 'pending' ? countdown(t('Valid'), otp.data.expires_at, t('Over')) : time(otp.data.expires_at)],
-      [t('Id'), idText(id)],
-    ])}</section>`)}
+    view: () => html`${shown(
+      otp,
+      () =>
+        html`<section class="card">${facts([
+          [t('Status'), badge(otp.data.status)],
+          [t('Delivery'), words(otp.data.delivery_status)],
+          [t('Tries left'), number(otp.data.attempts_remaining)],
+          [
+            t('Valid'),
+            otp.data.status === 'pending'
+              ? countdown(t('Valid'), otp.data.expires_at, t('Over'))
+              : time(otp.data.expires_at),
+          ],
+          [t('Id'), idText(id)],
+        ])}</section>`,
+    )}
     <section class="section"><h2>${t('Timeline')}</h2>${can('events:read') ? shown(events, () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.request_id === id || e.data.message_id === id.replace('otp_', 'msg_')))) : ''}</section>`,
   };
 }

@@ -21,7 +21,11 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   /** @type {Rows<Otp>} */
-  const rows = new Rows('/v1/otp', /** @returns {Record<string, unknown>} */ () => filter.values, (/** @type {Otp} */ r) => r.request_id);
+  const rows = new Rows(
+    '/v1/otp',
+    /** @returns {Record<string, unknown>} */ () => filter.values,
+    (/** @type {Otp} */ r) => r.request_id,
+  );
   const filter = filters(['phone', 'status'], () => rows.load(signal));
   const byDay = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'day' }, s));
   const byCountry = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'country' }, s));
@@ -29,22 +33,41 @@ export default function page() {
   let pumping = [];
   const warnings = async () => {
     if (!can('events:read')) return;
-    const answer = await get('/v1/events', { types: 'otp.pumping_suspected', order: 'desc', limit: 5 }, signal).catch(() => ({ data: [] }));
-    pumping = answer.data.filter((/** @type {any} */ e) => e.type === 'otp.pumping_suspected' && now() - Date.parse(e.timestamp) < 86_400_000)
-      .map((/** @type {any} */ e) => ({ code: e.data.calling_code, n: e.data.unverified, refused: e.data.refused, at: e.timestamp }));
+    const answer = await get('/v1/events', { types: 'otp.pumping_suspected', order: 'desc', limit: 5 }, signal).catch(
+      () => ({ data: [] }),
+    );
+    pumping = answer.data
+      .filter(
+        (/** @type {any} */ e) => e.type === 'otp.pumping_suspected' && now() - Date.parse(e.timestamp) < 86_400_000,
+      )
+      .map((/** @type {any} */ e) => ({
+        code: e.data.calling_code,
+        n: e.data.unverified,
+        refused: e.data.refused,
+        at: e.timestamp,
+      }));
   };
-  const figures = () => { if (can('analytics:read')) { byDay.load(signal); byCountry.load(signal); } };
+  const figures = () => {
+    if (can('analytics:read')) {
+      byDay.load(signal);
+      byCountry.load(signal);
+    }
+  };
 
-  const list = () => table({
-    label: t('Codes'), rows: rows.rows, key: (r) => r.request_id, href: (r) => `/ui/codes/${r.request_id}`,
-    columns: [
-      { name: t('Time'), cell: (r) => time(r.created_at) },
-      { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone}</span>` },
-      { name: t('Status'), cell: (r) => badge(r.status) },
-      { name: t('Delivery'), cell: (r) => html`<span class="muted">${words(r.delivery_status)}</span>` },
-      { name: t('Tries'), kind: 'num', cell: (r) => `${5 - r.attempts_remaining} / 5` },
-    ],
-  });
+  const list = () =>
+    table({
+      label: t('Codes'),
+      rows: rows.rows,
+      key: (r) => r.request_id,
+      href: (r) => `/ui/codes/${r.request_id}`,
+      columns: [
+        { name: t('Time'), cell: (r) => time(r.created_at) },
+        { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone}</span>` },
+        { name: t('Status'), cell: (r) => badge(r.status) },
+        { name: t('Delivery'), cell: (r) => html`<span class="muted">${words(r.delivery_status)}</span>` },
+        { name: t('Tries'), kind: 'num', cell: (r) => `${5 - r.attempts_remaining} / 5` },
+      ],
+    });
 
   return {
     title: 'Codes',
@@ -58,32 +81,64 @@ export default function page() {
       rows.refetch();
       if (event.type === 'otp.pumping_suspected') warnings();
     },
-    resync: () => { rows.load(signal); figures(); },
+    resync: () => {
+      rows.load(signal);
+      figures();
+    },
     view: () => html`
-      ${pumping.map((p) => html`<div class="problem warning" role="alert">${icon('warning')}<p>${p.refused
-        ? t('Codes to +{code} are refused for this hour: {n} were not verified', { code: p.code, n: p.n })
-        : t('Codes to +{code} look like pumping: {n} were not verified', { code: p.code, n: p.n })}</p></div>`)}
-      ${can('analytics:read') ? html`<div class="columns codes-top">
+      ${pumping.map(
+        (p) =>
+          html`<div class="problem warning" role="alert">${icon('warning')}<p>${
+            p.refused
+              ? t('Codes to +{code} are refused for this hour: {n} were not verified', { code: p.code, n: p.n })
+              : t('Codes to +{code} look like pumping: {n} were not verified', { code: p.code, n: p.n })
+          }</p></div>`,
+      )}
+      ${
+        can('analytics:read')
+          ? html`<div class="columns codes-top">
         <section class="card" aria-label=${t('Funnel')}><h2>${t('Funnel')} <span class="hint">${t('last 7 days')}</span></h2>${shown(byDay, () => funnel(byDay.data.totals))}</section>
-        <section class="card" aria-label=${t('Countries')}><h2>${t('By country')}</h2>${shown(byCountry, () => countries(byCountry.data.data))}</section></div>` : ''}
+        <section class="card" aria-label=${t('Countries')}><h2>${t('By country')}</h2>${shown(byCountry, () => countries(byCountry.data.data))}</section></div>`
+          : ''
+      }
       <div class="toolbar">
         ${search(t('Phone'), filter.values.phone, (v) => filter.set('phone', v))}
         ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => filter.set('status', v))}</div>
-      ${shown(rows, () => html`${list()}${moreButton(rows)}<p class="hint foot">${t('Codes are known as long as the event log keeps their events.')}</p>`, () => (filter.used
-        ? empty({ icon: 'search', title: t('No code fits'), text: t('Try another phone or status.'), action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>` })
-        : empty({ icon: 'code', title: t('No codes yet'), text: t('A code is a one-time password that you send to a phone and verify.'),
-          action: session.sandbox ? html`<a class="button primary" href="/ui/phone">${t('Send a code')}</a>` : '',
-          call: { method: 'POST', path: '/v1/otp/send', body: { phone: '+15550123456' } } })))}`,
+      ${shown(
+        rows,
+        () =>
+          html`${list()}${moreButton(rows)}<p class="hint foot">${t('Codes are known as long as the event log keeps their events.')}</p>`,
+        () =>
+          filter.used
+            ? empty({
+                icon: 'search',
+                title: t('No code fits'),
+                text: t('Try another phone or status.'),
+                action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>`,
+              })
+            : empty({
+                icon: 'code',
+                title: t('No codes yet'),
+                text: t('A code is a one-time password that you send to a phone and verify.'),
+                action: session.sandbox ? html`<a class="button primary" href="/ui/phone">${t('Send a code')}</a>` : '',
+                call: { method: 'POST', path: '/v1/otp/send', body: { phone: '+15550123456' } },
+              }),
+      )}`,
   };
 }
 
 /** @param {any[]} data */
-const countries = (data) => (data.length === 0 ? html`<p class="muted">${t('Nothing was sent.')}</p>` : table({
-  label: t('By country'), rows: [...data].sort((a, b) => b.sent - a.sent).slice(0, 8), key: (r) => r.country,
-  columns: [
-    { name: t('Country'), cell: (r) => r.country },
-    { name: t('Sent'), kind: 'num', cell: (r) => number(r.sent) },
-    { name: t('Verified'), kind: 'num', cell: (r) => number(r.verified) },
-    { name: t('Share'), kind: 'num', cell: (r) => percent(r.sent ? r.verified / r.sent : null) },
-  ],
-}));
+const countries = (data) =>
+  data.length === 0
+    ? html`<p class="muted">${t('Nothing was sent.')}</p>`
+    : table({
+        label: t('By country'),
+        rows: [...data].sort((a, b) => b.sent - a.sent).slice(0, 8),
+        key: (r) => r.country,
+        columns: [
+          { name: t('Country'), cell: (r) => r.country },
+          { name: t('Sent'), kind: 'num', cell: (r) => number(r.sent) },
+          { name: t('Verified'), kind: 'num', cell: (r) => number(r.verified) },
+          { name: t('Share'), kind: 'num', cell: (r) => percent(r.sent ? r.verified / r.sent : null) },
+        ],
+      });

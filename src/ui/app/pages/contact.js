@@ -21,28 +21,44 @@ export default function page() {
   const contact = new Resource((s) => get(`/v1/contacts/${part(id)}`, {}, s));
   const events = new Resource((s) => get(`/v1/contacts/${part(id)}/timeline`, { limit: 50 }, s));
   const load = () => Promise.all([contact.load(signal), events.load(signal)]);
-  const edit = () => contactForm({ title: t('Edit contact'), contact: contact.data, save: async (body) => {
-    contact.data = await patch(`/v1/contacts/${part(id)}`, body);
-  } });
+  const edit = () =>
+    contactForm({
+      title: t('Edit contact'),
+      contact: contact.data,
+      save: async (body) => {
+        contact.data = await patch(`/v1/contacts/${part(id)}`, body);
+      },
+    });
   const name = () => contact.data?.name || contact.data?.phone || t('No name');
-  const drop = () => ask({ title: t('Delete {name}?', { name: name() }), text: t('The contact is gone from segments too. Conversations stay.'), action: t('Delete contact'), run: () => attempt(async () => {
-    await remove(`/v1/contacts/${part(id)}`);
-    go('/contacts');
-  }) });
+  const drop = () =>
+    ask({
+      title: t('Delete {name}?', { name: name() }),
+      text: t('The contact is gone from segments too. Conversations stay.'),
+      action: t('Delete contact'),
+      run: () =>
+        attempt(async () => {
+          await remove(`/v1/contacts/${part(id)}`);
+          go('/contacts');
+        }),
+    });
   const party = () => contact.data.phone ?? contact.data.user_id;
-  const optOut = () => attempt(async () => {
-    const body = contact.data.phone ? { phone: contact.data.phone } : { user_id: contact.data.user_id };
-    await post('/v1/suppressions', { ...body, reason: t('by the dashboard') });
-    notify(t('{name} gets no broadcasts any more', { name: name() }), { undo: optIn });
-    await events.load(signal);
-  });
-  const optIn = () => attempt(async () => {
-    await remove(`/v1/suppressions/${part(party())}`);
-    notify(t('The opt-out is taken back'));
-    await events.load(signal);
-  });
+  const optOut = () =>
+    attempt(async () => {
+      const body = contact.data.phone ? { phone: contact.data.phone } : { user_id: contact.data.user_id };
+      await post('/v1/suppressions', { ...body, reason: t('by the dashboard') });
+      notify(t('{name} gets no broadcasts any more', { name: name() }), { undo: optIn });
+      await events.load(signal);
+    });
+  const optIn = () =>
+    attempt(async () => {
+      await remove(`/v1/suppressions/${part(party())}`);
+      notify(t('The opt-out is taken back'));
+      await events.load(signal);
+    });
   /** What the newest event says; the list of opt-outs has no question for one phone. */
-  const out = () => (events.data?.data ?? []).find((/** @type {any} */ e) => /contact\.opted_(in|out)/.test(e.type))?.type === 'contact.opted_out';
+  const out = () =>
+    (events.data?.data ?? []).find((/** @type {any} */ e) => /contact\.opted_(in|out)/.test(e.type))?.type ===
+    'contact.opted_out';
 
   return {
     title: () => (contact.data ? name() : t('Contact')),
@@ -50,18 +66,37 @@ export default function page() {
       [id, signal] = [params['id'] ?? '', s];
       return load();
     },
-    onEvent: (event) => (event.data?.contact_id === id || (contact.data?.phone && event.data?.phone === contact.data.phone) ? load() : undefined),
+    onEvent: (event) =>
+      event.data?.contact_id === id || (contact.data?.phone && event.data?.phone === contact.data.phone)
+        ? load()
+        : undefined,
     resync: load,
-    actions: () => (contact.data && can('contacts:write') ? html`${button(t('Edit'), edit)}
-      ${party() ? (out() ? button(t('Take opt-out back'), optIn) : button(t('Opt out'), optOut)) : ''}${button(t('Delete'), drop, { kind: 'danger' })}` : ''),
+    actions: () =>
+      contact.data && can('contacts:write')
+        ? html`${button(t('Edit'), edit)}
+      ${party() ? (out() ? button(t('Take opt-out back'), optIn) : button(t('Opt out'), optOut)) : ''}${button(t('Delete'), drop, { kind: 'danger' })}`
+        : '',
     view: () => html`${shown(contact, () => {
       const c = contact.data;
       return html`<section class="card">${facts([
-        [t('Name'), html`<span dir="auto">${c.name}</span>`], [t('Phone'), c.phone ? html`<span dir="ltr">${c.phone}</span>` : null], [t('E-mail'), c.email], [t('User name'), c.username],
+        [t('Name'), html`<span dir="auto">${c.name}</span>`],
+        [t('Phone'), c.phone ? html`<span dir="ltr">${c.phone}</span>` : null],
+        [t('E-mail'), c.email],
+        [t('User name'), c.username],
         [t('Marketing'), out() ? label('warning', 'stop', t('Opted out')) : label('good', 'check', t('Allowed'))],
-        [t('Tags'), c.tags.length ? html`<span class="tags">${c.tags.map((/** @type {string} */ x) => html`<span key=${x} class="tag">${x}</span>`)}</span>` : null],
-        ...Object.entries(c.custom_fields ?? {}).map(([k, v]) => /** @type {[string, unknown]} */ ([k, html`<span dir="auto">${String(v)}</span>`])),
-        [t('Made'), time(c.created_at, dateTime)], [t('Changed'), time(c.updated_at, dateTime)], [t('Id'), idText(c.id)]])}</section>`;
+        [
+          t('Tags'),
+          c.tags.length
+            ? html`<span class="tags">${c.tags.map((/** @type {string} */ x) => html`<span key=${x} class="tag">${x}</span>`)}</span>`
+            : null,
+        ],
+        ...Object.entries(c.custom_fields ?? {}).map(
+          ([k, v]) => /** @type {[string, unknown]} */ ([k, html`<span dir="auto">${String(v)}</span>`]),
+        ),
+        [t('Made'), time(c.created_at, dateTime)],
+        [t('Changed'), time(c.updated_at, dateTime)],
+        [t('Id'), idText(c.id)],
+      ])}</section>`;
     })}
       <section class="section"><h2>${t('Timeline')}</h2>${shown(events, () => timeline(events.data.data))}</section>`,
   };

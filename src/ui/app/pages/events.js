@@ -24,8 +24,14 @@ const SHOWN = 40;
 /** @returns {import('../lib/router.js').Page} */
 export default function page() {
   const state = {
-    rows: /** @type {LiveEvent[]} */ ([]), held: /** @type {LiveEvent[]} */ ([]), paused: false, loaded: false, error: /** @type {any} */ (null),
-    open: /** @type {LiveEvent | null} */ (null), pages: 1, cursor: /** @type {string | null} */ (null),
+    rows: /** @type {LiveEvent[]} */ ([]),
+    held: /** @type {LiveEvent[]} */ ([]),
+    paused: false,
+    loaded: false,
+    error: /** @type {any} */ (null),
+    open: /** @type {LiveEvent | null} */ (null),
+    pages: 1,
+    cursor: /** @type {string | null} */ (null),
   };
   /** @type {AbortSignal | undefined} */
   let signal;
@@ -35,7 +41,11 @@ export default function page() {
   };
   const load = async () => {
     try {
-      const answer = await get('/v1/events', { order: 'desc', limit: 50, types: query('type'), about: query('about') }, signal);
+      const answer = await get(
+        '/v1/events',
+        { order: 'desc', limit: 50, types: query('type'), about: query('about') },
+        signal,
+      );
       // A server that knows no order gives the oldest first.
       state.rows = [...answer.data].sort((a, b) => b.sequence - a.sequence);
       Object.assign(state, { loaded: true, error: null, held: [], cursor: answer.next_cursor, pages: 1 });
@@ -50,9 +60,16 @@ export default function page() {
       return;
     }
     await attempt(async () => {
-      const answer = await get('/v1/events', { order: 'desc', limit: 50, types: query('type'), about: query('about'), cursor: state.cursor }, signal);
+      const answer = await get(
+        '/v1/events',
+        { order: 'desc', limit: 50, types: query('type'), about: query('about'), cursor: state.cursor },
+        signal,
+      );
       const known = new Set(state.rows.map((e) => e.id));
-      state.rows = [...state.rows, ...answer.data.filter((/** @type {LiveEvent} */ e) => !known.has(e.id))].slice(0, KEPT);
+      state.rows = [...state.rows, ...answer.data.filter((/** @type {LiveEvent} */ e) => !known.has(e.id))].slice(
+        0,
+        KEPT,
+      );
       state.cursor = answer.data.length ? answer.next_cursor : null;
       state.pages += 1;
     });
@@ -61,13 +78,17 @@ export default function page() {
   const pick = (event) => {
     state.open = event;
     setQuery({ event: event?.id ?? '' });
-    if (event) requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('.side h2'))?.focus());
+    if (event)
+      requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('.side h2'))?.focus());
   };
   const resume = () => {
     state.rows = [...state.held, ...state.rows].slice(0, KEPT);
     Object.assign(state, { paused: false, held: [] });
   };
-  const set = (/** @type {Record<string, string>} */ values) => { setQuery(values); return load(); };
+  const set = (/** @type {Record<string, string>} */ values) => {
+    setQuery(values);
+    return load();
+  };
 
   const aside = (/** @type {LiveEvent} */ e) => html`<aside class="side card" aria-label=${t('Event')}>
     <div class="card-head"><h2 tabindex="-1"><code>${e.type}</code></h2><button type="button" class="quiet icon-only" aria-label=${t('Close')} onclick=${() => pick(null)}>${icon('close')}</button></div>
@@ -83,7 +104,8 @@ export default function page() {
       await load();
       const id = query('event');
       if (!id) return;
-      state.open = state.rows.find((e) => e.id === id) ?? (await get(`/v1/events/${part(id)}`, {}, s).catch(() => null));
+      state.open =
+        state.rows.find((e) => e.id === id) ?? (await get(`/v1/events/${part(id)}`, {}, s).catch(() => null));
     },
     onEvent(event) {
       if (!event.sequence || !fits(event)) return;
@@ -93,9 +115,12 @@ export default function page() {
       if (into.length > KEPT) into.pop();
     },
     resync: load,
-    actions: () => (state.paused
-      ? html`<button type="button" class="primary" onclick=${resume}>${icon('play')}${t('Resume')}</button>${state.held.length ? html`<span class="muted">${t('{n} new', { n: state.held.length })}</span>` : ''}`
-      : html`<button type="button" onclick=${() => { state.paused = true; }}>${icon('pause')}${t('Pause')}</button>`),
+    actions: () =>
+      state.paused
+        ? html`<button type="button" class="primary" onclick=${resume}>${icon('play')}${t('Resume')}</button>${state.held.length ? html`<span class="muted">${t('{n} new', { n: state.held.length })}</span>` : ''}`
+        : html`<button type="button" onclick=${() => {
+            state.paused = true;
+          }}>${icon('pause')}${t('Pause')}</button>`,
     view: () => html`
       <div class="toolbar">${choice(t('Type'), query('type'), [['', t('All')], ...EVENT_TYPES.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => set({ type: v }))}
         ${search(t('About'), query('about'), (v) => set({ about: v }), t('A phone or an id'))}</div>
@@ -103,11 +128,23 @@ export default function page() {
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${state.error ? problem(state.error, load) : ''}${!state.loaded && !state.error ? skeleton() : ''}
         ${state.loaded && state.rows.length === 0 ? empty({ icon: 'events', title: t('No events'), text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET', path: '/v1/events?limit=50' } }) : ''}
-        ${state.rows.length ? html`${table({
-          label: t('Events'), rows: state.rows.slice(0, state.pages * SHOWN), key: (e) => e.id, onpick: pick, selected: (e) => e.id === state.open?.id,
-          columns: [{ name: t('Time'), kind: 'tight', cell: (e) => time(e.timestamp) }, { name: t('Type'), cell: (e) => html`<code>${e.type}</code>` },
-            { name: t('About'), cell: (e) => html`<span dir="auto">${about(e)}</span>` }] })}
-        ${state.cursor || state.rows.length > state.pages * SHOWN ? html`<div class="row center more"><button type="button" onclick=${older}>${t('Show more')}</button><span class="muted">${number(state.rows.length)}</span></div>` : ''}` : ''}
+        ${
+          state.rows.length
+            ? html`${table({
+                label: t('Events'),
+                rows: state.rows.slice(0, state.pages * SHOWN),
+                key: (e) => e.id,
+                onpick: pick,
+                selected: (e) => e.id === state.open?.id,
+                columns: [
+                  { name: t('Time'), kind: 'tight', cell: (e) => time(e.timestamp) },
+                  { name: t('Type'), cell: (e) => html`<code>${e.type}</code>` },
+                  { name: t('About'), cell: (e) => html`<span dir="auto">${about(e)}</span>` },
+                ],
+              })}
+        ${state.cursor || state.rows.length > state.pages * SHOWN ? html`<div class="row center more"><button type="button" onclick=${older}>${t('Show more')}</button><span class="muted">${number(state.rows.length)}</span></div>` : ''}`
+            : ''
+        }
       </section>${state.open ? aside(state.open) : ''}</div>`,
   };
 }
@@ -117,13 +154,30 @@ async function replay(event) {
   const hooks = /** @type {any} */ (await attempt(() => get('/v1/webhooks', { limit: 100 })));
   if (!hooks) return;
   let to = hooks.data[0]?.id ?? '';
-  const send = () => attempt(async () => {
-    const answer = await post(`/v1/webhooks/${part(to)}/replay`, { event_id: event.id });
-    notify(t('Queued: {n}', { n: answer.queued }));
-    close();
-  });
-  const close = overlay(() => dialog(t('Replay to endpoint'), close, to
-    ? select({ label: t('Endpoint'), value: to, options: hooks.data.map((/** @type {any} */ h) => [h.id, h.url]), change: (v) => { to = v; } })
-    : html`<p>${t('There is no endpoint yet.')} <a href="/ui/webhooks" onclick=${() => close()}>${t('Webhooks')}</a></p>`,
-  { kind: 'small', actions: html`<button type="button" class="primary" ?disabled=${!to} onclick=${send}>${t('Replay')}</button>` }));
+  const send = () =>
+    attempt(async () => {
+      const answer = await post(`/v1/webhooks/${part(to)}/replay`, { event_id: event.id });
+      notify(t('Queued: {n}', { n: answer.queued }));
+      close();
+    });
+  const close = overlay(() =>
+    dialog(
+      t('Replay to endpoint'),
+      close,
+      to
+        ? select({
+            label: t('Endpoint'),
+            value: to,
+            options: hooks.data.map((/** @type {any} */ h) => [h.id, h.url]),
+            change: (v) => {
+              to = v;
+            },
+          })
+        : html`<p>${t('There is no endpoint yet.')} <a href="/ui/webhooks" onclick=${() => close()}>${t('Webhooks')}</a></p>`,
+      {
+        kind: 'small',
+        actions: html`<button type="button" class="primary" ?disabled=${!to} onclick=${send}>${t('Replay')}</button>`,
+      },
+    ),
+  );
 }

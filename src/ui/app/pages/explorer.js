@@ -20,14 +20,25 @@ import { operations, sample, snippet } from '../parts/operations.js';
 export default function page() {
   let id = '';
   const state = {
-    find: query('find'), values: /** @type {Record<string, string>} */ ({}), body: '', language: 'curl', key: '', busy: false,
-    answer: /** @type {any} */ (null), error: /** @type {any} */ (null), history: /** @type {{method: string, path: string, body?: unknown, status: number}[]} */ ([]),
+    find: query('find'),
+    values: /** @type {Record<string, string>} */ ({}),
+    body: '',
+    language: 'curl',
+    key: '',
+    busy: false,
+    answer: /** @type {any} */ (null),
+    error: /** @type {any} */ (null),
+    history: /** @type {{method: string, path: string, body?: unknown, status: number}[]} */ ([]),
   };
   /** @type {Operation[]} */
   let all = [];
   const doc = new Resource(async (signal) => {
     const answer = await fetch('/openapi.json', { signal: signal ?? null });
-    if (answer.status === 404) throw Object.assign(new Error(t('The description of the interface is switched off on this server: [server] docs = false.')), { requestId: ' ' });
+    if (answer.status === 404)
+      throw Object.assign(
+        new Error(t('The description of the interface is switched off on this server: [server] docs = false.')),
+        { requestId: ' ' },
+      );
     const api = await answer.json();
     all = operations(api);
     return api;
@@ -36,7 +47,12 @@ export default function page() {
   const choose = (/** @type {string} */ next) => {
     id = next;
     const op = one();
-    Object.assign(state, { values: {}, answer: null, error: null, body: op?.body ? JSON.stringify(sample(op.body, doc.data), null, 2) : '' });
+    Object.assign(state, {
+      values: {},
+      answer: null,
+      error: null,
+      body: op?.body ? JSON.stringify(sample(op.body, doc.data), null, 2) : '',
+    });
     requestAnimationFrame(() => id && document.querySelector('.operation')?.scrollIntoView({ block: 'nearest' }));
   };
   /** @param {Operation} op */
@@ -48,11 +64,24 @@ export default function page() {
     const headers = {};
     for (const p of op.params) {
       const value = state.values[p.name] ?? '';
-      if (p.in === 'path') path = path.replace(`{${p.name}}`, value ? encodeURIComponent(value) : p.name === 'workspace' ? context.workspace || '{workspace}' : `{${p.name}}`);
+      if (p.in === 'path')
+        path = path.replace(
+          `{${p.name}}`,
+          value
+            ? encodeURIComponent(value)
+            : p.name === 'workspace'
+              ? context.workspace || '{workspace}'
+              : `{${p.name}}`,
+        );
       else if (value && p.in === 'query') inQuery[p.name] = value;
       else if (value) headers[p.name] = value;
     }
-    return { method: op.method, path: withQuery(path, inQuery), headers, ...(state.body.trim() && op.body ? { body: parse(state.body) } : {}) };
+    return {
+      method: op.method,
+      path: withQuery(path, inQuery),
+      headers,
+      ...(state.body.trim() && op.body ? { body: parse(state.body) } : {}),
+    };
   };
   const run = async () => {
     const op = one();
@@ -63,10 +92,22 @@ export default function page() {
     try {
       if (asked.body instanceof Error) throw asked.body;
       const headers = { ...asked.headers, ...(session.me ? {} : { Authorization: `Bearer ${state.key}` }) };
-      state.answer = { status: 200, body: await call(asked.method, asked.path, { body: asked.body, headers, quiet: !session.me }) };
+      state.answer = {
+        status: 200,
+        body: await call(asked.method, asked.path, { body: asked.body, headers, quiet: !session.me }),
+      };
     } catch (error) {
       const e = /** @type {any} */ (error);
-      if (e.status) state.answer = { status: e.status, body: { code: e.code, message: e.message, ...(e.reason ? { reason: e.reason } : {}), request_id: e.requestId } };
+      if (e.status)
+        state.answer = {
+          status: e.status,
+          body: {
+            code: e.code,
+            message: e.message,
+            ...(e.reason ? { reason: e.reason } : {}),
+            request_id: e.requestId,
+          },
+        };
       else state.error = e;
     }
     if (state.answer) {
@@ -81,30 +122,96 @@ export default function page() {
     const wanted = state.find.toLowerCase();
     const fits = all.filter((o) => !wanted || `${o.summary} ${o.path} ${o.id}`.toLowerCase().includes(wanted));
     const tags = [...new Set(fits.map((o) => o.tag))];
-    return html`<nav class="operations" aria-label=${t('Operations')}>${tags.map((tag) => html`<div key=${tag}><p class="menu-label">${tag}</p><ul>
-      ${fits.filter((o) => o.tag === tag).map((o) => html`<li key=${o.id}><a href=${`/ui/explorer/${o.id}${location.search}`} aria-current=${o.id === id ? 'page' : null}>
-        <span>${o.summary}</span></a></li>`)}</ul></div>`)}
+    return html`<nav class="operations" aria-label=${t('Operations')}>${tags.map(
+      (tag) => html`<div key=${tag}><p class="menu-label">${tag}</p><ul>
+      ${fits
+        .filter((o) => o.tag === tag)
+        .map(
+          (
+            o,
+          ) => html`<li key=${o.id}><a href=${`/ui/explorer/${o.id}${location.search}`} aria-current=${o.id === id ? 'page' : null}>
+        <span>${o.summary}</span></a></li>`,
+        )}</ul></div>`,
+    )}
       ${fits.length ? '' : html`<p class="muted pad">${t('Nothing found')}</p>`}</nav>`;
   };
   /** @param {Operation} op */
-  const form = (op) => html`<form class="stack" onsubmit=${(/** @type {Event} */ e) => { e.preventDefault(); return run(); }}>
-    ${op.params.map((p) => html`<div key=${p.name}>${field({ label: p.name, value: state.values[p.name] ?? '', input: (v) => { state.values[p.name] = v; }, hint: p.description, required: p.in === 'path' && p.name !== 'workspace',
-      placeholder: p.in === 'path' && p.name === 'workspace' ? context.workspace : '' })}</div>`)}
-    ${op.body ? field({ label: t('Body'), rows: Math.min(16, state.body.split('\n').length + 1), mono: true, dir: 'ltr', value: state.body, input: (v) => { state.body = v; } }) : ''}
-    ${session.me ? '' : session.sandbox ? field({ label: t('API key'), type: 'password', value: state.key, input: (v) => { state.key = v; }, hint: t('Kept in this page’s memory only') })
-      : html`<p class="muted">${t('Sign in to run it.')} <a href="/ui/sign-in?next=/explorer">${t('Sign in')}</a></p>`}
+  const form = (op) => html`<form class="stack" onsubmit=${(/** @type {Event} */ e) => {
+    e.preventDefault();
+    return run();
+  }}>
+    ${op.params.map(
+      (p) =>
+        html`<div key=${p.name}>${field({
+          label: p.name,
+          value: state.values[p.name] ?? '',
+          input: (v) => {
+            state.values[p.name] = v;
+          },
+          hint: p.description,
+          required: p.in === 'path' && p.name !== 'workspace',
+          placeholder: p.in === 'path' && p.name === 'workspace' ? context.workspace : '',
+        })}</div>`,
+    )}
+    ${
+      op.body
+        ? field({
+            label: t('Body'),
+            rows: Math.min(16, state.body.split('\n').length + 1),
+            mono: true,
+            dir: 'ltr',
+            value: state.body,
+            input: (v) => {
+              state.body = v;
+            },
+          })
+        : ''
+    }
+    ${
+      session.me
+        ? ''
+        : session.sandbox
+          ? field({
+              label: t('API key'),
+              type: 'password',
+              value: state.key,
+              input: (v) => {
+                state.key = v;
+              },
+              hint: t('Kept in this page’s memory only'),
+            })
+          : html`<p class="muted">${t('Sign in to run it.')} <a href="/ui/sign-in?next=/explorer">${t('Sign in')}</a></p>`
+    }
     <div class="row"><button class="primary" ?disabled=${state.busy || (!session.me && !state.key)}>${icon('play')}${t('Run')}</button></div></form>`;
   /** @param {Operation} op */
   const operation = (op) => html`<article class="operation stack" key=${op.id}>
     <div><h2>${op.summary}</h2><p><b class="method">${op.method}</b> <code class="wrap">${op.path}</code></p></div>
     <p class="prose">${op.description}</p>
     ${form(op)}
-    <section aria-label=${t('Request')}><div class="card-head"><h3>${t('Request')}</h3>${radios(t('Language'), state.language, [['curl', 'curl'], ['JavaScript', 'JavaScript'], ['Python', 'Python'], ['Rust', 'Rust']], (v) => { state.language = v; })}</div>
+    <section aria-label=${t('Request')}><div class="card-head"><h3>${t('Request')}</h3>${radios(
+      t('Language'),
+      state.language,
+      [
+        ['curl', 'curl'],
+        ['JavaScript', 'JavaScript'],
+        ['Python', 'Python'],
+        ['Rust', 'Rust'],
+      ],
+      (v) => {
+        state.language = v;
+      },
+    )}</div>
       ${code(state.language === 'curl' ? curlText(request(op)) : snippet(state.language, request(op)), t('Request'))}</section>
     <section aria-label=${t('Answer')} aria-live="polite"><h3>${t('Answer')}</h3>
       ${state.error ? problem(state.error) : ''}${state.busy ? skeleton(3) : ''}
-      ${state.answer ? html`<p class="row">${badge(state.answer.status < 400 ? 'ok' : 'failed', state.answer.status < 400 ? t('Done') : String(state.answer.status))}<span class="muted">${t('{n} ms', { n: state.answer.ms })}</span></p>
-        ${state.answer.body === null ? html`<p class="muted">${t('No body')}</p>` : typeof state.answer.body === 'string' ? html`<pre class="code" tabindex="0">${state.answer.body}</pre>` : json(state.answer.body, t('Answer'))}` : state.busy || state.error ? '' : html`<p class="muted">${t('Run it, and the answer is here.')}</p>`}</section>
+      ${
+        state.answer
+          ? html`<p class="row">${badge(state.answer.status < 400 ? 'ok' : 'failed', state.answer.status < 400 ? t('Done') : String(state.answer.status))}<span class="muted">${t('{n} ms', { n: state.answer.ms })}</span></p>
+        ${state.answer.body === null ? html`<p class="muted">${t('No body')}</p>` : typeof state.answer.body === 'string' ? html`<pre class="code" tabindex="0">${state.answer.body}</pre>` : json(state.answer.body, t('Answer'))}`
+          : state.busy || state.error
+            ? ''
+            : html`<p class="muted">${t('Run it, and the answer is here.')}</p>`
+      }</section>
     ${state.history.length ? html`<section><h3>${t('History')}</h3><ol class="history" aria-label=${t('History')}>${state.history.map((h) => html`<li><b class="method">${h.method}</b><code class="wrap">${h.path}</code>${badge(h.status < 400 ? 'ok' : 'failed', h.status < 400 ? t('Done') : String(h.status))}</li>`)}</ol></section>` : ''}
   </article>`;
 
@@ -116,14 +223,24 @@ export default function page() {
       choose(params['id'] ?? '');
     },
     changed: (params) => choose(params['id'] ?? ''),
-    view: () => shown(doc, () => html`<div class=${`explorer ${id ? 'has-one' : ''}`}><div class="explorer-list">
-      ${search(t('Find an operation'), state.find, (v) => { state.find = v; setQuery({ find: v }); refresh(); })}${menu()}</div>
-      ${one() ? operation(/** @type {Operation} */ (one())) : id ? html`<p class="muted">${t('There is no such operation.')}</p>` : intro(doc.data)}</div>`),
+    view: () =>
+      shown(
+        doc,
+        () => html`<div class=${`explorer ${id ? 'has-one' : ''}`}><div class="explorer-list">
+      ${search(t('Find an operation'), state.find, (v) => {
+        state.find = v;
+        setQuery({ find: v });
+        refresh();
+      })}${menu()}</div>
+      ${one() ? operation(/** @type {Operation} */ (one())) : id ? html`<p class="muted">${t('There is no such operation.')}</p>` : intro(doc.data)}</div>`,
+      ),
   };
 }
 
 /** @param {any} doc */
-const intro = (doc) => html`<div class="stack operation"><h2>${doc.info?.title ?? 'API'} <span class="muted">${doc.info?.version ?? ''}</span></h2>
+const intro = (
+  doc,
+) => html`<div class="stack operation"><h2>${doc.info?.title ?? 'API'} <span class="muted">${doc.info?.version ?? ''}</span></h2>
   <p class="prose muted">${doc.info?.description ?? ''}</p>
   <p>${t('Choose an operation to see what it takes, call it as curl, JavaScript, Python or Rust, and run it here.')}</p>
   <p><a href="/openapi.json" download="openapi.json">${t('Download the OpenAPI description')}</a></p></div>`;

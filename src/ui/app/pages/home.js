@@ -22,11 +22,22 @@ export default function page() {
   const inbox = new Resource((s) => get('/v1/conversations/counts', {}, s));
   /** Codes, messages and failures of the last hour, out of the event log. */
   const hour = new Resource(async (s) => {
-    const answer = await get('/v1/events', { order: 'desc', limit: 200, types: 'otp.sent,otp.verified,message.sent,message.failed,otp.failed' }, s);
+    const answer = await get(
+      '/v1/events',
+      { order: 'desc', limit: 200, types: 'otp.sent,otp.verified,message.sent,message.failed,otp.failed' },
+      s,
+    );
     const since = now() - 3_600_000;
     const rows = answer.data.filter((/** @type {any} */ e) => Date.parse(e.timestamp) > since);
-    const n = (/** @type {string[]} */ ...types) => rows.filter((/** @type {any} */ e) => types.includes(e.type)).length;
-    return { more: rows.length === answer.data.length && rows.length >= 200, codes: n('otp.sent'), verified: n('otp.verified'), messages: n('message.sent'), failed: n('message.failed', 'otp.failed') };
+    const n = (/** @type {string[]} */ ...types) =>
+      rows.filter((/** @type {any} */ e) => types.includes(e.type)).length;
+    return {
+      more: rows.length === answer.data.length && rows.length >= 200,
+      codes: n('otp.sent'),
+      verified: n('otp.verified'),
+      messages: n('message.sent'),
+      failed: n('message.failed', 'otp.failed'),
+    };
   });
   const feed = liveFeed(8);
   /** @type {Record<string, boolean | null>} */
@@ -42,33 +53,86 @@ export default function page() {
       delete has[key];
     }
   };
-  const load = () => Promise.all([workspace.load(signal), can('events:read') ? hour.load(signal) : null, can('analytics:read') ? otp.load(signal) : null, can('inbox:read') ? inbox.load(signal) : null, feed.load(signal)]);
+  const load = () =>
+    Promise.all([
+      workspace.load(signal),
+      can('events:read') ? hour.load(signal) : null,
+      can('analytics:read') ? otp.load(signal) : null,
+      can('inbox:read') ? inbox.load(signal) : null,
+      feed.load(signal),
+    ]);
   const steps = () => {
     /** @type {Step[]} */
     const all = [
-      { key: 'key', title: t('Make an API key'), text: t('A program proves who it is with it.'), href: '/ui/keys', done: has['key'] ?? null },
-      { key: 'number', title: t('Connect a number'), text: session.sandbox ? t('The sandbox has one already.') : t('Messages leave from it.'), href: can('operator') ? '/ui/operator/numbers' : '/ui/settings', done: has['number'] ?? null },
-      { key: 'code', title: t('Send the first code'), text: session.sandbox ? t('Here to a phone of the sandbox.') : t('By the API.'), href: session.sandbox ? '/ui/phone' : '/ui/explorer/sendOtp', done: has['code'] ?? null },
-      { key: 'webhook', title: t('Receive events'), text: t('An endpoint of yours is told what happens.'), href: '/ui/webhooks', done: has['webhook'] ?? null },
-      { key: 'template', title: t('Have a template'), text: t('What may be sent to anybody.'), href: '/ui/templates', done: has['template'] ?? null },
+      {
+        key: 'key',
+        title: t('Make an API key'),
+        text: t('A program proves who it is with it.'),
+        href: '/ui/keys',
+        done: has['key'] ?? null,
+      },
+      {
+        key: 'number',
+        title: t('Connect a number'),
+        text: session.sandbox ? t('The sandbox has one already.') : t('Messages leave from it.'),
+        href: can('operator') ? '/ui/operator/numbers' : '/ui/settings',
+        done: has['number'] ?? null,
+      },
+      {
+        key: 'code',
+        title: t('Send the first code'),
+        text: session.sandbox ? t('Here to a phone of the sandbox.') : t('By the API.'),
+        href: session.sandbox ? '/ui/phone' : '/ui/explorer/sendOtp',
+        done: has['code'] ?? null,
+      },
+      {
+        key: 'webhook',
+        title: t('Receive events'),
+        text: t('An endpoint of yours is told what happens.'),
+        href: '/ui/webhooks',
+        done: has['webhook'] ?? null,
+      },
+      {
+        key: 'template',
+        title: t('Have a template'),
+        text: t('What may be sent to anybody.'),
+        href: '/ui/templates',
+        done: has['template'] ?? null,
+      },
     ];
     return all.filter((s) => s.key in has);
   };
   const setup = () => {
     const all = steps();
     const done = all.filter((s) => s.done).length;
-    return all.length ? html`<section class="card"><div class="card-head"><h2>${t('Set up')}</h2><span class="muted">${t('{done} of {total}', { done, total: all.length })}</span></div>
-      <ol class="setup" aria-label=${t('Setup')}>${all.map((s) => html`<li key=${s.key} class=${s.done ? 'done' : null}><span class="setup-sign">${s.done ? icon('check') : ''}</span>
-        <div><a class="row-link" href=${s.href}>${s.title}<span class="sr">${s.done ? `, ${t('done')}` : ''}</span></a><p class="muted">${s.text}</p></div>${icon('chevron')}</li>`)}</ol></section>` : '';
+    return all.length
+      ? html`<section class="card"><div class="card-head"><h2>${t('Set up')}</h2><span class="muted">${t('{done} of {total}', { done, total: all.length })}</span></div>
+      <ol class="setup" aria-label=${t('Setup')}>${all.map(
+        (
+          s,
+        ) => html`<li key=${s.key} class=${s.done ? 'done' : null}><span class="setup-sign">${s.done ? icon('check') : ''}</span>
+        <div><a class="row-link" href=${s.href}>${s.title}<span class="sr">${s.done ? `, ${t('done')}` : ''}</span></a><p class="muted">${s.text}</p></div>${icon('chevron')}</li>`,
+      )}</ol></section>`
+      : '';
   };
-  const wrong = () => html`<section class="card"><h2>${t('What is wrong now')}</h2>${problems.size ? html`<ul class="stack tight">${[...problems].map(([key, p]) => html`<li key=${key} class="row">${label('bad', 'warning', t('Problem'))} ${p.href ? html`<a href=${p.href}>${p.text}</a>` : p.text}</li>`)}</ul>`
-    : html`<p class="row">${label('good', 'check', t('Nothing'))}<span class="muted">${t('Numbers send, storage takes work.')}</span></p>`}</section>`;
+  const wrong = () =>
+    html`<section class="card"><h2>${t('What is wrong now')}</h2>${
+      problems.size
+        ? html`<ul class="stack tight">${[...problems].map(([key, p]) => html`<li key=${key} class="row">${label('bad', 'warning', t('Problem'))} ${p.href ? html`<a href=${p.href}>${p.text}</a>` : p.text}</li>`)}</ul>`
+        : html`<p class="row">${label('good', 'check', t('Nothing'))}<span class="muted">${t('Numbers send, storage takes work.')}</span></p>`
+    }</section>`;
   return {
     title: 'Home',
     async open(_, s) {
       signal = s;
-      await Promise.all([load(), look('key', adminPath('/keys?limit=1'), can('keys:manage')), look('number', adminPath('/numbers?limit=1'), can('numbers:manage')), look('code', '/v1/events?types=otp.sent&limit=1', can('events:read')),
-        look('webhook', '/v1/webhooks?limit=1', can('webhooks:manage')), look('template', '/v1/messaging/templates?limit=1', can('templates:read'))]);
+      await Promise.all([
+        load(),
+        look('key', adminPath('/keys?limit=1'), can('keys:manage')),
+        look('number', adminPath('/numbers?limit=1'), can('numbers:manage')),
+        look('code', '/v1/events?types=otp.sent&limit=1', can('events:read')),
+        look('webhook', '/v1/webhooks?limit=1', can('webhooks:manage')),
+        look('template', '/v1/messaging/templates?limit=1', can('templates:read')),
+      ]);
     },
     onEvent(event) {
       feed.take(event);
@@ -78,11 +142,18 @@ export default function page() {
     },
     resync: load,
     view: () => html`
-      ${can('events:read') ? html`<section aria-label=${t('Last hour')} class="home-hour"><h2>${t('Last hour')}</h2>${shown(hour, () => html`<dl class="figures">
+      ${
+        can('events:read')
+          ? html`<section aria-label=${t('Last hour')} class="home-hour"><h2>${t('Last hour')}</h2>${shown(
+              hour,
+              () => html`<dl class="figures">
         ${figure(t('Codes sent'), number(hour.data?.codes))}${figure(t('Verified'), number(hour.data?.verified), hour.data?.codes ? percent(hour.data.verified / hour.data.codes) : '')}
         ${figure(t('Messages sent'), number(hour.data?.messages))}${figure(t('Failures'), number(hour.data?.failed))}
         ${inbox.data ? figure(t('Open conversations'), html`<a href="/ui/inbox?status=open">${number(inbox.data.open)}</a>`, t('{n} unread', { n: inbox.data.unread })) : ''}
-        ${workspace.data ? figure(t('Credits'), number(workspace.data.credits)) : ''}</dl>`)}</section>` : ''}
+        ${workspace.data ? figure(t('Credits'), number(workspace.data.credits)) : ''}</dl>`,
+            )}</section>`
+          : ''
+      }
       <div class="columns">${setup()}<div class="stack">${wrong()}${can('events:read') ? html`<section class="card"><div class="card-head"><h2>${t('Now')}</h2><a href="/ui/events">${t('All events')}</a></div>${feed.view()}</section>` : ''}</div></div>`,
   };
 }
@@ -92,5 +163,8 @@ const timers = new WeakMap();
 /** One fetch for a burst of events. @param {Resource<any>} what @param {AbortSignal | undefined} signal */
 function later(what, signal) {
   clearTimeout(timers.get(what));
-  timers.set(what, setTimeout(() => signal?.aborted || what.load(signal), 300));
+  timers.set(
+    what,
+    setTimeout(() => signal?.aborted || what.load(signal), 300),
+  );
 }

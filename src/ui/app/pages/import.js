@@ -44,36 +44,88 @@ export default function page() {
     await dropPlace(run.hash);
     await choose(run.file);
   };
-  const picker = () => html`<div class=${`drop ${over ? 'over' : ''}`} ondragover=${on((e) => { e.preventDefault(); over = true; })} ondragleave=${() => { over = false; }}
-      ondrop=${on((e) => { e.preventDefault(); over = false; return choose(e.dataTransfer.files[0]); })}>
+  const picker = () => html`<div class=${`drop ${over ? 'over' : ''}`} ondragover=${on((e) => {
+    e.preventDefault();
+    over = true;
+  })} ondragleave=${() => {
+    over = false;
+  }}
+      ondrop=${on((e) => {
+        e.preventDefault();
+        over = false;
+        return choose(e.dataTransfer.files[0]);
+      })}>
     ${icon('upload')}<label for="csv-file">${t('CSV file')}</label>
     <input id="csv-file" type="file" accept=".csv,text/csv,text/plain" onchange=${on((e) => choose(e.target.files[0]))}>
     <p class="hint">${t('Or drop it here. The first line names the columns; UTF-8, UTF-16 and Latin-1 are read, with commas, semicolons or tabs.')}</p></div>`;
 
   /** @param {Import} r */
   const mapping = (r) => html`<section class="card stack"><h2>${t('What the columns mean')}</h2>
-    <div class="columns mapping">${r.head.map((column, i) => html`<div key=${i}>${select({ label: column || t('Column {n}', { n: i + 1 }), value: r.meanings[i] ?? '', options: choices(column), disabled: r.done > 0,
-      change: (v) => { r.meanings[i] = /** @type {Meaning} */ (v); } })}</div>`)}</div>
-    ${select({ label: t('A contact with the same phone'), value: r.conflict, disabled: r.done > 0, change: (v) => { r.conflict = v; },
-      options: [['refuse', t('Refuse the row')], ['skip', t('Keep what is there')], ['update', t('Update it')]] })}
+    <div class="columns mapping">${r.head.map(
+      (column, i) =>
+        html`<div key=${i}>${select({
+          label: column || t('Column {n}', { n: i + 1 }),
+          value: r.meanings[i] ?? '',
+          options: choices(column),
+          disabled: r.done > 0,
+          change: (v) => {
+            r.meanings[i] = /** @type {Meaning} */ (v);
+          },
+        })}</div>`,
+    )}</div>
+    ${select({
+      label: t('A contact with the same phone'),
+      value: r.conflict,
+      disabled: r.done > 0,
+      change: (v) => {
+        r.conflict = v;
+      },
+      options: [
+        ['refuse', t('Refuse the row')],
+        ['skip', t('Keep what is there')],
+        ['update', t('Update it')],
+      ],
+    })}
     <h3>${t('Sample')}</h3>${sample(r)}
     <div class="row">${button(t('Check'), check, { disabled: r.state !== 'ready' })}
       ${button(t('Import'), () => r.run(), { kind: 'primary', disabled: r.state !== 'ready' || !r.meanings.includes('name') || r.rows === 0 })}
       <span class="muted">${r.state === 'read' ? t('Reading…') : t('{n} rows', { n: r.rows })}${r.meanings.includes('name') ? '' : html` · <span class="error">${t('One column must be the name.')}</span>`}</span></div></section>`;
 
   /** @param {Import} r */
-  const sample = (r) => table({ label: t('Sample'), rows: r.sample, key: (row) => String(row.line), columns: [
-    { name: t('Row'), kind: 'num', cell: (row) => number(row.line) },
-    { name: t('Name'), cell: (row) => html`<span dir="auto">${toContact(row.cells, r.meanings).contact?.name || '–'}</span>` },
-    { name: t('Phone'), cell: (row) => html`<span dir="ltr">${toContact(row.cells, r.meanings).contact?.phone || '–'}</span>` },
-    { name: t('E-mail'), cell: (row) => toContact(row.cells, r.meanings).contact?.email || '–' },
-    { name: t('Tags'), cell: (row) => (toContact(row.cells, r.meanings).contact?.tags ?? []).join(', ') || '–' },
-    { name: t('Custom fields'), cell: (row) => Object.entries(toContact(row.cells, r.meanings).contact?.custom_fields ?? {}).map(([k, v]) => `${k}: ${v}`).join(', ') || '–' },
-    { name: t('Check'), cell: (row) => {
-      const { contact, reason, column } = toContact(row.cells, r.meanings);
-      const wrong = contact ? fault(contact) : { column, reason };
-      return wrong ? html`<span class="error">${wrong.column} ${wrong.reason}</span>` : t('Good');
-    } }] });
+  const sample = (r) =>
+    table({
+      label: t('Sample'),
+      rows: r.sample,
+      key: (row) => String(row.line),
+      columns: [
+        { name: t('Row'), kind: 'num', cell: (row) => number(row.line) },
+        {
+          name: t('Name'),
+          cell: (row) => html`<span dir="auto">${toContact(row.cells, r.meanings).contact?.name || '–'}</span>`,
+        },
+        {
+          name: t('Phone'),
+          cell: (row) => html`<span dir="ltr">${toContact(row.cells, r.meanings).contact?.phone || '–'}</span>`,
+        },
+        { name: t('E-mail'), cell: (row) => toContact(row.cells, r.meanings).contact?.email || '–' },
+        { name: t('Tags'), cell: (row) => (toContact(row.cells, r.meanings).contact?.tags ?? []).join(', ') || '–' },
+        {
+          name: t('Custom fields'),
+          cell: (row) =>
+            Object.entries(toContact(row.cells, r.meanings).contact?.custom_fields ?? {})
+              .map(([k, v]) => `${k}: ${v}`)
+              .join(', ') || '–',
+        },
+        {
+          name: t('Check'),
+          cell: (row) => {
+            const { contact, reason, column } = toContact(row.cells, r.meanings);
+            const wrong = contact ? fault(contact) : { column, reason };
+            return wrong ? html`<span class="error">${wrong.column} ${wrong.reason}</span>` : t('Good');
+          },
+        },
+      ],
+    });
 
   /** @param {Import} r */
   const progress = (r) => html`<section class="card stack">
@@ -89,11 +141,18 @@ export default function page() {
   return {
     title: 'Import contacts',
     open(_, signal) {
-      signal.addEventListener('abort', () => { run?.pause(); run?.close(); });
+      signal.addEventListener('abort', () => {
+        run?.pause();
+        run?.close();
+      });
     },
     view: () => html`<div class="stack">${picker()}${problem(error)}
-      ${run ? html`<p class="muted">${run.file.name} · ${bytes(run.file.size)}</p>${run.head.length ? mapping(run) : ''}
+      ${
+        run
+          ? html`<p class="muted">${run.file.name} · ${bytes(run.file.size)}</p>${run.head.length ? mapping(run) : ''}
         ${run.state === 'running' || run.done > 0 || run.state === 'failed' || run.state === 'done' ? progress(run) : ''}
-        ${run.refused.length ? refusedView(run.file.name, run.head, run.refused) : ''}` : ''}</div>`,
+        ${run.refused.length ? refusedView(run.file.name, run.head, run.refused) : ''}`
+          : ''
+      }</div>`,
   };
 }

@@ -29,20 +29,38 @@ export default function page() {
   let typing = null;
   /** Sent, and not yet in the thread that the server tells. @type {Written[]} */
   let waiting = [];
-  const filter = () => ({ assigned_to: { mine: 'me', unassigned: 'none' }[query('show')] ?? '', status: query('status'), search: query('search') });
+  const filter = () => ({
+    assigned_to: { mine: 'me', unassigned: 'none' }[query('show')] ?? '',
+    status: query('status'),
+    search: query('search'),
+  });
   const rows = new Rows('/v1/conversations', filter, (/** @type {Conversation} */ c) => c.id);
   const counts = new Resource((s) => get('/v1/conversations/counts', {}, s));
-  const thread = new Rows('', () => ({}), (/** @type {Written} */ m) => m.id);
+  const thread = new Rows(
+    '',
+    () => ({}),
+    (/** @type {Written} */ m) => m.id,
+  );
   const one = new Resource((s) => get(`/v1/conversations/${part(id)}`, {}, s));
   const compose = composer({
     conversation: () => one.data,
-    sent: (/** @type {Written} */ m) => { waiting = [m, ...waiting]; bottom(); },
-    settled: () => { loadThread(); },
-    failed: (/** @type {string} */ gone) => { waiting = waiting.filter((m) => m.id !== gone); },
-    typing: () => { if (id) call('POST', `/v1/conversations/${part(id)}/typing`, { quiet: true }).catch(() => {}); },
+    sent: (/** @type {Written} */ m) => {
+      waiting = [m, ...waiting];
+      bottom();
+    },
+    settled: () => {
+      loadThread();
+    },
+    failed: (/** @type {string} */ gone) => {
+      waiting = waiting.filter((m) => m.id !== gone);
+    },
+    typing: () => {
+      if (id) call('POST', `/v1/conversations/${part(id)}/typing`, { quiet: true }).catch(() => {});
+    },
   });
 
-  const bottom = () => requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector('.thread')?.scrollTo(0, 1e9)));
+  const bottom = () =>
+    requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector('.thread')?.scrollTo(0, 1e9)));
   const loadThread = async () => {
     const asked = id;
     const log = document.querySelector('.thread');
@@ -58,7 +76,10 @@ export default function page() {
     const row = rows.rows.find((c) => c.id === id);
     if (!id || document.hidden || !(row?.unread || one.data?.unread) || !can('inbox:write')) return;
     rows.change(id, { unread: 0 });
-    call('POST', `/v1/conversations/${part(id)}/read`, { quiet: true }).then(() => counts.load(signal), () => {});
+    call('POST', `/v1/conversations/${part(id)}/read`, { quiet: true }).then(
+      () => counts.load(signal),
+      () => {},
+    );
   };
   /** @param {string} next */
   const choose = async (next) => {
@@ -73,47 +94,61 @@ export default function page() {
     read();
   };
   /** Shown at once, and put back if it is refused. @param {Record<string, unknown>} change @param {Partial<Conversation>} seen */
-  const change = (change, seen) => attempt(async () => {
-    const before = one.data;
-    one.data = { ...before, ...seen };
-    rows.change(id, seen);
-    try {
-      one.data = await patch(`/v1/conversations/${part(id)}`, change);
-      rows.change(id, one.data);
-    } catch (error) {
-      one.data = before;
-      rows.change(id, before);
-      throw error;
-    }
-    counts.load(signal);
-  });
-  const assign = () => change({ assigned_to: 'me' }, { assignee: { id: session.me?.principal.id ?? '', name: session.me?.principal.name ?? '' } });
+  const change = (change, seen) =>
+    attempt(async () => {
+      const before = one.data;
+      one.data = { ...before, ...seen };
+      rows.change(id, seen);
+      try {
+        one.data = await patch(`/v1/conversations/${part(id)}`, change);
+        rows.change(id, one.data);
+      } catch (error) {
+        one.data = before;
+        rows.change(id, before);
+        throw error;
+      }
+      counts.load(signal);
+    });
+  const assign = () =>
+    change(
+      { assigned_to: 'me' },
+      { assignee: { id: session.me?.principal.id ?? '', name: session.me?.principal.name ?? '' } },
+    );
   const resolve = async () => {
     const done = id;
     const before = one.data?.status ?? 'open';
     await change({ status: 'resolved' }, { status: 'resolved' });
     notify(t('Resolved'), { undo: () => restore(done, before) });
   };
-  const restore = (/** @type {string} */ which, /** @type {string} */ status) => attempt(async () => {
-    const row = await patch(`/v1/conversations/${part(which)}`, { status });
-    rows.change(which, row);
-    if (which === id) one.data = row;
-  });
+  const restore = (/** @type {string} */ which, /** @type {string} */ status) =>
+    attempt(async () => {
+      const row = await patch(`/v1/conversations/${part(which)}`, { status });
+      rows.change(which, row);
+      if (which === id) one.data = row;
+    });
   const reopen = () => change({ status: 'open' }, { status: 'open' });
-  const set = (/** @type {Record<string, string>} */ values) => { setQuery(values); return rows.load(signal); };
+  const set = (/** @type {Record<string, string>} */ values) => {
+    setQuery(values);
+    return rows.load(signal);
+  };
 
   /** @param {any} event */
   const take = (event) => {
     const d = event.data ?? {};
     if (event.type === 'conversation.typing') {
-      if (d.conversation_id === id && d.user?.id !== session.me?.principal.id) typing = { name: d.user?.name ?? d.name ?? t('Somebody'), at: Date.now() };
+      if (d.conversation_id === id && d.user?.id !== session.me?.principal.id)
+        typing = { name: d.user?.name ?? d.name ?? t('Somebody'), at: Date.now() };
       return;
     }
     if (!/^(conversation|message|contact)\./.test(event.type)) return;
-    if (event.type.startsWith('message.') && d.message_id && event.type !== 'message.received' && d.broadcast_id) return;
+    if (event.type.startsWith('message.') && d.message_id && event.type !== 'message.received' && d.broadcast_id)
+      return;
     rows.refetch(60);
     counts.load(signal);
-    const mine = d.conversation_id === id || thread.rows.some((m) => m.id === d.message_id) || waiting.some((m) => m.id === d.message_id);
+    const mine =
+      d.conversation_id === id ||
+      thread.rows.some((m) => m.id === d.message_id) ||
+      waiting.some((m) => m.id === d.message_id);
     if (!id || !(mine || event.type.startsWith('message.'))) return;
     loadThread().then(read);
     if (d.conversation_id === id) one.load(signal);
@@ -125,11 +160,16 @@ export default function page() {
     <div class="grow"><h2 class="one-line" dir="auto">${c.contact.name || c.contact.phone || c.contact.email}</h2>
       <p class="row thread-state">${badge(c.status)}${c.channel === 'email' ? html`<span class="muted">${t('E-mail')}</span>` : countdown(t('Reply window'), c.reply_window?.closes_at ?? null, t('Closed'))}
       <span class="muted one-line">${c.assignee ? t('Assigned to {name}', { name: c.assignee.name }) : c.assigned_to ? t('Assigned to {name}', { name: c.assigned_to }) : t('Unassigned')}</span></p></div>
-    ${can('inbox:write') ? html`<div class="row">
+    ${
+      can('inbox:write')
+        ? html`<div class="row">
       ${c.assignee?.id === session.me?.principal.id ? '' : html`<button type="button" data-key="assign" onclick=${assign}>${t('Assign to me')}</button>`}
-      ${c.status === 'resolved' ? button(t('Reopen'), reopen) : html`<button type="button" data-key="resolve" onclick=${resolve}>${t('Resolve')}</button>`}</div>` : ''}</header>`;
+      ${c.status === 'resolved' ? button(t('Reopen'), reopen) : html`<button type="button" data-key="resolve" onclick=${resolve}>${t('Resolve')}</button>`}</div>`
+        : ''
+    }</header>`;
 
-  const others = () => (typing && Date.now() - typing.at < 10_000 ? t('{name} is answering', { name: typing.name }) : '');
+  const others = () =>
+    typing && Date.now() - typing.at < 10_000 ? t('{name} is answering', { name: typing.name }) : '';
   const conversation = () => html`<section class="conversation" aria-label=${t('Conversation')}>
     ${one.data ? toolbar(one.data) : ''}
     ${threadLog(thread, waiting)}
@@ -137,7 +177,10 @@ export default function page() {
     ${can('inbox:write') && one.data ? compose.view() : ''}</section>`;
 
   /** @param {string} show */
-  const count = (show) => (counts.data ? ` ${show === 'mine' ? counts.data.mine : show === 'unassigned' ? counts.data.unassigned : counts.data.open + counts.data.pending + counts.data.resolved}` : '');
+  const count = (show) =>
+    counts.data
+      ? ` ${show === 'mine' ? counts.data.mine : show === 'unassigned' ? counts.data.unassigned : counts.data.open + counts.data.pending + counts.data.resolved}`
+      : '';
   return {
     title: 'Inbox',
     wide: true,
@@ -150,16 +193,47 @@ export default function page() {
     },
     changed: (params) => choose(params['id'] ?? ''),
     onEvent: take,
-    resync: () => { rows.load(signal); counts.load(signal); if (id) { one.load(signal); loadThread(); } },
+    resync: () => {
+      rows.load(signal);
+      counts.load(signal);
+      if (id) {
+        one.load(signal);
+        loadThread();
+      }
+    },
     view: () => html`<div class=${`inbox ${id ? 'has-one' : ''}`}>
       <div class="inbox-list">
-        <div class="inbox-filter">${radios(t('Show'), query('show') || 'all', [['mine', t('Mine')], ['unassigned', t('Unassigned')], ['all', t('All')]], (v) => set({ show: v === 'all' ? '' : v }))}
+        <div class="inbox-filter">${radios(
+          t('Show'),
+          query('show') || 'all',
+          [
+            ['mine', t('Mine')],
+            ['unassigned', t('Unassigned')],
+            ['all', t('All')],
+          ],
+          (v) => set({ show: v === 'all' ? '' : v }),
+        )}
           <div class="row nowrap">${search(t('Search conversations'), query('search'), (v) => set({ search: v }), t('Search'))}
           <select aria-label=${t('Status')} .value=${query('status')} onchange=${typed((v) => set({ status: v }))}>
             ${['', 'open', 'pending', 'resolved'].map((v) => html`<option key=${v} value=${v}>${v ? words(v) : t('Any status')}</option>`)}</select></div>
           <p class="hint">${counts.data ? t('{open} open, {unread} unread', { open: counts.data.open, unread: counts.data.unread }) : '\u00a0'}<span class="sr">${count(query('show'))}</span></p></div>
-        ${shown(rows, () => conversationList(rows, id, () => rows.loadMore(signal)), () => empty({ icon: 'inbox', title: t('No conversations'), text: query('search') || query('show') || query('status') ? t('None fits what you look for.') : t('A customer who writes to you shows here at once.'),
-          action: session.sandbox && !query('search') ? html`<a class="button" href="/ui/phone">${t('Write as a customer')}</a>` : '' }))}
+        ${shown(
+          rows,
+          () => conversationList(rows, id, () => rows.loadMore(signal)),
+          () =>
+            empty({
+              icon: 'inbox',
+              title: t('No conversations'),
+              text:
+                query('search') || query('show') || query('status')
+                  ? t('None fits what you look for.')
+                  : t('A customer who writes to you shows here at once.'),
+              action:
+                session.sandbox && !query('search')
+                  ? html`<a class="button" href="/ui/phone">${t('Write as a customer')}</a>`
+                  : '',
+            }),
+        )}
       </div>
       ${id ? conversation() : html`<div class="conversation none">${empty({ icon: 'message', title: t('Choose a conversation'), text: t('Use j and k to move, Enter to open.') })}</div>`}
       ${id && one.data ? contactAside(one.data) : ''}</div>`,

@@ -13,7 +13,10 @@ export default function page() {
     state.busy = true;
     state.error = null;
     try {
-      await call('POST', '/ui/api/join', { quiet: true, body: { invite: state.invite, name: state.name.trim(), password: state.password } });
+      await call('POST', '/ui/api/join', {
+        quiet: true,
+        body: { invite: state.invite, name: state.name.trim(), password: state.password },
+      });
       await reload();
       go('/', true);
     } catch (error) {
@@ -31,9 +34,26 @@ export default function page() {
     view: () => html`<div class="sign-in card">
       ${state.invite ? '' : html`<p class="error block" role="alert">${t('This address has no invite. Ask for a new link.')}</p>`}
       <form class="stack" onsubmit=${submit(join)}>
-        ${field({ label: t('Name'), value: state.name, input: (v) => { state.name = v; }, autocomplete: 'name', required: true })}
-        ${field({ label: t('Password'), type: 'password', value: state.password, input: (v) => { state.password = v; }, autocomplete: 'new-password', required: true,
-          hint: t('12 characters or more; a few words are good') })}
+        ${field({
+          label: t('Name'),
+          value: state.name,
+          input: (v) => {
+            state.name = v;
+          },
+          autocomplete: 'name',
+          required: true,
+        })}
+        ${field({
+          label: t('Password'),
+          type: 'password',
+          value: state.password,
+          input: (v) => {
+            state.password = v;
+          },
+          autocomplete: 'new-password',
+          required: true,
+          hint: t('12 characters or more; a few words are good'),
+        })}
         ${formError(state.error)}
         ${submitButton(t('Join'), state.busy, !state.invite)}
       </form></div>`,

@@ -19,15 +19,19 @@ export default function page() {
   let signal;
   const sessions = new Resource((s) => get('/ui/api/sessions', {}, s));
   const state = { current: '', next: '', error: /** @type {any} */ (null), busy: false };
-  const end = (/** @type {string} */ id) => attempt(async () => {
-    await call('DELETE', `/ui/api/sessions${id ? `/${part(id)}` : ''}`);
-    await sessions.load(signal);
-  });
+  const end = (/** @type {string} */ id) =>
+    attempt(async () => {
+      await call('DELETE', `/ui/api/sessions${id ? `/${part(id)}` : ''}`);
+      await sessions.load(signal);
+    });
   const password = async () => {
     state.busy = true;
     state.error = null;
     try {
-      await call('PUT', '/ui/api/password', { quiet: true, body: { ...(state.current ? { current: state.current } : {}), new: state.next } });
+      await call('PUT', '/ui/api/password', {
+        quiet: true,
+        body: { ...(state.current ? { current: state.current } : {}), new: state.next },
+      });
       Object.assign(state, { current: '', next: '' });
       notify(t('The password is changed, and your other sessions have ended'));
       await sessions.load(signal);
@@ -36,29 +40,49 @@ export default function page() {
     }
     state.busy = false;
   };
-  const authenticator = () => attempt(async () => {
-    const made = await call('POST', '/ui/api/totp', { quiet: true });
-    const step = { code: '', recovery: /** @type {string[]} */ ([]), error: /** @type {any} */ (null) };
-    const confirm = async () => {
-      try {
-        step.recovery = (await call('PUT', '/ui/api/totp', { quiet: true, body: { code: step.code.trim() } })).recovery_codes;
-        step.error = null;
-      } catch (error) {
-        step.error = error;
-      }
-    };
-    const close = overlay(() => dialog(t('Authenticator'), () => close(), step.recovery.length
-      ? html`<p>${t('Keep these recovery codes. Each signs you in once, without the authenticator.')}</p><pre class="code" tabindex="0">${step.recovery.join('\n')}</pre>
+  const authenticator = () =>
+    attempt(async () => {
+      const made = await call('POST', '/ui/api/totp', { quiet: true });
+      const step = { code: '', recovery: /** @type {string[]} */ ([]), error: /** @type {any} */ (null) };
+      const confirm = async () => {
+        try {
+          step.recovery = (
+            await call('PUT', '/ui/api/totp', { quiet: true, body: { code: step.code.trim() } })
+          ).recovery_codes;
+          step.error = null;
+        } catch (error) {
+          step.error = error;
+        }
+      };
+      const close = overlay(() =>
+        dialog(
+          t('Authenticator'),
+          () => close(),
+          step.recovery.length
+            ? html`<p>${t('Keep these recovery codes. Each signs you in once, without the authenticator.')}</p><pre class="code" tabindex="0">${step.recovery.join('\n')}</pre>
         <div class="row end">${copyButton(step.recovery.join('\n'))}<button type="button" class="primary" onclick=${() => close()}>${t('Done')}</button></div>`
-      : html`<form class="stack" onsubmit=${submit(confirm)}><p>${t('Add this secret to your authenticator, then enter the six digits that it shows.')}</p>
+            : html`<form class="stack" onsubmit=${submit(confirm)}><p>${t('Add this secret to your authenticator, then enter the six digits that it shows.')}</p>
         ${field({ label: t('Secret'), value: made.secret, readonly: true, mono: true, dir: 'ltr' })}
-        ${field({ label: t('Authenticator code'), value: step.code, input: (v) => { step.code = v; }, autocomplete: 'one-time-code', inputmode: 'numeric', focus: true })}
-        ${formError(step.error)}<div class="row end">${copyButton(made.uri, t('Copy address'))}<button class="primary">${t('Switch on')}</button></div></form>`, { kind: 'small' }));
-  });
-  const without = () => attempt(async () => {
-    await call('DELETE', '/ui/api/totp', { quiet: true });
-    notify(t('The authenticator is switched off'));
-  });
+        ${field({
+          label: t('Authenticator code'),
+          value: step.code,
+          input: (v) => {
+            step.code = v;
+          },
+          autocomplete: 'one-time-code',
+          inputmode: 'numeric',
+          focus: true,
+        })}
+        ${formError(step.error)}<div class="row end">${copyButton(made.uri, t('Copy address'))}<button class="primary">${t('Switch on')}</button></div></form>`,
+          { kind: 'small' },
+        ),
+      );
+    });
+  const without = () =>
+    attempt(async () => {
+      await call('DELETE', '/ui/api/totp', { quiet: true });
+      notify(t('The authenticator is switched off'));
+    });
   /** @param {string} name @param {string} value */
   const keep = (name, value) => {
     value ? localStorage.setItem(name, value) : localStorage.removeItem(name);
@@ -66,14 +90,62 @@ export default function page() {
     if (name === 'theme' || name === 'rows') value ? (data[name] = value) : delete data[name];
   };
   const looks = () => html`<section class="card stack"><h2>${t('Look and language')}</h2>
-    ${select({ label: t('Language'), value: language, options: Object.entries(LANGUAGES), change: async (v) => { keep('language', v); await useLanguage(v); refresh(); } })}
-    ${radios(t('Theme'), localStorage.getItem('theme') ?? '', [['', t('As the system')], ['light', t('Light')], ['dark', t('Dark')]], (v) => keep('theme', v), { shown: true })}
-    ${radios(t('Rows'), localStorage.getItem('rows') ?? '', [['', t('Dense')], ['comfortable', t('Comfortable')]], (v) => keep('rows', v), { shown: true })}
+    ${select({
+      label: t('Language'),
+      value: language,
+      options: Object.entries(LANGUAGES),
+      change: async (v) => {
+        keep('language', v);
+        await useLanguage(v);
+        refresh();
+      },
+    })}
+    ${radios(
+      t('Theme'),
+      localStorage.getItem('theme') ?? '',
+      [
+        ['', t('As the system')],
+        ['light', t('Light')],
+        ['dark', t('Dark')],
+      ],
+      (v) => keep('theme', v),
+      { shown: true },
+    )}
+    ${radios(
+      t('Rows'),
+      localStorage.getItem('rows') ?? '',
+      [
+        ['', t('Dense')],
+        ['comfortable', t('Comfortable')],
+      ],
+      (v) => keep('rows', v),
+      { shown: true },
+    )}
     ${checkbox(t('Single-key shortcuts'), singleKeys(), (on) => keep('single-keys', on ? '' : 'off'), t('such as j, k, r; ? shows them'))}</section>`;
-  const security = () => html`<section class="card stack"><h2>${t('Password')}</h2><form class="stack" onsubmit=${submit(password)}>
+  const security =
+    () => html`<section class="card stack"><h2>${t('Password')}</h2><form class="stack" onsubmit=${submit(password)}>
       <input class="sr" type="text" autocomplete="username" .value=${session.me?.principal.email ?? ''} aria-hidden="true" tabindex="-1" readonly>
-      ${field({ label: t('Current password'), type: 'password', value: state.current, input: (v) => { state.current = v; }, autocomplete: 'current-password', hint: t('Empty, if you have none yet') })}
-      ${field({ label: t('New password'), type: 'password', value: state.next, input: (v) => { state.next = v; }, autocomplete: 'new-password', required: true, hint: t('12 characters or more; a few words are good') })}
+      ${field({
+        label: t('Current password'),
+        type: 'password',
+        value: state.current,
+        input: (v) => {
+          state.current = v;
+        },
+        autocomplete: 'current-password',
+        hint: t('Empty, if you have none yet'),
+      })}
+      ${field({
+        label: t('New password'),
+        type: 'password',
+        value: state.next,
+        input: (v) => {
+          state.next = v;
+        },
+        autocomplete: 'new-password',
+        required: true,
+        hint: t('12 characters or more; a few words are good'),
+      })}
       ${formError(state.error)}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form>
     <h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div class="row">${button(t('Set up'), authenticator)}${button(t('Switch off'), without, { kind: 'quiet' })}</div></section>`;
   return {
@@ -85,16 +157,32 @@ export default function page() {
     view: () => html`<p class="lead-line">${session.me?.principal.name} <span class="muted">${session.me?.principal.email ?? ''}</span></p>
       <div class="columns">${looks()}${security()}</div>
       <section class="section"><div class="card-head"><h2>${t('Where you are signed in')}</h2>${button(t('End all others'), () => end(''))}</div>
-      ${shown(sessions, () => table({ label: t('Sessions'), rows: sessions.data.data, key: (/** @type {any} */ s) => s.id, columns: [
-        { name: t('Browser'), cell: (s) => html`${browser(s.user_agent)} ${s.current ? label('good', 'check', t('This one')) : ''}` }, { name: t('Address'), cell: (s) => html`<code>${s.address}</code>` },
-        { name: t('Signed in'), cell: (s) => time(s.created_at, dateTime) }, { name: t('Last seen'), cell: (s) => time(s.seen_at, ago) }],
-        actions: (s) => button(t('End'), () => end(s.id), { disabled: s.current }) }))}</section>`,
+      ${shown(sessions, () =>
+        table({
+          label: t('Sessions'),
+          rows: sessions.data.data,
+          key: (/** @type {any} */ s) => s.id,
+          columns: [
+            {
+              name: t('Browser'),
+              cell: (s) => html`${browser(s.user_agent)} ${s.current ? label('good', 'check', t('This one')) : ''}`,
+            },
+            { name: t('Address'), cell: (s) => html`<code>${s.address}</code>` },
+            { name: t('Signed in'), cell: (s) => time(s.created_at, dateTime) },
+            { name: t('Last seen'), cell: (s) => time(s.seen_at, ago) },
+          ],
+          actions: (s) => button(t('End'), () => end(s.id), { disabled: s.current }),
+        }),
+      )}</section>`,
   };
 }
 
 /** "Chrome on Linux" out of what a browser says of itself. @param {string} agent */
 function browser(agent) {
-  const name = ['Firefox', 'Edg', 'OPR', 'Chrome', 'Safari', 'curl'].find((b) => agent.includes(b)) ?? agent.slice(0, 30);
+  const name =
+    ['Firefox', 'Edg', 'OPR', 'Chrome', 'Safari', 'curl'].find((b) => agent.includes(b)) ?? agent.slice(0, 30);
   const system = ['Android', 'iPhone', 'iPad', 'Windows', 'Mac', 'Linux'].find((s) => agent.includes(s)) ?? '';
-  return system ? t('{browser} on {system}', { browser: name.replace('Edg', 'Edge').replace('OPR', 'Opera'), system }) : name;
+  return system
+    ? t('{browser} on {system}', { browser: name.replace('Edg', 'Edge').replace('OPR', 'Opera'), system })
+    : name;
 }

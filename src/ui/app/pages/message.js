@@ -30,18 +30,29 @@ export default function page() {
   const load = () => Promise.all([message.load(signal), can('events:read') ? events.load(signal) : null]);
   /** @param {any} m */
   const body = (m) => html`
-    ${m.error ? html`<div class="problem">${problemIcon()}<div><p><b>${words(m.error.reason)}</b> ${m.error.code ? html`<code>${m.error.code}</code>` : ''}</p>
-      <p>${t(MEANINGS[m.error.code ?? ''] ?? '') || m.error.details}</p></div></div>` : ''}
+    ${
+      m.error
+        ? html`<div class="problem">${problemIcon()}<div><p><b>${words(m.error.reason)}</b> ${m.error.code ? html`<code>${m.error.code}</code>` : ''}</p>
+      <p>${t(MEANINGS[m.error.code ?? ''] ?? '') || m.error.details}</p></div></div>`
+        : ''
+    }
     <section class="card">${facts([
-      [t('Status'), badge(m.status)], [t('To'), html`<span dir="ltr">${m.to ?? m.recipient}</span>`], [t('Kind'), words(m.type)],
+      [t('Status'), badge(m.status)],
+      [t('To'), html`<span dir="ltr">${m.to ?? m.recipient}</span>`],
+      [t('Kind'), words(m.type)],
       [t('Template'), m.template ? html`<code>${m.template.name}</code> ${m.template.language}` : null],
       [t('Price'), t('{n} credits', { n: m.price })],
-      [t('Made'), time(m.created_at, dateTime)], [t('Sent'), m.sent_at ? time(m.sent_at, dateTime) : null],
-      [t('Delivered'), m.delivered_at ? time(m.delivered_at, dateTime) : null], [t('Read'), m.read_at ? time(m.read_at, dateTime) : null],
-      [t('Failed'), m.failed_at ? time(m.failed_at, dateTime) : null], [t('Number'), idText(m.number_id)], [t('Id'), idText(m.message_id)],
+      [t('Made'), time(m.created_at, dateTime)],
+      [t('Sent'), m.sent_at ? time(m.sent_at, dateTime) : null],
+      [t('Delivered'), m.delivered_at ? time(m.delivered_at, dateTime) : null],
+      [t('Read'), m.read_at ? time(m.read_at, dateTime) : null],
+      [t('Failed'), m.failed_at ? time(m.failed_at, dateTime) : null],
+      [t('Number'), idText(m.number_id)],
+      [t('Id'), idText(m.message_id)],
     ])}</section>`;
   return {
-    title: () => (message.data ? t('Message to {to}', { to: message.data.to ?? message.data.recipient ?? '–' }) : t('Message')),
+    title: () =>
+      message.data ? t('Message to {to}', { to: message.data.to ?? message.data.recipient ?? '–' }) : t('Message'),
     open(params, s) {
       [id, signal] = [params['id'] ?? '', s];
       return load();

@@ -17,7 +17,11 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   /** @type {Rows<Message>} */
-  const rows = new Rows('/v1/messaging/messages', /** @returns {Record<string, unknown>} */ () => filter.values, (/** @type {Message} */ m) => m.message_id);
+  const rows = new Rows(
+    '/v1/messaging/messages',
+    /** @returns {Record<string, unknown>} */ () => filter.values,
+    (/** @type {Message} */ m) => m.message_id,
+  );
   const filter = filters(['to', 'status', 'template'], () => rows.load(signal));
   const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
   const option = (/** @type {string} */ s) => /** @type {[string, string]} */ ([s, words(s)]);
@@ -37,19 +41,49 @@ export default function page() {
       <div class="toolbar">${search(t('Phone'), filter.values.to, (v) => filter.set('to', v))}
         ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map(option)], (v) => filter.set('status', v))}
         ${choice(t('Template'), filter.values.template, [['', t('All')], ...names(templates.data?.data ?? [])], (v) => filter.set('template', v))}</div>
-      ${shown(rows, () => html`${table({
-        label: t('Messages'), rows: rows.rows, key: (m) => m.message_id, href: (m) => `/ui/messages/${m.message_id}`,
-        columns: [
-          { name: t('Time'), cell: (m) => time(m.created_at) },
-          { name: t('To'), cell: (m) => html`<span dir="ltr">${m.to ?? m.recipient ?? '–'}</span>` },
-          { name: t('Kind'), cell: (m) => words(m.type) },
-          { name: t('Template'), cell: (m) => (m.template ? html`<code>${m.template.name}</code> <span class="muted">${m.template.language}</span>` : '–') },
-          { name: t('Status'), cell: (m) => badge(m.status) },
-        ],
-      })}${moreButton(rows)}`, () => (filter.used
-        ? empty({ icon: 'search', title: t('No message fits'), text: t('Try another phone, status or template.'), action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>` })
-        : empty({ icon: 'message', title: t('No messages yet'), text: t('Single messages that were sent by the API or the inbox are listed here with what became of them.'),
-          call: { method: 'POST', path: '/v1/messaging/send', body: { to: '+15550123456', type: 'template', template: { name: 'welcome', language: 'en' } } } })))}`,
+      ${shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('Messages'),
+            rows: rows.rows,
+            key: (m) => m.message_id,
+            href: (m) => `/ui/messages/${m.message_id}`,
+            columns: [
+              { name: t('Time'), cell: (m) => time(m.created_at) },
+              { name: t('To'), cell: (m) => html`<span dir="ltr">${m.to ?? m.recipient ?? '–'}</span>` },
+              { name: t('Kind'), cell: (m) => words(m.type) },
+              {
+                name: t('Template'),
+                cell: (m) =>
+                  m.template
+                    ? html`<code>${m.template.name}</code> <span class="muted">${m.template.language}</span>`
+                    : '–',
+              },
+              { name: t('Status'), cell: (m) => badge(m.status) },
+            ],
+          })}${moreButton(rows)}`,
+        () =>
+          filter.used
+            ? empty({
+                icon: 'search',
+                title: t('No message fits'),
+                text: t('Try another phone, status or template.'),
+                action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>`,
+              })
+            : empty({
+                icon: 'message',
+                title: t('No messages yet'),
+                text: t(
+                  'Single messages that were sent by the API or the inbox are listed here with what became of them.',
+                ),
+                call: {
+                  method: 'POST',
+                  path: '/v1/messaging/send',
+                  body: { to: '+15550123456', type: 'template', template: { name: 'welcome', language: 'en' } },
+                },
+              }),
+      )}`,
   };
 }
 

@@ -43,12 +43,43 @@ export default function page() {
       }
       state.busy = false;
     };
-    const close = overlay(() => dialog(t('Replace token'), () => close(), html`<form class="stack" onsubmit=${submit(save)}><p class="muted">${t('What waits is sent with the new token at once.')}</p>
-      ${field({ label: t('New token'), type: 'password', value: state.token, input: (v) => { state.token = v; }, required: true, focus: true, error: errorFor(state.error, 'token') })}${formError(state.error, ['token'])}
-      <div class="row end"><button class="primary" ?disabled=${state.busy || !state.token.trim()}>${t('Replace token')}</button></div></form>`, { kind: 'small' }));
+    const close = overlay(() =>
+      dialog(
+        t('Replace token'),
+        () => close(),
+        html`<form class="stack" onsubmit=${submit(save)}><p class="muted">${t('What waits is sent with the new token at once.')}</p>
+      ${field({
+        label: t('New token'),
+        type: 'password',
+        value: state.token,
+        input: (v) => {
+          state.token = v;
+        },
+        required: true,
+        focus: true,
+        error: errorFor(state.error, 'token'),
+      })}${formError(state.error, ['token'])}
+      <div class="row end"><button class="primary" ?disabled=${state.busy || !state.token.trim()}>${t('Replace token')}</button></div></form>`,
+        { kind: 'small' },
+      ),
+    );
   };
-  const lanes = (/** @type {any} */ n) => table({ label: t('Lanes'), rows: Object.entries(n.lanes ?? {}), key: ([k]) => k, columns: [{ name: t('Lane'), cell: ([k]) => t({ otp: 'Codes', single: 'Single', broadcast: 'Broadcast' }[k] ?? k) },
-    { name: t('Waiting'), kind: 'num', cell: ([, l]) => number(/** @type {any} */ (l).waiting) }, { name: t('Oldest'), kind: 'num', cell: ([, l]) => (/** @type {any} */ (l).oldest_seconds === null ? '–' : duration(/** @type {any} */ (l).oldest_seconds)) }] });
+  const lanes = (/** @type {any} */ n) =>
+    table({
+      label: t('Lanes'),
+      rows: Object.entries(n.lanes ?? {}),
+      key: ([k]) => k,
+      columns: [
+        { name: t('Lane'), cell: ([k]) => t({ otp: 'Codes', single: 'Single', broadcast: 'Broadcast' }[k] ?? k) },
+        { name: t('Waiting'), kind: 'num', cell: ([, l]) => number(/** @type {any} */ (l).waiting) },
+        {
+          name: t('Oldest'),
+          kind: 'num',
+          cell: ([, l]) =>
+            /** @type {any} */ (l).oldest_seconds === null ? '–' : duration(/** @type {any} */ (l).oldest_seconds),
+        },
+      ],
+    });
   return {
     title: () => (one.data ? (one.data.phone ?? t('Number of {kind}', { kind: one.data.kind })) : t('Number')),
     open(params, s) {
@@ -60,12 +91,29 @@ export default function page() {
     onEvent: (event) => (/^(number|channel)\./.test(event.type) ? load() : undefined),
     resync: load,
     actions: () => (one.data?.kind === 'cloud_api' ? button(t('Replace token'), replace, { kind: 'primary' }) : ''),
-    view: () => shown(one, () => {
-      const n = one.data;
-      return html`<div class="stack"><section class="card"><p class="row" role="status" aria-label=${t('Number state')}>${badge(n.state ?? 'open')}${n.reason ?? n.trouble ? html`<span>${n.reason ?? n.trouble}</span>` : ''}<span class="muted">${t('since')} ${time(n.since ?? n.created_at, dateTime)}</span></p></section>
-        <div class="columns">${lanes(n)}<section class="card">${facts([[t('Rate'), n.pace?.now ? t('{n} a second', { n: n.pace.now }) : t('As fast as the channel takes them')], [t('Sent in the last minute'), number(n.sent_last_minute)], [t('On their way'), number(n.in_flight)],
-          [t('Circuit breaker'), n.breaker?.open ? html`${t('open')}${n.breaker.next_try_at ? html`, ${t('next try')} ${time(n.breaker.next_try_at)}` : ''}` : t('closed')], [t('Last error'), n.last_error ? html`${n.last_error.code} ${n.last_error.message} ${time(n.last_error.at)}` : null],
-          [t('Last callback'), n.last_callback_at ? time(n.last_callback_at) : null], [t('Kind'), words(n.kind)], [t('Callback'), n.callback_path ? html`<code class="wrap">${n.callback_path}</code>` : null], [t('Id'), idText(n.id)]])}</section></div></div>`;
-    }),
+    view: () =>
+      shown(one, () => {
+        const n = one.data;
+        return html`<div class="stack"><section class="card"><p class="row" role="status" aria-label=${t('Number state')}>${badge(n.state ?? 'open')}${(n.reason ?? n.trouble) ? html`<span>${n.reason ?? n.trouble}</span>` : ''}<span class="muted">${t('since')} ${time(n.since ?? n.created_at, dateTime)}</span></p></section>
+        <div class="columns">${lanes(n)}<section class="card">${facts([
+          [t('Rate'), n.pace?.now ? t('{n} a second', { n: n.pace.now }) : t('As fast as the channel takes them')],
+          [t('Sent in the last minute'), number(n.sent_last_minute)],
+          [t('On their way'), number(n.in_flight)],
+          [
+            t('Circuit breaker'),
+            n.breaker?.open
+              ? html`${t('open')}${n.breaker.next_try_at ? html`, ${t('next try')} ${time(n.breaker.next_try_at)}` : ''}`
+              : t('closed'),
+          ],
+          [
+            t('Last error'),
+            n.last_error ? html`${n.last_error.code} ${n.last_error.message} ${time(n.last_error.at)}` : null,
+          ],
+          [t('Last callback'), n.last_callback_at ? time(n.last_callback_at) : null],
+          [t('Kind'), words(n.kind)],
+          [t('Callback'), n.callback_path ? html`<code class="wrap">${n.callback_path}</code>` : null],
+          [t('Id'), idText(n.id)],
+        ])}</section></div></div>`;
+      }),
   };
 }

@@ -6,7 +6,12 @@ import { auditTab, numbersTab, systemTab, workspacesTab } from '../parts/operato
 /** @typedef {{open: (signal: AbortSignal) => unknown, view: () => unknown, actions?: () => unknown}} Tab */
 
 /** @returns {[string, string, () => Tab][]} */
-const tabs = () => [['workspaces', t('Workspaces'), workspacesTab], ['numbers', t('Numbers'), numbersTab], ['system', t('System'), systemTab], ['audit', t('Audit log'), auditTab]];
+const tabs = () => [
+  ['workspaces', t('Workspaces'), workspacesTab],
+  ['numbers', t('Numbers'), numbersTab],
+  ['system', t('System'), systemTab],
+  ['audit', t('Audit log'), auditTab],
+];
 
 /** @returns {import('../lib/router.js').Page} */
 export default function page() {
@@ -33,6 +38,7 @@ export default function page() {
     changed: (params) => choose(params['tab'] ?? ''),
     onEvent: (event) => (/^number\./.test(event.type) ? tab?.open(signal) : undefined),
     actions: () => tab?.actions?.(),
-    view: () => html`<nav class="tabs" aria-label=${t('Operator')}>${tabs().map(([key, title]) => html`<a key=${key} href=${`/ui/operator${key === 'workspaces' ? '' : `/${key}`}`} aria-current=${key === name ? 'page' : null}>${title}</a>`)}</nav>${tab?.view()}`,
+    view: () =>
+      html`<nav class="tabs" aria-label=${t('Operator')}>${tabs().map(([key, title]) => html`<a key=${key} href=${`/ui/operator${key === 'workspaces' ? '' : `/${key}`}`} aria-current=${key === name ? 'page' : null}>${title}</a>`)}</nav>${tab?.view()}`,
   };
 }

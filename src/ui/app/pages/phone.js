@@ -1,6 +1,6 @@
 /** The sandbox's phones: what they received, what they write, and what the channel does next. */
 import { call, get, intent, part, persist, post, put, remove } from '../lib/api.js';
-import { submit, typed } from '../lib/dom.js';
+import { submit } from '../lib/dom.js';
 import { words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
@@ -8,11 +8,12 @@ import { html, refresh } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
-import { bubble } from '../parts/bubble.js';
 import { curl } from '../parts/curl.js';
+import { device } from '../parts/device.js';
 import { attempt, notify } from '../parts/dialog.js';
 import { problem } from '../parts/empty.js';
-import { button, field, select } from '../parts/form.js';
+import { pretend } from '../parts/pretend.js';
+import { field } from '../parts/form.js';
 import { liveFeed } from '../parts/feed.js';
 import { phoneList } from '../parts/phones.js';
 
@@ -20,25 +21,47 @@ import { phoneList } from '../parts/phones.js';
 /** @typedef {{method: string, path: string, body?: unknown, headers?: Record<string, string>}} Shown */
 
 const FIRST = '+15550123456';
-const OUTCOMES = ['sent', 'failed', 'unavailable', 'lost', 'slow'];
 /** What a refused verification is called here. @type {Record<string, string>} */
-const REFUSALS = { OTP_EXPIRED: 'Expired', OTP_ALREADY_USED: 'Already used', OTP_ALREADY_VERIFIED: 'Already used', OTP_NOT_FOUND: 'Unknown request' };
+const REFUSALS = {
+  OTP_EXPIRED: 'Expired',
+  OTP_ALREADY_USED: 'Already used',
+  OTP_ALREADY_VERIFIED: 'Already used',
+  OTP_NOT_FOUND: 'Unknown request',
+};
 
 /** @returns {import('../lib/router.js').Page} */
 export default function page() {
   const state = {
-    phone: query('phone') || FIRST, number: query('phone') || FIRST, entered: '', verification: '', text: '',
-    sending: false, verifying: false, writing: false, outcome: 'sent', auto: 'none',
-    error: /** @type {any} */ (null), last: /** @type {Shown | null} */ (null), requests: /** @type {Map<string, string>} */ (new Map()),
-    code: '', codeOf: '', key: '',
+    phone: query('phone') || FIRST,
+    number: query('phone') || FIRST,
+    entered: '',
+    verification: '',
+    text: '',
+    sending: false,
+    verifying: false,
+    writing: false,
+    outcome: 'sent',
+    auto: 'none',
+    error: /** @type {any} */ (null),
+    last: /** @type {Shown | null} */ (null),
+    requests: /** @type {Map<string, string>} */ (new Map()),
+    code: '',
+    codeOf: '',
+    key: '',
   };
-  const thread = new Rows('', () => ({}), (/** @type {Row} */ r) => r.message_id + r.direction);
+  const thread = new Rows(
+    '',
+    () => ({}),
+    (/** @type {Row} */ r) => r.message_id + r.direction,
+  );
   const phones = new Resource((signal) => get('/v1/sandbox/phones', {}, signal));
   const feed = liveFeed(12);
   /** @type {AbortSignal | undefined} */
   let signal;
 
-  const where = () => { thread.path = `/v1/sandbox/phones/${part(state.phone)}/thread`; };
+  const where = () => {
+    thread.path = `/v1/sandbox/phones/${part(state.phone)}/thread`;
+  };
   const loadThread = async () => {
     where();
     await thread.load(signal);
@@ -63,7 +86,10 @@ export default function page() {
   /** @param {Shown} shown @returns {Promise<any>} */
   const run = (shown) => {
     state.last = shown;
-    return call(shown.method, shown.path, { body: shown.body, ...(shown.headers?.['Idempotency-Key'] ? { key: shown.headers['Idempotency-Key'] } : {}) });
+    return call(shown.method, shown.path, {
+      body: shown.body,
+      ...(shown.headers?.['Idempotency-Key'] ? { key: shown.headers['Idempotency-Key'] } : {}),
+    });
   };
 
   const sendCode = async () => {
@@ -72,7 +98,12 @@ export default function page() {
     state.key ||= intent();
     show(state.number.trim());
     const before = thread.rows.length;
-    const shown = { method: 'POST', path: '/v1/otp/send', body: { phone: state.phone }, headers: { 'Idempotency-Key': state.key } };
+    const shown = {
+      method: 'POST',
+      path: '/v1/otp/send',
+      body: { phone: state.phone },
+      headers: { 'Idempotency-Key': state.key },
+    };
     try {
       const answer = await persist(() => run(shown));
       state.requests.set(state.phone, answer.request_id);
@@ -103,8 +134,14 @@ export default function page() {
     try {
       const id = await requestOf();
       if (!id) throw new Error(t('Send a code to this phone first'));
-      const answer = await run({ method: 'POST', path: '/v1/otp/verify', body: { request_id: id, otp: state.entered.trim() } });
-      state.verification = answer.verified ? t('Verified') : t('Wrong code, {n} tries left', { n: answer.attempts_remaining ?? 0 });
+      const answer = await run({
+        method: 'POST',
+        path: '/v1/otp/verify',
+        body: { request_id: id, otp: state.entered.trim() },
+      });
+      state.verification = answer.verified
+        ? t('Verified')
+        : t('Wrong code, {n} tries left', { n: answer.attempts_remaining ?? 0 });
     } catch (error) {
       const { code, message } = /** @type {any} */ (error);
       state.verification = REFUSALS[code] ? t(REFUSALS[code] ?? '') : String(message);
@@ -134,80 +171,86 @@ export default function page() {
   };
 
   /** @param {number} seconds */
-  const move = (seconds) => attempt(() => run({ method: 'POST', path: '/v1/sandbox/clock', body: { advance_seconds: seconds } }));
+  const move = (seconds) =>
+    attempt(() => run({ method: 'POST', path: '/v1/sandbox/clock', body: { advance_seconds: seconds } }));
 
   /** @param {string} id @param {string} status */
-  const report = (id, status) => attempt(async () => {
-    await run({ method: 'POST', path: '/v1/sandbox/reports', body: { message_id: id, status } });
-    thread.change(`${id}out`, { status });
-  });
+  const report = (id, status) =>
+    attempt(async () => {
+      await run({ method: 'POST', path: '/v1/sandbox/reports', body: { message_id: id, status } });
+      thread.change(`${id}out`, { status });
+    });
 
   /** @param {string} outcome */
-  const script = (outcome) => attempt(async () => {
-    state.outcome = outcome;
-    if (outcome === 'sent') {
-      state.last = { method: 'DELETE', path: '/v1/sandbox/outcomes' };
-      await remove('/v1/sandbox/outcomes');
-      return;
-    }
-    await run({ method: 'POST', path: '/v1/sandbox/outcomes', body: { to: state.phone, outcome, times: 1 } });
-    notify(t('The next message to {phone}: {outcome}', { phone: state.phone, outcome: words(outcome) }));
-  });
+  const script = (outcome) =>
+    attempt(async () => {
+      state.outcome = outcome;
+      if (outcome === 'sent') {
+        state.last = { method: 'DELETE', path: '/v1/sandbox/outcomes' };
+        await remove('/v1/sandbox/outcomes');
+        return;
+      }
+      await run({ method: 'POST', path: '/v1/sandbox/outcomes', body: { to: state.phone, outcome, times: 1 } });
+      notify(t('The next message to {phone}: {outcome}', { phone: state.phone, outcome: words(outcome) }));
+    });
 
   /** @param {string} value */
-  const deliver = (value) => attempt(async () => {
-    state.auto = value;
-    state.last = { method: 'PUT', path: '/v1/sandbox/settings', body: { auto_deliver: value } };
-    await put('/v1/sandbox/settings', { auto_deliver: value });
-  });
-
-  /** @param {Row} r */
-  const reports = (r) => (r.direction === 'out' && r.status !== 'failed' && r.status !== 'read' ? html`<p class="bubble-actions">
-    ${r.status === 'delivered' ? '' : html`<button type="button" onclick=${() => report(r.message_id, 'delivered')}>${t('Mark delivered')}</button>`}
-    <button type="button" onclick=${() => report(r.message_id, 'read')}>${t('Mark read')}</button></p>` : '');
-
-  const device = () => html`<section class="device" aria-label=${t('Phone {phone}', { phone: state.phone })}>
-    <header class="device-head"><span class="avatar">${icon('phone')}</span><b dir="ltr">${state.phone}</b></header>
-    <div class="log phone-log" role="log" aria-label=${t('Messages on this phone')} tabindex="0">
-      ${thread.error && !thread.loaded ? problem(thread.error, loadThread) : ''}
-      ${thread.loaded && thread.rows.length === 0 ? html`<p class="log-empty muted">${t('Nothing yet. Send a code, and it shows here as on a phone.')}</p>` : ''}
-      ${[...thread.rows].reverse().map((r) => html`<div key=${r.message_id + r.direction} class="log-row">${bubble({ key: r.message_id, direction: r.direction === 'out' ? 'in' : 'out', text: r.text, at: r.at })}
-        ${r.direction === 'out' ? html`<div class="log-foot"><span class="muted">${words(r.status)}</span>${reports(r)}</div>` : ''}</div>`)}
-    </div>
-    <form class="device-write" onsubmit=${submit(write)}>
-      <input aria-label=${t('Message as customer')} placeholder=${t('Message as customer')} .value=${state.text} oninput=${typed((v) => { state.text = v; })} autocomplete="off" dir="auto">
-      <button class="primary icon-only" aria-label=${t('Send as customer')} title=${t('Send as customer')} ?disabled=${state.writing}>${icon('send')}</button>
-    </form></section>`;
+  const deliver = (value) =>
+    attempt(async () => {
+      state.auto = value;
+      state.last = { method: 'PUT', path: '/v1/sandbox/settings', body: { auto_deliver: value } };
+      await put('/v1/sandbox/settings', { auto_deliver: value });
+    });
 
   const tone = () => (state.verification === t('Verified') ? 'good' : state.verification ? 'bad' : '');
 
   const codeCard = () => html`<section class="card" aria-label=${t('One-time code')}>
     <form class="phone-send" onsubmit=${submit(sendCode)}>
-      ${field({ label: t('Phone number'), type: 'tel', value: state.number, input: (v) => { state.number = v; state.key = ''; }, autocomplete: 'off', dir: 'ltr' })}
+      ${field({
+        label: t('Phone number'),
+        type: 'tel',
+        value: state.number,
+        input: (v) => {
+          state.number = v;
+          state.key = '';
+        },
+        autocomplete: 'off',
+        dir: 'ltr',
+      })}
       <button class="primary" ?disabled=${state.sending}>${t('Send code')}</button></form>
     ${problem(state.error)}
     <div class="code-shown ${state.code ? '' : 'none'}"><span class="muted" aria-hidden="true">${t('The phone shows')}</span>
       <output role="status" aria-label=${t('Code')} class="big-code">${state.code}</output></div>
     <form class="phone-send" onsubmit=${submit(verify)}>
-      ${field({ label: t('Enter code'), value: state.entered, input: (v) => { state.entered = v; }, autocomplete: 'one-time-code', inputmode: 'numeric', mono: true, dir: 'ltr' })}
+      ${field({
+        label: t('Enter code'),
+        value: state.entered,
+        input: (v) => {
+          state.entered = v;
+        },
+        autocomplete: 'one-time-code',
+        inputmode: 'numeric',
+        mono: true,
+        dir: 'ltr',
+      })}
       <button ?disabled=${state.verifying || !state.entered}>${t('Verify')}</button></form>
     <p class=${`verification ${tone()}`} role="status" aria-label=${t('Verification')}>${state.verification ? html`${icon(tone() === 'good' ? 'check' : 'warning')}${state.verification}` : ''}</p>
-  </section>`;
-
-  const pretend = () => html`<section class="card" aria-label=${t('What the sandbox pretends')}>
-    <h2>${t('What the sandbox pretends')}</h2>
-    <div class="columns tight">
-      ${select({ label: t('Next outcome'), value: state.outcome, options: OUTCOMES.map((o) => [o, words(o)]), change: script })}
-      ${select({ label: t('Reports by themselves'), value: state.auto, options: [['none', t('None')], ['delivered', t('Delivered')], ['read', t('Read')]], change: deliver })}</div>
-    <div class="row clock-row">${button(t('Clock +5 minutes'), () => move(300))}${button(t('Clock +1 hour'), () => move(3600))}${button(t('Clock +24 hours'), () => move(86400))}</div>
   </section>`;
 
   return {
     title: 'Phone',
     async open(_, s) {
       signal = s;
-      await Promise.all([loadThread(), phones.load(s), feed.load(s),
-        get('/v1/sandbox/settings').then((r) => { state.auto = r.auto_deliver; }).catch(() => {})]);
+      await Promise.all([
+        loadThread(),
+        phones.load(s),
+        feed.load(s),
+        get('/v1/sandbox/settings')
+          .then((r) => {
+            state.auto = r.auto_deliver;
+          })
+          .catch(() => {}),
+      ]);
     },
     onEvent(event) {
       feed.take(event);
@@ -217,14 +260,28 @@ export default function page() {
         phones.load(signal);
       }
     },
-    resync: () => { loadThread(); feed.load(signal); },
+    resync: () => {
+      loadThread();
+      feed.load(signal);
+    },
     view: () => html`<div class="phone-page">
       ${phoneList(phones, state.phone, show)}
-      ${device()}
+      ${device({
+        phone: state.phone,
+        thread,
+        reload: loadThread,
+        report,
+        text: state.text,
+        type: (v) => {
+          state.text = v;
+        },
+        write,
+        writing: state.writing,
+      })}
       <div class="stack">${codeCard()}
         <section class="card" aria-label=${t('API call')}><h2>${t('API call')}</h2>
           ${state.last ? curl(state.last) : html`<p class="muted">${t('What you do here is shown as curl, with $POSTRIDER_API_KEY.')}</p>`}</section>
-        ${pretend()}
+        ${pretend({ outcome: state.outcome, auto: state.auto, script, deliver, move })}
         <section class="card" aria-label=${t('Live')}><div class="card-head"><h2>${t('Live')}</h2>${can('events:read') ? html`<a href="/ui/events">${t('All events')}</a>` : ''}</div>${feed.view()}</section>
       </div></div>`,
   };

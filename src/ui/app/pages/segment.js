@@ -18,13 +18,24 @@ export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
   const segment = new Resource((s) => get(`/v1/segments/${part(id)}`, {}, s));
-  const rows = new Rows('', () => ({}), (/** @type {Contact} */ c) => c.id);
+  const rows = new Rows(
+    '',
+    () => ({}),
+    (/** @type {Contact} */ c) => c.id,
+  );
   const load = () => Promise.all([segment.load(signal), rows.load(signal)]);
   const edit = () => segmentDialog({ segment: segment.data, after: load });
-  const drop = () => ask({ title: t('Delete {name}?', { name: segment.data.name }), text: t('Its contacts stay. Broadcasts that were sent to it stay too.'), action: t('Delete segment'), run: () => attempt(async () => {
-    await remove(`/v1/segments/${part(id)}`);
-    go('/segments');
-  }) });
+  const drop = () =>
+    ask({
+      title: t('Delete {name}?', { name: segment.data.name }),
+      text: t('Its contacts stay. Broadcasts that were sent to it stay too.'),
+      action: t('Delete segment'),
+      run: () =>
+        attempt(async () => {
+          await remove(`/v1/segments/${part(id)}`);
+          go('/segments');
+        }),
+    });
   return {
     title: () => segment.data?.name ?? t('Segment'),
     open(params, s) {
@@ -34,12 +45,41 @@ export default function page() {
     },
     onEvent: (event) => (event.type.startsWith('contact.') ? (rows.refetch(500), segment.load(signal)) : undefined),
     resync: load,
-    actions: () => (segment.data ? html`${can('broadcasts:write') ? html`<a class="button primary" href=${`/ui/broadcasts/new?segment=${id}`}>${t('Send a broadcast')}</a>` : ''}
-      ${can('contacts:write') ? html`${button(t('Edit'), edit)}${button(t('Delete'), drop, { kind: 'danger' })}` : ''}` : ''),
-    view: () => shown(segment, () => html`<p class="lead-line"><b>${t('{n} contacts', { n: segment.data.contacts_count ?? rows.total })}</b> <span class="muted">${describe(segment.data.filter)}</span></p>
-      ${shown(rows, () => html`${table({ label: t('Contacts'), rows: rows.rows, key: (c) => c.id, href: (c) => `/ui/contacts/${c.id}`,
-        columns: [{ name: t('Name'), cell: (c) => html`<span dir="auto">${c.name}</span>` }, { name: t('Phone'), cell: (c) => html`<span dir="ltr">${c.phone ?? '–'}</span>` }, { name: t('E-mail'), cell: (c) => c.email ?? '–' },
-          { name: t('Tags'), cell: (c) => html`<span class="tags">${c.tags.map((x) => html`<span key=${x} class="tag">${x}</span>`)}</span>` }] })}${moreButton(rows)}`,
-      () => empty({ icon: 'segments', title: t('Nobody fits yet'), text: t('Contacts that fit the filter are in the segment by themselves.') }))}`),
+    actions: () =>
+      segment.data
+        ? html`${can('broadcasts:write') ? html`<a class="button primary" href=${`/ui/broadcasts/new?segment=${id}`}>${t('Send a broadcast')}</a>` : ''}
+      ${can('contacts:write') ? html`${button(t('Edit'), edit)}${button(t('Delete'), drop, { kind: 'danger' })}` : ''}`
+        : '',
+    view: () =>
+      shown(
+        segment,
+        () => html`<p class="lead-line"><b>${t('{n} contacts', { n: segment.data.contacts_count ?? rows.total })}</b> <span class="muted">${describe(segment.data.filter)}</span></p>
+      ${shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('Contacts'),
+            rows: rows.rows,
+            key: (c) => c.id,
+            href: (c) => `/ui/contacts/${c.id}`,
+            columns: [
+              { name: t('Name'), cell: (c) => html`<span dir="auto">${c.name}</span>` },
+              { name: t('Phone'), cell: (c) => html`<span dir="ltr">${c.phone ?? '–'}</span>` },
+              { name: t('E-mail'), cell: (c) => c.email ?? '–' },
+              {
+                name: t('Tags'),
+                cell: (c) =>
+                  html`<span class="tags">${c.tags.map((x) => html`<span key=${x} class="tag">${x}</span>`)}</span>`,
+              },
+            ],
+          })}${moreButton(rows)}`,
+        () =>
+          empty({
+            icon: 'segments',
+            title: t('Nobody fits yet'),
+            text: t('Contacts that fit the filter are in the segment by themselves.'),
+          }),
+      )}`,
+      ),
   };
 }

@@ -15,7 +15,11 @@ import { moreButton, table } from '../parts/table.js';
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
-  const rows = new Rows('/v1/segments', () => ({}), (/** @type {Segment} */ s) => s.id);
+  const rows = new Rows(
+    '/v1/segments',
+    () => ({}),
+    (/** @type {Segment} */ s) => s.id,
+  );
   const add = () => segmentDialog({ after: (s) => go(`/segments/${s.id}`) });
   return {
     title: 'Segments',
@@ -24,12 +28,35 @@ export default function page() {
       return rows.load(s);
     },
     resync: () => rows.load(signal),
-    actions: () => (can('contacts:write') ? html`<button type="button" class="primary" onclick=${add}>${icon('plus')}${t('New segment')}</button>` : ''),
-    view: () => shown(rows, () => html`${table({
-      label: t('Segments'), rows: rows.rows, key: (s) => s.id, href: (s) => `/ui/segments/${s.id}`,
-      columns: [{ name: t('Name'), cell: (s) => s.name }, { name: t('Filter'), cell: (s) => html`<span class="muted">${describe(s.filter)}</span>` }, { name: t('Made'), cell: (s) => time(s.created_at) }],
-    })}${moreButton(rows)}`, () => empty({ icon: 'segments', title: t('No segments yet'), text: t('A segment is a saved filter of contacts; a broadcast goes to those who fit when it starts.'),
-      action: can('contacts:write') ? html`<button type="button" class="primary" onclick=${add}>${t('New segment')}</button>` : '',
-      call: { method: 'POST', path: '/v1/segments', body: { name: 'VIPs', filter: { tags_any: ['vip'] } } } })),
+    actions: () =>
+      can('contacts:write')
+        ? html`<button type="button" class="primary" onclick=${add}>${icon('plus')}${t('New segment')}</button>`
+        : '',
+    view: () =>
+      shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('Segments'),
+            rows: rows.rows,
+            key: (s) => s.id,
+            href: (s) => `/ui/segments/${s.id}`,
+            columns: [
+              { name: t('Name'), cell: (s) => s.name },
+              { name: t('Filter'), cell: (s) => html`<span class="muted">${describe(s.filter)}</span>` },
+              { name: t('Made'), cell: (s) => time(s.created_at) },
+            ],
+          })}${moreButton(rows)}`,
+        () =>
+          empty({
+            icon: 'segments',
+            title: t('No segments yet'),
+            text: t('A segment is a saved filter of contacts; a broadcast goes to those who fit when it starts.'),
+            action: can('contacts:write')
+              ? html`<button type="button" class="primary" onclick=${add}>${t('New segment')}</button>`
+              : '',
+            call: { method: 'POST', path: '/v1/segments', body: { name: 'VIPs', filter: { tags_any: ['vip'] } } },
+          }),
+      ),
   };
 }

@@ -39,6 +39,12 @@ export default function page() {
       return choose(params['tab'] ?? '');
     },
     changed: (params) => choose(params['tab'] ?? ''),
-    view: () => html`<nav class="tabs" aria-label=${t('Settings')}>${tabs().filter(([, , may]) => may).map(([key, title]) => html`<a key=${key} href=${`/ui/settings${key === 'workspace' ? '' : `/${key}`}`} aria-current=${key === name ? 'page' : null}>${title}</a>`)}</nav>${tab?.view()}`,
+    view: () =>
+      html`<nav class="tabs" aria-label=${t('Settings')}>${tabs()
+        .filter(([, , may]) => may)
+        .map(
+          ([key, title]) =>
+            html`<a key=${key} href=${`/ui/settings${key === 'workspace' ? '' : `/${key}`}`} aria-current=${key === name ? 'page' : null}>${title}</a>`,
+        )}</nav>${tab?.view()}`,
   };
 }

@@ -32,57 +32,96 @@ export default function page() {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
   const hook = new Resource((s) => get(`/v1/webhooks/${part(id)}`, {}, s));
-  const rows = new Rows('', () => ({ status: query('result') }), (/** @type {Delivery} */ d) => `${d.id ?? d.event_id ?? d.at}-${d.attempt}-${d.at}`);
+  const rows = new Rows(
+    '',
+    () => ({ status: query('result') }),
+    (/** @type {Delivery} */ d) => `${d.id ?? d.event_id ?? d.at}-${d.attempt}-${d.at}`,
+  );
   /** Tries have no event of their own: the list says when the next one is due, and then it is read again. */
   const load = async () => {
     await Promise.all([hook.load(signal), rows.load(signal)]);
     clearTimeout(soon);
-    const due = rows.rows.map((d) => (d.next_retry_at ? Date.parse(d.next_retry_at) - now() : Infinity)).filter((ms) => ms > -2000);
+    const due = rows.rows
+      .map((d) => (d.next_retry_at ? Date.parse(d.next_retry_at) - now() : Infinity))
+      .filter((ms) => ms > -2000);
     const next = Math.min(...due);
     if (next < 300_000 && !signal?.aborted) soon = setTimeout(load, Math.max(400, next + 400));
   };
   /** After an action the try comes within moments. @param {() => Promise<unknown>} run */
-  const act = (run) => attempt(async () => {
-    const before = rows.rows[0]?.at;
-    await run();
-    for (const wait of [80, 200, 400, 800, 1500]) {
-      await new Promise((done) => setTimeout(done, wait));
-      await load();
-      if (signal?.aborted || rows.rows[0]?.at !== before) return;
-    }
-  });
+  const act = (run) =>
+    attempt(async () => {
+      const before = rows.rows[0]?.at;
+      await run();
+      for (const wait of [80, 200, 400, 800, 1500]) {
+        await new Promise((done) => setTimeout(done, wait));
+        await load();
+        if (signal?.aborted || rows.rows[0]?.at !== before) return;
+      }
+    });
   const base = () => `/v1/webhooks/${part(id)}`;
   const test = () => act(() => post(`${base()}/test`));
-  const replayFailed = () => act(async () => notify(t('Queued: {n}', { n: (await post(`${base()}/replay`, { failed: true })).queued })));
+  const replayFailed = () =>
+    act(async () => notify(t('Queued: {n}', { n: (await post(`${base()}/replay`, { failed: true })).queued })));
   /** @param {Delivery} d */
   const replayOne = (d) => act(() => post(`${base()}/replay`, { event_id: d.event_id ?? d.event_ids[0] }));
-  const rotate = () => ask({ title: t('Rotate secret?'), text: t('A new secret signs at once. The old one signs too, for 24 hours.'), action: t('Rotate secret'), danger: false,
-    run: () => attempt(async () => {
-      const made = await post(`${base()}/rotate-secret`);
-      const close = overlay(() => dialog(t('New secret'), () => close(), onceShown(t('Signing secret'), made.secret, t('Copy'), () => close())));
-      await hook.load(signal);
-    }) });
-  const toggle = () => attempt(async () => {
-    await patch(base(), { enabled: !hook.data.enabled });
-    await load();
-  });
-  const drop = () => ask({ title: t('Delete {name}?', { name: hook.data.url }), text: t('Its deliveries are forgotten, and what waits is not delivered.'), action: t('Delete endpoint'),
-    run: () => attempt(async () => {
-      await remove(base());
-      go('/webhooks');
-    }) });
+  const rotate = () =>
+    ask({
+      title: t('Rotate secret?'),
+      text: t('A new secret signs at once. The old one signs too, for 24 hours.'),
+      action: t('Rotate secret'),
+      danger: false,
+      run: () =>
+        attempt(async () => {
+          const made = await post(`${base()}/rotate-secret`);
+          const close = overlay(() =>
+            dialog(
+              t('New secret'),
+              () => close(),
+              onceShown(t('Signing secret'), made.secret, t('Copy'), () => close()),
+            ),
+          );
+          await hook.load(signal);
+        }),
+    });
+  const toggle = () =>
+    attempt(async () => {
+      await patch(base(), { enabled: !hook.data.enabled });
+      await load();
+    });
+  const drop = () =>
+    ask({
+      title: t('Delete {name}?', { name: hook.data.url }),
+      text: t('Its deliveries are forgotten, and what waits is not delivered.'),
+      action: t('Delete endpoint'),
+      run: () =>
+        attempt(async () => {
+          await remove(base());
+          go('/webhooks');
+        }),
+    });
   /** @param {Delivery} d */
   const pick = async (d) => {
     [open, detail] = [d, null];
     if (d.id) detail = await get(`${base()}/deliveries/${part(d.id)}`, {}, signal).catch(() => null);
   };
   /** @param {Delivery} d */
-  const result = (d) => (d.status && d.status < 300 ? badge('ok', String(d.status)) : label('bad', 'cross', d.status ? String(d.status) : String(d.error ?? '–').replaceAll('_', ' ')));
+  const result = (d) =>
+    d.status && d.status < 300
+      ? badge('ok', String(d.status))
+      : label('bad', 'cross', d.status ? String(d.status) : String(d.error ?? '–').replaceAll('_', ' '));
 
   /** @param {Delivery} d */
   const aside = (d) => html`<aside class="side card" aria-label=${t('Delivery')}>
-    <div class="card-head"><h2>${d.type}</h2><button type="button" class="quiet icon-only" aria-label=${t('Close')} onclick=${() => { open = null; }}>${icon('close')}</button></div>
-    ${facts([[t('Result'), result(d)], [t('Time'), time(d.at, dateTime)], [t('Try'), number(d.attempt)], [t('Latency'), t('{n} ms', { n: d.latency_ms })], [t('Next'), d.next_retry_at ? time(d.next_retry_at, dateTime) : null]])}
+    <div class="card-head"><h2>${d.type}</h2><button type="button" class="quiet icon-only" aria-label=${t('Close')} onclick=${() => {
+      open = null;
+    }}>${icon('close')}</button></div>
+    ${facts([
+      [t('Result'), result(d)],
+      [t('Time'), time(d.at, dateTime)],
+      [t('Try'), number(d.attempt)],
+      [t('Latency'), t('{n} ms', { n: d.latency_ms })],
+      [t('Next'), d.next_retry_at ? time(d.next_retry_at, dateTime) : null],
+    ])}
     <h3>${t('Request')}</h3>${detail?.request ? json(detail.request, t('Request')) : html`<p class="muted">${(d.event_ids ?? []).map((e) => html`<a key=${e} href=${`/ui/events?event=${e}`}>${e}</a> `)}</p>`}
     <h3>${t('Answer')}</h3>${detail?.response ? json(detail.response, t('Answer')) : d.response ? html`<pre class="code" tabindex="0">${d.response}</pre>` : html`<p class="muted">${d.error ? t('No answer: {reason}', { reason: d.error.replaceAll('_', ' ') }) : t('No body')}</p>`}
     <div class="row end">${button(t('Replay'), () => replayOne(d))}</div></aside>`;
@@ -105,28 +144,67 @@ export default function page() {
     },
     onEvent(event) {
       const w = hook.data;
-      if (!w || !event.sequence || (w.events.length && !w.events.includes(event.type) && event.type !== 'webhook.disabled')) return;
+      if (
+        !w ||
+        !event.sequence ||
+        (w.events.length && !w.events.includes(event.type) && event.type !== 'webhook.disabled')
+      )
+        return;
       clearTimeout(soon);
       soon = setTimeout(load, 350);
     },
     resync: load,
-    actions: () => (hook.data ? html`${button(t('Send test event'), test, { kind: 'primary' })}${button(t('Replay failed'), replayFailed)}${button(t('Rotate secret'), rotate)}
-      ${button(hook.data.enabled ? t('Disable') : t('Enable'), toggle, { kind: 'quiet' })}${button(t('Delete'), drop, { kind: 'quiet' })}` : ''),
-    view: () => shown(hook, () => html`${head(hook.data)}
-      <div class="toolbar section">${choice(t('Result'), query('result'), [['', t('All')], ['failed', t('Failed')]], (v) => { setQuery({ result: v }); return rows.load(signal); })}</div>
-      <div class=${open ? 'with-side' : ''}><div>${shown(rows, () => html`${table({
-        label: t('Deliveries'), rows: rows.rows, key: rows.id, onpick: pick, selected: (d) => d === open,
-        columns: [
-          { name: t('Time'), kind: 'tight', cell: (d) => time(d.at) }, { name: t('Type'), cell: (d) => html`<code>${d.type}</code>` },
-          { name: t('Try'), kind: 'num', cell: (d) => number(d.attempt) }, { name: t('Status'), cell: result },
-          { name: t('Latency'), kind: 'num', cell: (d) => t('{n} ms', { n: d.latency_ms }) },
-          { name: t('Next'), cell: (d) => (d.next_retry_at ? time(d.next_retry_at) : '–') },
+    actions: () =>
+      hook.data
+        ? html`${button(t('Send test event'), test, { kind: 'primary' })}${button(t('Replay failed'), replayFailed)}${button(t('Rotate secret'), rotate)}
+      ${button(hook.data.enabled ? t('Disable') : t('Enable'), toggle, { kind: 'quiet' })}${button(t('Delete'), drop, { kind: 'quiet' })}`
+        : '',
+    view: () =>
+      shown(
+        hook,
+        () => html`${head(hook.data)}
+      <div class="toolbar section">${choice(
+        t('Result'),
+        query('result'),
+        [
+          ['', t('All')],
+          ['failed', t('Failed')],
         ],
-        actions: (d) => button(t('Replay'), () => replayOne(d), { kind: 'quiet' }),
-      })}${moreButton(rows)}`, () => empty({ icon: 'webhook', title: query('result') ? t('Nothing failed') : t('Nothing was delivered yet'), text: t('Each try is listed here with its answer. A test event tries the address now.'),
-        action: query('result') ? '' : button(t('Try it now'), test) }))}</div>${open ? aside(open) : ''}</div>
+        (v) => {
+          setQuery({ result: v });
+          return rows.load(signal);
+        },
+      )}</div>
+      <div class=${open ? 'with-side' : ''}><div>${shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('Deliveries'),
+            rows: rows.rows,
+            key: rows.id,
+            onpick: pick,
+            selected: (d) => d === open,
+            columns: [
+              { name: t('Time'), kind: 'tight', cell: (d) => time(d.at) },
+              { name: t('Type'), cell: (d) => html`<code>${d.type}</code>` },
+              { name: t('Try'), kind: 'num', cell: (d) => number(d.attempt) },
+              { name: t('Status'), cell: result },
+              { name: t('Latency'), kind: 'num', cell: (d) => t('{n} ms', { n: d.latency_ms }) },
+              { name: t('Next'), cell: (d) => (d.next_retry_at ? time(d.next_retry_at) : '–') },
+            ],
+            actions: (d) => button(t('Replay'), () => replayOne(d), { kind: 'quiet' }),
+          })}${moreButton(rows)}`,
+        () =>
+          empty({
+            icon: 'webhook',
+            title: query('result') ? t('Nothing failed') : t('Nothing was delivered yet'),
+            text: t('Each try is listed here with its answer. A test event tries the address now.'),
+            action: query('result') ? '' : button(t('Try it now'), test),
+          }),
+      )}</div>${open ? aside(open) : ''}</div>
       <section class="section card" aria-label=${t('Verify signatures')}><h2>${t('Verify signatures')}</h2>
         <p class="muted">${t('Each request is signed as Standard Webhooks says. This program answers on port 9000, and takes only what the secret has signed.')}</p>
-        ${code(verifySnippet, t('Program in JavaScript'))}</section>`),
+        ${code(verifySnippet, t('Program in JavaScript'))}</section>`,
+      ),
   };
 }

@@ -21,7 +21,11 @@ export const stateOf = (w) => {
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;
-  const rows = new Rows('/v1/webhooks', () => ({}), (/** @type {Webhook} */ w) => w.id);
+  const rows = new Rows(
+    '/v1/webhooks',
+    () => ({}),
+    (/** @type {Webhook} */ w) => w.id,
+  );
   const add = () => endpointDialog(() => rows.load(signal));
   return {
     title: 'Webhooks',
@@ -31,19 +35,45 @@ export default function page() {
     },
     onEvent: (event) => (event.type.startsWith('webhook.') ? rows.refetch() : undefined),
     resync: () => rows.load(signal),
-    actions: () => html`<button type="button" class="primary" onclick=${add}>${icon('plus')}${t('New endpoint')}</button>`,
-    view: () => shown(rows, () => html`${table({
-      label: t('Webhooks'), rows: rows.rows, key: (w) => w.id, href: (w) => `/ui/webhooks/${w.id}`,
-      columns: [
-        { name: t('Address'), cell: (w) => html`<span class="wrap" dir="ltr">${w.url}</span>` },
-        { name: t('Events'), cell: (w) => (w.events.length ? html`<span title=${w.events.join(', ')}>${w.events.length === 1 ? w.events[0] : t('{n} types', { n: w.events.length })}</span>` : t('All')) },
-        { name: t('State'), cell: stateOf },
-        { name: t('Success'), kind: 'num', cell: (w) => percent(w.health?.success_24h) },
-        { name: t('Waiting'), kind: 'num', cell: (w) => number(w.health?.waiting) },
-      ],
-    })}${moreButton(rows)}`, () => empty({
-      icon: 'webhook', title: t('No endpoints yet'), text: t('An endpoint is an address of yours that events are posted to, signed and tried again until they arrive.'),
-      action: html`<button type="button" class="primary" onclick=${add}>${t('New endpoint')}</button>`,
-      call: { method: 'POST', path: '/v1/webhooks', body: { url: 'https://example.com/hooks', events: ['otp.verified'] } } })),
+    actions: () =>
+      html`<button type="button" class="primary" onclick=${add}>${icon('plus')}${t('New endpoint')}</button>`,
+    view: () =>
+      shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('Webhooks'),
+            rows: rows.rows,
+            key: (w) => w.id,
+            href: (w) => `/ui/webhooks/${w.id}`,
+            columns: [
+              { name: t('Address'), cell: (w) => html`<span class="wrap" dir="ltr">${w.url}</span>` },
+              {
+                name: t('Events'),
+                cell: (w) =>
+                  w.events.length
+                    ? html`<span title=${w.events.join(', ')}>${w.events.length === 1 ? w.events[0] : t('{n} types', { n: w.events.length })}</span>`
+                    : t('All'),
+              },
+              { name: t('State'), cell: stateOf },
+              { name: t('Success'), kind: 'num', cell: (w) => percent(w.health?.success_24h) },
+              { name: t('Waiting'), kind: 'num', cell: (w) => number(w.health?.waiting) },
+            ],
+          })}${moreButton(rows)}`,
+        () =>
+          empty({
+            icon: 'webhook',
+            title: t('No endpoints yet'),
+            text: t(
+              'An endpoint is an address of yours that events are posted to, signed and tried again until they arrive.',
+            ),
+            action: html`<button type="button" class="primary" onclick=${add}>${t('New endpoint')}</button>`,
+            call: {
+              method: 'POST',
+              path: '/v1/webhooks',
+              body: { url: 'https://example.com/hooks', events: ['otp.verified'] },
+            },
+          }),
+      ),
   };
 }

@@ -5,25 +5,40 @@ import { t } from '../lib/i18n.js';
 import { dialog, overlay } from './dialog.js';
 
 /** @type {Record<string, string>} */
-const TICKS = { queued: 'clock', sending: 'clock', sent: 'check', delivered: 'double', read: 'double', failed: 'warning' };
+const TICKS = {
+  queued: 'clock',
+  sending: 'clock',
+  sent: 'check',
+  delivered: 'double',
+  read: 'double',
+  failed: 'warning',
+};
 
 /** A stranger's text. Addresses in it stay text; a click asks before it leaves. @param {string} text */
 export function strange(text) {
   const pieces = text.split(/(https?:\/\/[^\s<>"']+)/);
-  return pieces.map((piece, i) => (i % 2
-    ? html`<button type="button" class="address" onclick=${() => leave(piece)}>${piece}</button>` : piece));
+  return pieces.map((piece, i) =>
+    i % 2 ? html`<button type="button" class="address" onclick=${() => leave(piece)}>${piece}</button>` : piece,
+  );
 }
 
 /** @param {string} address */
 function leave(address) {
   // URL writes a host with other letters in punycode, so a look-alike is seen.
   const url = URL.canParse(address) ? new URL(address).href : address;
-  const close = overlay(() => dialog(t('Leave Postrider?'), close, html`<p>${t('A message of somebody else names this address:')}</p>
-    <p><code class="wrap">${url}</code></p>`, {
-    kind: 'small',
-    actions: html`<button type="button" onclick=${close}>${t('Stay')}</button>
+  const close = overlay(() =>
+    dialog(
+      t('Leave Postrider?'),
+      close,
+      html`<p>${t('A message of somebody else names this address:')}</p>
+    <p><code class="wrap">${url}</code></p>`,
+      {
+        kind: 'small',
+        actions: html`<button type="button" onclick=${close}>${t('Stay')}</button>
       <a class="button primary" href=${url} target="_blank" rel="noopener noreferrer" onclick=${close}>${t('Open')}</a>`,
-  }));
+      },
+    ),
+  );
 }
 
 /**
@@ -32,7 +47,9 @@ function leave(address) {
  */
 
 /** @param {Bubble} b */
-export const bubble = (b) => html`<div class=${`bubble ${b.direction === 'out' ? 'out' : 'in'} ${b.status === 'failed' ? 'failed' : ''}`} key=${b.key}>
+export const bubble = (
+  b,
+) => html`<div class=${`bubble ${b.direction === 'out' ? 'out' : 'in'} ${b.status === 'failed' ? 'failed' : ''}`} key=${b.key}>
   <p class="bubble-text" dir="auto">${strange(b.text)}</p>
   <p class="bubble-meta"><time datetime=${b.at} title=${dateTime(b.at)}>${short(b.at)}</time>
     ${b.direction === 'out' && b.status ? html`<span class=${`tick tick-${b.status}`}>${icon(TICKS[b.status] ?? 'check')}<span class="tick-word">${words(b.status)}</span></span>` : ''}</p>
@@ -47,7 +64,9 @@ export function filled(template, values = []) {
 }
 
 /** @param {any} template @returns {string} */
-export const bodyOf = (template) => String((template?.components ?? []).find((/** @type {any} */ c) => /^body$/i.test(c.type))?.text ?? '');
+export const bodyOf = (template) =>
+  String((template?.components ?? []).find((/** @type {any} */ c) => /^body$/i.test(c.type))?.text ?? '');
 
 /** How many places a template has. @param {any} template */
-export const places = (template) => Math.max(0, ...[...bodyOf(template).matchAll(/\{\{(\d+)\}\}/g)].map((m) => Number(m[1])));
+export const places = (template) =>
+  Math.max(0, ...[...bodyOf(template).matchAll(/\{\{(\d+)\}\}/g)].map((m) => Number(m[1])));

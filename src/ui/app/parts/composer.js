@@ -15,14 +15,30 @@ import { field, formError, select } from './form.js';
  * @param {{conversation: () => any, sent: (m: any) => void, settled: () => void, failed: (id: string) => void, typing: () => void}} host
  */
 export function composer(host) {
-  const state = { id: '', text: '', key: '', busy: false, error: /** @type {any} */ (null), template: '', values: /** @type {string[]} */ ([]), templates: /** @type {any[] | null} */ (null), told: 0 };
+  const state = {
+    id: '',
+    text: '',
+    key: '',
+    busy: false,
+    error: /** @type {any} */ (null),
+    template: '',
+    values: /** @type {string[]} */ ([]),
+    templates: /** @type {any[] | null} */ (null),
+    told: 0,
+  };
   const place = () => `draft:${state.id}`;
   const keep = () => (state.text ? localStorage.setItem(place(), state.text) : localStorage.removeItem(place()));
 
   /** @param {string} id */
   const open = (id) => {
     if (state.id) keep();
-    Object.assign(state, { id, text: id ? (localStorage.getItem(`draft:${id}`) ?? '') : '', key: '', error: null, busy: false });
+    Object.assign(state, {
+      id,
+      text: id ? (localStorage.getItem(`draft:${id}`) ?? '') : '',
+      key: '',
+      error: null,
+      busy: false,
+    });
   };
   const windowOpen = () => {
     const c = host.conversation();
@@ -31,8 +47,13 @@ export function composer(host) {
   };
   const loadTemplates = async () => {
     state.templates = [];
-    const answer = await get('/v1/messaging/templates', { limit: 100 }).catch((error) => { state.error = error; return { data: [] }; });
-    state.templates = answer.data.filter((/** @type {any} */ x) => x.status === 'approved' && x.category !== 'authentication');
+    const answer = await get('/v1/messaging/templates', { limit: 100 }).catch((error) => {
+      state.error = error;
+      return { data: [] };
+    });
+    state.templates = answer.data.filter(
+      (/** @type {any} */ x) => x.status === 'approved' && x.category !== 'authentication',
+    );
     state.template ||= state.templates?.[0]?.name ?? '';
     refresh();
   };
@@ -45,7 +66,15 @@ export function composer(host) {
     state.key ||= intent();
     const id = state.id;
     const key = state.key;
-    const mine = { id: key, direction: 'out', type: body.type, text: shown, status: 'queued', at: new Date(now()).toISOString(), error: null };
+    const mine = {
+      id: key,
+      direction: 'out',
+      type: body.type,
+      text: shown,
+      status: 'queued',
+      at: new Date(now()).toISOString(),
+      error: null,
+    };
     host.sent(mine);
     refresh();
     try {
@@ -64,7 +93,9 @@ export function composer(host) {
     }
     state.busy = false;
     refresh();
-    requestAnimationFrame(() => /** @type {HTMLElement | null} */ (document.querySelector('[data-key=reply]'))?.focus());
+    requestAnimationFrame(() =>
+      /** @type {HTMLElement | null} */ (document.querySelector('[data-key=reply]'))?.focus(),
+    );
   };
   const reply = () => {
     const text = state.text.trim();
@@ -76,7 +107,17 @@ export function composer(host) {
     if (!template) return undefined;
     const n = places(template);
     const parameters = Array.from({ length: n }, (_, i) => ({ type: 'text', text: state.values[i] ?? '' }));
-    return send({ type: 'template', template: { name: template.name, language: template.language, ...(n ? { components: [{ type: 'body', parameters }] } : {}) } }, filled(template, state.values));
+    return send(
+      {
+        type: 'template',
+        template: {
+          name: template.name,
+          language: template.language,
+          ...(n ? { components: [{ type: 'body', parameters }] } : {}),
+        },
+      },
+      filled(template, state.values),
+    );
   };
   /** @param {KeyboardEvent} e */
   const keys = (e) => {
@@ -105,8 +146,26 @@ export function composer(host) {
     return html`<form class="composer" onsubmit=${submit(sendTemplate)}>
       ${formError(state.error)}
       <p class="hint">${t('24 hours have passed since the customer wrote: only a template may be sent. What you typed is kept.')}</p>
-      <div class="columns tight">${select({ label: t('Template'), value: state.template, options: (state.templates ?? []).map((x) => [x.name, x.name]), change: (v) => { state.template = v; state.values = []; state.key = ''; } })}
-        ${Array.from({ length: places(template) }, (_, i) => field({ label: `{{${i + 1}}}`, value: state.values[i] ?? '', input: (v) => { state.values[i] = v; state.key = ''; } }))}</div>
+      <div class="columns tight">${select({
+        label: t('Template'),
+        value: state.template,
+        options: (state.templates ?? []).map((x) => [x.name, x.name]),
+        change: (v) => {
+          state.template = v;
+          state.values = [];
+          state.key = '';
+        },
+      })}
+        ${Array.from({ length: places(template) }, (_, i) =>
+          field({
+            label: `{{${i + 1}}}`,
+            value: state.values[i] ?? '',
+            input: (v) => {
+              state.values[i] = v;
+              state.key = '';
+            },
+          }),
+        )}</div>
       ${template ? html`<p class="template-text" dir="auto">${filled(template, state.values) || bodyOf(template)}</p>` : ''}
       <div class="row end"><button class="primary" ?disabled=${state.busy || !template}>${t('Send template')}</button></div></form>`;
   };

@@ -17,7 +17,13 @@ export function confirmDialog() {
     const send = async () => {
       state.busy = true;
       try {
-        await call('POST', '/ui/api/session/elevate', { quiet: true, body: { ...(state.password ? { password: state.password } : {}), ...(state.totp ? { totp: state.totp } : {}) } });
+        await call('POST', '/ui/api/session/elevate', {
+          quiet: true,
+          body: {
+            ...(state.password ? { password: state.password } : {}),
+            ...(state.totp ? { totp: state.totp } : {}),
+          },
+        });
         end(true);
       } catch (error) {
         if (/** @type {any} */ (error).reason === 'totp_required') state.code = true;
@@ -25,11 +31,39 @@ export function confirmDialog() {
       }
       state.busy = false;
     };
-    const close = overlay(() => dialog(t('Confirm it is you'), () => end(false), html`<form class="stack" onsubmit=${submit(send)}>
+    const close = overlay(() =>
+      dialog(
+        t('Confirm it is you'),
+        () => end(false),
+        html`<form class="stack" onsubmit=${submit(send)}>
       <p class="muted">${t('This needs a sign-in of the last ten minutes. A new link from the server does it too.')}</p>
-      ${field({ label: t('Password'), type: 'password', value: state.password, input: (v) => { state.password = v; }, autocomplete: 'current-password', focus: true })}
-      ${state.code ? field({ label: t('Authenticator code'), value: state.totp, input: (v) => { state.totp = v; }, autocomplete: 'one-time-code', inputmode: 'numeric' }) : ''}
+      ${field({
+        label: t('Password'),
+        type: 'password',
+        value: state.password,
+        input: (v) => {
+          state.password = v;
+        },
+        autocomplete: 'current-password',
+        focus: true,
+      })}
+      ${
+        state.code
+          ? field({
+              label: t('Authenticator code'),
+              value: state.totp,
+              input: (v) => {
+                state.totp = v;
+              },
+              autocomplete: 'one-time-code',
+              inputmode: 'numeric',
+            })
+          : ''
+      }
       ${formError(state.error)}
-      <div class="row end">${submitButton(t('Confirm'), state.busy)}</div></form>`, { kind: 'small' }));
+      <div class="row end">${submitButton(t('Confirm'), state.busy)}</div></form>`,
+        { kind: 'small' },
+      ),
+    );
   });
 }

@@ -29,4 +29,5 @@ export function copyButton(text, name = t('Copy'), small = false) {
 }
 
 /** An id, and a way to take it along. @param {string | null | undefined} id */
-export const idText = (id) => (id ? html`<span class="id"><code>${id}</code>${copyButton(id, t('Copy id'), true)}</span>` : '–');
+export const idText = (id) =>
+  id ? html`<span class="id"><code>${id}</code>${copyButton(id, t('Copy id'), true)}</span>` : '–';

@@ -30,7 +30,10 @@ function modal(node, gone) {
  */
 export function dialog(label, close, body, options = {}) {
   return html`<dialog class=${`dialog ${options.kind ?? ''}`} ref=${modal} aria-label=${label}
-      oncancel=${on((e) => { e.preventDefault(); close(); })}
+      oncancel=${on((e) => {
+        e.preventDefault();
+        close();
+      })}
       onclick=${on((e) => e.target === e.currentTarget && outside(e) && close())}>
     <header class="dialog-head"><h2>${label}</h2>
       <button type="button" class="quiet icon-only" aria-label=${t('Close')} onclick=${close}>${icon('close')}</button></header>
@@ -65,12 +68,21 @@ export function overlay(view) {
  */
 export function ask({ title, text, action, run, danger = true }) {
   let busy = false;
-  const close = overlay(() => dialog(title, close, html`<div class="prose">${text}</div>`, {
-    kind: 'small',
-    actions: html`<button type="button" onclick=${close}>${t('Keep')}</button>
+  const close = overlay(() =>
+    dialog(title, close, html`<div class="prose">${text}</div>`, {
+      kind: 'small',
+      actions: html`<button type="button" onclick=${close}>${t('Keep')}</button>
       <button type="button" class=${danger ? 'danger' : 'primary'} ?disabled=${busy} autofocus
-        onclick=${async () => { busy = true; try { await run(); } finally { close(); } }}>${action}</button>`,
-  }));
+        onclick=${async () => {
+          busy = true;
+          try {
+            await run();
+          } finally {
+            close();
+          }
+        }}>${action}</button>`,
+    }),
+  );
 }
 
 /** @type {{id: number, text: string, undo?: (() => unknown) | undefined, bad?: boolean}[]} */

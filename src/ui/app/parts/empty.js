@@ -33,7 +33,8 @@ export function problem(error, again) {
 }
 
 /** Grey lines of the final size; they show after 150 ms. @param {number} [rows] */
-export const skeleton = (rows = 6) => html`<div class="skeleton" aria-hidden="true">${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
+export const skeleton = (rows = 6) =>
+  html`<div class="skeleton" aria-hidden="true">${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
 
 /**
  * What a list or a thing shows while it loads, fails or is empty; else the view.

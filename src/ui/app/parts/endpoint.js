@@ -21,9 +21,14 @@ export function typeGroups() {
 }
 
 /** @param {Set<string>} chosen */
-export const typeBoxes = (chosen) => html`<div class="type-boxes">${typeGroups().map(([group, types]) => html`<fieldset key=${group}><legend>${words(group)}</legend>
-  ${types.map((type) => html`<label key=${type} class="check"><input type="checkbox" .checked=${chosen.has(type)}
-    onchange=${ticked((on) => (on ? chosen.add(type) : chosen.delete(type)))}><span><code>${type}</code></span></label>`)}</fieldset>`)}</div>`;
+export const typeBoxes = (chosen) =>
+  html`<div class="type-boxes">${typeGroups().map(
+    ([group, types]) => html`<fieldset key=${group}><legend>${words(group)}</legend>
+  ${types.map(
+    (type) => html`<label key=${type} class="check"><input type="checkbox" .checked=${chosen.has(type)}
+    onchange=${ticked((on) => (on ? chosen.add(type) : chosen.delete(type)))}><span><code>${type}</code></span></label>`,
+  )}</fieldset>`,
+  )}</div>`;
 
 /** A secret that is shown this one time. @param {string} name @param {string} secret @param {string} copyName @param {() => void} done */
 export const onceShown = (name, secret, copyName, done) => html`<div class="stack">
@@ -32,24 +37,54 @@ export const onceShown = (name, secret, copyName, done) => html`<div class="stac
 
 /** The dialog "New endpoint": its address and types, then its secret. @param {() => unknown} after */
 export function endpointDialog(after) {
-  const state = { url: '', chosen: new Set(/** @type {string[]} */ ([])), busy: false, error: /** @type {any} */ (null), made: /** @type {any} */ (null) };
+  const state = {
+    url: '',
+    chosen: new Set(/** @type {string[]} */ ([])),
+    busy: false,
+    error: /** @type {any} */ (null),
+    made: /** @type {any} */ (null),
+  };
   const create = async () => {
     state.busy = true;
     state.error = null;
     try {
-      state.made = await post('/v1/webhooks', { url: state.url.trim(), ...(state.chosen.size ? { events: [...state.chosen] } : {}) });
+      state.made = await post('/v1/webhooks', {
+        url: state.url.trim(),
+        ...(state.chosen.size ? { events: [...state.chosen] } : {}),
+      });
       after();
     } catch (error) {
       state.error = error;
     }
     state.busy = false;
   };
-  const close = overlay(() => dialog(t('New endpoint'), () => close(), state.made
-    ? onceShown(t('Signing secret'), state.made.secret, t('Copy'), () => { close(); go(`/webhooks/${state.made.id}`); })
-    : html`<form class="stack" onsubmit=${submit(create)}>
-      ${field({ label: t('Address'), type: 'url', value: state.url, input: (v) => { state.url = v; }, placeholder: 'https://example.com/hooks', required: true, focus: true, dir: 'ltr', error: errorFor(state.error, 'url') })}
+  const close = overlay(() =>
+    dialog(
+      t('New endpoint'),
+      () => close(),
+      state.made
+        ? onceShown(t('Signing secret'), state.made.secret, t('Copy'), () => {
+            close();
+            go(`/webhooks/${state.made.id}`);
+          })
+        : html`<form class="stack" onsubmit=${submit(create)}>
+      ${field({
+        label: t('Address'),
+        type: 'url',
+        value: state.url,
+        input: (v) => {
+          state.url = v;
+        },
+        placeholder: 'https://example.com/hooks',
+        required: true,
+        focus: true,
+        dir: 'ltr',
+        error: errorFor(state.error, 'url'),
+      })}
       <div class="field"><span class="label">${t('Types')}</span><p class="hint">${t('None chosen: all of them.')}</p>${typeBoxes(state.chosen)}</div>
       ${formError(state.error, ['url'])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy}>${t('Create endpoint')}</button></div>
-    </form>`));
+    </form>`,
+    ),
+  );
 }

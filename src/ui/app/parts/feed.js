@@ -24,7 +24,9 @@ export function liveFeed(most) {
       try {
         const answer = await get('/v1/events', { order: 'desc', limit: most }, signal);
         const known = new Set(answer.data.map((/** @type {LiveEvent} */ e) => e.id));
-        rows = [...rows.filter((e) => !known.has(e.id)), ...answer.data].sort((a, b) => b.sequence - a.sequence).slice(0, most);
+        rows = [...rows.filter((e) => !known.has(e.id)), ...answer.data]
+          .sort((a, b) => b.sequence - a.sequence)
+          .slice(0, most);
         refresh();
       } catch {
         // The events that come are shown all the same.
@@ -34,8 +36,12 @@ export function liveFeed(most) {
     take(event) {
       if (event.sequence) rows = [event, ...rows.filter((e) => e.id !== event.id)].slice(0, most);
     },
-    view: () => (rows.length ? html`<ol class="feed">${rows.map((e) => html`<li key=${e.id}>
-      ${time(e.timestamp, ago)}<a href=${`/ui/events?event=${e.id}`}><code>${e.type}</code></a><span class="muted one-line" dir="auto">${about(e)}</span></li>`)}</ol>`
-      : html`<p class="muted">${t('Events show here as they happen.')}</p>`),
+    view: () =>
+      rows.length
+        ? html`<ol class="feed">${rows.map(
+            (e) => html`<li key=${e.id}>
+      ${time(e.timestamp, ago)}<a href=${`/ui/events?event=${e.id}`}><code>${e.type}</code></a><span class="muted one-line" dir="auto">${about(e)}</span></li>`,
+          )}</ol>`
+        : html`<p class="muted">${t('Events show here as they happen.')}</p>`,
   };
 }

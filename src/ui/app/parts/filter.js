@@ -11,7 +11,10 @@ const waiting = {};
  * @param {string} label @param {string} value @param {(value: string) => unknown} change @param {string} [placeholder]
  */
 export function search(label, value, change, placeholder) {
-  const later = (waiting[label] ??= debounce((/** @type {(v: string) => unknown} */ fn, /** @type {string} */ v) => fn(v), 180));
+  const later = (waiting[label] ??= debounce(
+    (/** @type {(v: string) => unknown} */ fn, /** @type {string} */ v) => fn(v),
+    180,
+  ));
   return html`<label class="search">${icon('search')}<input type="search" aria-label=${label} placeholder=${placeholder ?? label} .value=${value}
     oninput=${typed((v) => later(change, v))} autocomplete="off" spellcheck="false"></label>`;
 }

@@ -70,13 +70,16 @@ export function radios(label, value, options, change, how = {}) {
   const name = idOf(`${location.pathname} ${label}`);
   return html`<div class="field" role="radiogroup" aria-label=${label}>
     ${how.shown ? html`<span class="label" aria-hidden="true">${label}</span>` : ''}
-    <div class="segmented">${options.map(([key, text]) => html`<label key=${key}>
-      <input type="radio" name=${name} value=${key} .checked=${key === value} onchange=${() => change(key)}><span>${text}</span></label>`)}
+    <div class="segmented">${options.map(
+      ([key, text]) => html`<label key=${key}>
+      <input type="radio" name=${name} value=${key} .checked=${key === value} onchange=${() => change(key)}><span>${text}</span></label>`,
+    )}
     </div></div>`;
 }
 
 /** The message of a refusal that names a field, for that field. @param {any} error @param {string} name */
-export const errorFor = (error, name) => (error && String(error.message).includes(`\`${name}\``) ? String(error.message) : null);
+export const errorFor = (error, name) =>
+  error && String(error.message).includes(`\`${name}\``) ? String(error.message) : null;
 
 /** A form's refusal where no field is named. @param {any} error @param {string[]} [named] */
 export function formError(error, named = []) {
@@ -85,7 +88,11 @@ export function formError(error, named = []) {
 }
 
 /** A button that does something once at a time. @param {string} text @param {() => unknown} run @param {{busy?: boolean, kind?: string, disabled?: boolean, icon?: unknown}} [how] */
-export const button = (text, run, how = {}) => html`<button type="button" class=${how.kind ?? null} aria-busy=${how.busy ? 'true' : null}
+export const button = (
+  text,
+  run,
+  how = {},
+) => html`<button type="button" class=${how.kind ?? null} aria-busy=${how.busy ? 'true' : null}
   ?disabled=${how.disabled || how.busy} onclick=${run}>${how.icon ?? ''}${text}</button>`;
 
 /** @param {string} text @param {boolean} busy @param {boolean} [disabled] */

@@ -19,7 +19,10 @@ const state = { menu: false };
 export function frame(f) {
   const inside = Boolean(session.me);
   return html`
-    <a class="skip" href="#main" onclick=${on((e) => { e.preventDefault(); document.querySelector('main')?.focus(); })}>${t('Skip to content')}</a>
+    <a class="skip" href="#main" onclick=${on((e) => {
+      e.preventDefault();
+      document.querySelector('main')?.focus();
+    })}>${t('Skip to content')}</a>
     <div class=${`frame ${inside ? 'with-menu' : ''} ${state.menu ? 'menu-open' : ''}`}>
       ${banner(f, inside)}
       ${inside ? menu(f.path) : ''}
@@ -31,9 +34,18 @@ export function frame(f) {
         ${f.page?.view()}
       </main>
     </div>
-    <div class="notices" role="status" aria-live="polite">${notices.map((n) => html`<div key=${n.id} class=${`notice ${n.bad ? 'bad' : ''}`}>
-      <span>${n.text}</span>${n.undo ? html`<button type="button" class="quiet" onclick=${() => { dismiss(n.id); return n.undo?.(); }}>${t('Undo')}</button>` : ''}
-      <button type="button" class="quiet icon-only" aria-label=${t('Dismiss')} onclick=${() => dismiss(n.id)}>${icon('close')}</button></div>`)}</div>
+    <div class="notices" role="status" aria-live="polite">${notices.map(
+      (n) => html`<div key=${n.id} class=${`notice ${n.bad ? 'bad' : ''}`}>
+      <span>${n.text}</span>${
+        n.undo
+          ? html`<button type="button" class="quiet" onclick=${() => {
+              dismiss(n.id);
+              return n.undo?.();
+            }}>${t('Undo')}</button>`
+          : ''
+      }
+      <button type="button" class="quiet icon-only" aria-label=${t('Dismiss')} onclick=${() => dismiss(n.id)}>${icon('close')}</button></div>`,
+    )}</div>
     <div class="overlays">${overlays.map((view, i) => html`<div key=${i}>${view()}</div>`)}</div>`;
 }
 
@@ -44,8 +56,14 @@ export function openCalls() {
 /** @param {{ahead: number, path: string}} f @param {boolean} inside */
 function banner(f, inside) {
   return html`<header class="banner">
-    ${inside ? html`<button type="button" class="quiet icon-only menu-button" aria-label=${t('Menu')} aria-expanded=${state.menu} aria-controls="menu"
-      onclick=${() => { state.menu = !state.menu; }}>${icon('menu')}</button>` : ''}
+    ${
+      inside
+        ? html`<button type="button" class="quiet icon-only menu-button" aria-label=${t('Menu')} aria-expanded=${state.menu} aria-controls="menu"
+      onclick=${() => {
+        state.menu = !state.menu;
+      }}>${icon('menu')}</button>`
+        : ''
+    }
     <a class="brand" href="/ui/" aria-label=${t('Postrider, home')}><svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7"></rect><path d="M8 11h16v11H8z M8 11l8 7 8-7"></path></svg><span class="brand-name">Postrider</span></a>
     ${inside ? inner(f) : html`<span class="grow"></span>${f.path === '/sign-in' ? '' : html`<a class="button" href="/ui/sign-in">${t('Sign in')}</a>`}`}
   </header>`;
@@ -66,7 +84,10 @@ function inner(f) {
     <div id="account" class="menu" popover role="menu" aria-label=${t('Account')} onkeydown=${on(arrows)} ontoggle=${on((e) => e.newState === 'open' && e.target.querySelector('[role=menuitem]')?.focus())}>
       <p class="menu-head" role="presentation">${me?.principal.email ?? me?.principal.name ?? ''}${me?.role ? html`<span class="muted">${t(me.role.charAt(0).toUpperCase() + me.role.slice(1))}</span>` : ''}</p>
       <a role="menuitem" href="/ui/me" onclick=${closeMenu}>${icon('person')}${t('My account')}</a>
-      <button type="button" role="menuitem" onclick=${() => { closeMenu(); return signOut(); }}>${icon('out')}${t('Sign out')}</button>
+      <button type="button" role="menuitem" onclick=${() => {
+        closeMenu();
+        return signOut();
+      }}>${icon('out')}${t('Sign out')}</button>
     </div>`;
 }
 
@@ -96,19 +117,26 @@ function switchTo(id) {
 function menu(path) {
   /** @param {string} to */
   const current = (to) => (to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`));
-  return html`<nav id="menu" class="menu-main" aria-label=${t('Main')} onclick=${on((e) => { if (e.target.closest('a')) state.menu = false; })}>
+  return html`<nav id="menu" class="menu-main" aria-label=${t('Main')} onclick=${on((e) => {
+    if (e.target.closest('a')) state.menu = false;
+  })}>
     ${MENU.map(([group, items]) => {
       const shown = items.filter(allowed);
-      return shown.length ? html`<div key=${group} class="menu-group">
+      return shown.length
+        ? html`<div key=${group} class="menu-group">
         ${group ? html`<p class="menu-label">${t(group)}</p>` : ''}
-        <ul>${shown.map(([to, title, sign]) => html`<li key=${to}><a href=${`/ui${to}`} aria-current=${current(to) ? 'page' : null}>${icon(sign)}${t(title)}</a></li>`)}</ul></div>` : '';
+        <ul>${shown.map(([to, title, sign]) => html`<li key=${to}><a href=${`/ui${to}`} aria-current=${current(to) ? 'page' : null}>${icon(sign)}${t(title)}</a></li>`)}</ul></div>`
+        : '';
     })}</nav>
-    <button type="button" class="menu-shade" tabindex="-1" aria-hidden="true" onclick=${() => { state.menu = false; }}></button>`;
+    <button type="button" class="menu-shade" tabindex="-1" aria-hidden="true" onclick=${() => {
+      state.menu = false;
+    }}></button>`;
 }
 
 function strip() {
   if (!session.me || problems.size === 0) return '';
-  return html`<div class="strip" role="alert" aria-label=${t('Problems')}>${icon('warning')}<ul>${[...problems].map(([key, p]) => html`<li key=${key}>
-    ${p.text} ${p.href ? html`<a href=${p.href}>${t('Look at it')}</a>` : ''}</li>`)}</ul></div>`;
+  return html`<div class="strip" role="alert" aria-label=${t('Problems')}>${icon('warning')}<ul>${[...problems].map(
+    ([key, p]) => html`<li key=${key}>
+    ${p.text} ${p.href ? html`<a href=${p.href}>${t('Look at it')}</a>` : ''}</li>`,
+  )}</ul></div>`;
 }
-

@@ -1,7 +1,8 @@
 import { html } from '../lib/render.js';
 
 /** JSON with its kinds coloured; every text of it is a text node. @param {unknown} value @param {string} [label] */
-export const json = (value, label) => html`<pre class="code" tabindex="0" role="group" aria-label=${label ?? 'JSON'}>${tokens(value, 0)}</pre>`;
+export const json = (value, label) =>
+  html`<pre class="code" tabindex="0" role="group" aria-label=${label ?? 'JSON'}>${tokens(value, 0)}</pre>`;
 
 /** @param {unknown} value @param {number} depth @returns {unknown} */
 function tokens(value, depth) {
@@ -13,8 +14,14 @@ function tokens(value, depth) {
   const list = Array.isArray(value);
   const entries = Object.entries(value);
   if (entries.length === 0) return list ? '[]' : '{}';
-  return [list ? '[' : '{', entries.map(([key, item], i) => [
-    `\n${pad}  `, list ? '' : html`<span class="json-key">${JSON.stringify(key)}</span>${': '}`,
-    tokens(item, depth + 1), i < entries.length - 1 ? ',' : '',
-  ]), `\n${pad}${list ? ']' : '}'}`];
+  return [
+    list ? '[' : '{',
+    entries.map(([key, item], i) => [
+      `\n${pad}  `,
+      list ? '' : html`<span class="json-key">${JSON.stringify(key)}</span>${': '}`,
+      tokens(item, depth + 1),
+      i < entries.length - 1 ? ',' : '',
+    ]),
+    `\n${pad}${list ? ']' : '}'}`,
+  ];
 }

@@ -35,7 +35,10 @@ export class VirtualList {
   }
 
   get rowHeight() {
-    return this.options.rowHeight ?? (matchMedia('(max-width: 44rem)').matches ? 64 : document.documentElement.dataset['rows'] ? 40 : 33);
+    return (
+      this.options.rowHeight ??
+      (matchMedia('(max-width: 44rem)').matches ? 64 : document.documentElement.dataset['rows'] ? 40 : 33)
+    );
   }
 
   get full() {
@@ -120,14 +123,24 @@ export class VirtualList {
   attach = (node) => {
     this.box = node;
     if (!node) return;
-    const size = () => { this.height = node.clientHeight || 600; refresh(); };
+    const size = () => {
+      this.height = node.clientHeight || 600;
+      refresh();
+    };
     new ResizeObserver(size).observe(node);
-    requestAnimationFrame(() => { if (this.restore) node.scrollTop = this.restore; });
+    requestAnimationFrame(() => {
+      if (this.restore) node.scrollTop = this.restore;
+    });
   };
 
   /** @param {any} e */
   keys = (e) => {
-    const far = { Home: -1e12, End: 1e12, PageUp: -(this.height - this.rowHeight), PageDown: this.height - this.rowHeight }[/** @type {string} */ (e.key)];
+    const far = {
+      Home: -1e12,
+      End: 1e12,
+      PageUp: -(this.height - this.rowHeight),
+      PageDown: this.height - this.rowHeight,
+    }[/** @type {string} */ (e.key)];
     if (far === undefined || e.target !== e.currentTarget || !this.box) return;
     e.preventDefault();
     this.box.scrollTop += far;

@@ -15,26 +15,49 @@ import { moreButton, table } from './table.js';
 
 const ROLES = ['owner', 'admin', 'marketer', 'agent', 'analyst', 'developer'];
 /** @returns {[string, string][]} */
-const roles = () => ROLES.filter((r) => r !== 'owner' || can('owners:manage')).map((r) => [r, t(r.charAt(0).toUpperCase() + r.slice(1))]);
+const roles = () =>
+  ROLES.filter((r) => r !== 'owner' || can('owners:manage')).map((r) => [r, t(r.charAt(0).toUpperCase() + r.slice(1))]);
 
 export function people() {
   /** @type {AbortSignal} */
   let signal;
-  const members = new Rows(adminPath('/members'), () => ({}), (/** @type {any} */ m) => m.user_id);
-  const invites = new Rows(adminPath('/invites'), () => ({}), (/** @type {any} */ i) => i.id);
+  const members = new Rows(
+    adminPath('/members'),
+    () => ({}),
+    (/** @type {any} */ m) => m.user_id,
+  );
+  const invites = new Rows(
+    adminPath('/invites'),
+    () => ({}),
+    (/** @type {any} */ i) => i.id,
+  );
   /** @param {any} m @param {string} role */
-  const change = (m, role) => attempt(async () => {
-    const row = await patch(adminPath(`/members/${part(m.user_id)}`), { role });
-    members.change(m.user_id, row);
-    notify(t('{name} has another role now', { name: m.name || m.email }));
-  });
+  const change = (m, role) =>
+    attempt(async () => {
+      const row = await patch(adminPath(`/members/${part(m.user_id)}`), { role });
+      members.change(m.user_id, row);
+      notify(t('{name} has another role now', { name: m.name || m.email }));
+    });
   /** @param {any} m */
-  const drop = (m) => ask({ title: t('Remove {name}?', { name: m.name || m.email }), text: t('Their sessions lose this workspace at once.'), action: t('Remove'), run: () => attempt(async () => {
-    await remove(adminPath(`/members/${part(m.user_id)}`));
-    members.drop(m.user_id);
-  }) });
+  const drop = (m) =>
+    ask({
+      title: t('Remove {name}?', { name: m.name || m.email }),
+      text: t('Their sessions lose this workspace at once.'),
+      action: t('Remove'),
+      run: () =>
+        attempt(async () => {
+          await remove(adminPath(`/members/${part(m.user_id)}`));
+          members.drop(m.user_id);
+        }),
+    });
   const invite = () => {
-    const state = { email: '', role: 'agent', busy: false, error: /** @type {any} */ (null), made: /** @type {any} */ (null) };
+    const state = {
+      email: '',
+      role: 'agent',
+      busy: false,
+      error: /** @type {any} */ (null),
+      made: /** @type {any} */ (null),
+    };
     const create = async () => {
       state.busy = true;
       state.error = null;
@@ -46,12 +69,37 @@ export function people() {
       }
       state.busy = false;
     };
-    const close = overlay(() => dialog(t('Invite'), () => close(), state.made
-      ? html`<div class="stack">${field({ label: t('Invite link'), value: state.made.url, readonly: true, mono: true, dir: 'ltr', hint: t('Send it to {email}. It works once, for 72 hours.', { email: state.made.email }) })}
+    const close = overlay(() =>
+      dialog(
+        t('Invite'),
+        () => close(),
+        state.made
+          ? html`<div class="stack">${field({ label: t('Invite link'), value: state.made.url, readonly: true, mono: true, dir: 'ltr', hint: t('Send it to {email}. It works once, for 72 hours.', { email: state.made.email }) })}
         <div class="row end">${copyButton(state.made.url, t('Copy link'))}<button type="button" class="primary" onclick=${() => close()}>${t('Done')}</button></div></div>`
-      : html`<form class="stack" onsubmit=${submit(create)}>${field({ label: t('E-mail'), type: 'email', value: state.email, input: (v) => { state.email = v; }, required: true, focus: true, dir: 'ltr', error: errorFor(state.error, 'email') })}
-        ${select({ label: t('Role'), value: state.role, options: roles(), change: (v) => { state.role = v; } })}${formError(state.error, ['email'])}
-        <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy}>${t('Create invite')}</button></div></form>`, { kind: 'small' }));
+          : html`<form class="stack" onsubmit=${submit(create)}>${field({
+              label: t('E-mail'),
+              type: 'email',
+              value: state.email,
+              input: (v) => {
+                state.email = v;
+              },
+              required: true,
+              focus: true,
+              dir: 'ltr',
+              error: errorFor(state.error, 'email'),
+            })}
+        ${select({
+          label: t('Role'),
+          value: state.role,
+          options: roles(),
+          change: (v) => {
+            state.role = v;
+          },
+        })}${formError(state.error, ['email'])}
+        <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy}>${t('Create invite')}</button></div></form>`,
+        { kind: 'small' },
+      ),
+    );
   };
   return {
     /** @param {AbortSignal} s */
@@ -60,12 +108,51 @@ export function people() {
       return Promise.all([members.load(s), invites.load(s)]);
     },
     view: () => html`<div class="row end tab-actions"><button type="button" class="primary" onclick=${invite}>${icon('plus')}${t('Invite')}</button></div>
-      ${shown(members, () => html`${table({ label: t('Members'), rows: members.rows, key: (m) => m.user_id, columns: [
-        { name: t('Name'), cell: (m) => html`<span dir="auto">${m.name || '–'}</span>` }, { name: t('E-mail'), cell: (m) => m.email },
-        { name: t('Role'), cell: (m) => html`<select aria-label=${t('Role of {name}', { name: m.name || m.email })} .value=${m.role} ?disabled=${m.user_id === session.me?.principal.id} onchange=${typed((v) => change(m, v))}>${(roles().some(([r]) => r === m.role) ? roles() : [[m.role, m.role], ...roles()]).map(([v, text]) => html`<option key=${v} value=${v}>${text}</option>`)}</select>` },
-        { name: t('Authenticator'), cell: (m) => (m.totp ? label('good', 'check', t('On')) : label('neutral', 'dot', t('Off'))) }, { name: t('Last seen'), cell: (m) => time(m.seen_at, ago) }],
-      actions: (m) => button(t('Remove'), () => drop(m), { kind: 'quiet', disabled: m.user_id === session.me?.principal.id }) })}${moreButton(members)}`)}
-      ${invites.rows.length ? html`<section class="section"><h2>${t('Invites')}</h2>${table({ label: t('Invites'), rows: invites.rows, key: (i) => i.id, columns: [{ name: t('E-mail'), cell: (i) => i.email }, { name: t('Role'), cell: (i) => i.role }, { name: t('Until'), cell: (i) => time(i.expires_at, dateTime) }],
-        actions: (i) => button(t('Withdraw'), () => attempt(async () => { await remove(adminPath(`/invites/${part(i.id)}`)); invites.drop(i.id); })) })}</section>` : ''}`,
+      ${shown(
+        members,
+        () =>
+          html`${table({
+            label: t('Members'),
+            rows: members.rows,
+            key: (m) => m.user_id,
+            columns: [
+              { name: t('Name'), cell: (m) => html`<span dir="auto">${m.name || '–'}</span>` },
+              { name: t('E-mail'), cell: (m) => m.email },
+              {
+                name: t('Role'),
+                cell: (m) =>
+                  html`<select aria-label=${t('Role of {name}', { name: m.name || m.email })} .value=${m.role} ?disabled=${m.user_id === session.me?.principal.id} onchange=${typed((v) => change(m, v))}>${(roles().some(([r]) => r === m.role) ? roles() : [[m.role, m.role], ...roles()]).map(([v, text]) => html`<option key=${v} value=${v}>${text}</option>`)}</select>`,
+              },
+              {
+                name: t('Authenticator'),
+                cell: (m) => (m.totp ? label('good', 'check', t('On')) : label('neutral', 'dot', t('Off'))),
+              },
+              { name: t('Last seen'), cell: (m) => time(m.seen_at, ago) },
+            ],
+            actions: (m) =>
+              button(t('Remove'), () => drop(m), { kind: 'quiet', disabled: m.user_id === session.me?.principal.id }),
+          })}${moreButton(members)}`,
+      )}
+      ${
+        invites.rows.length
+          ? html`<section class="section"><h2>${t('Invites')}</h2>${table({
+              label: t('Invites'),
+              rows: invites.rows,
+              key: (i) => i.id,
+              columns: [
+                { name: t('E-mail'), cell: (i) => i.email },
+                { name: t('Role'), cell: (i) => i.role },
+                { name: t('Until'), cell: (i) => time(i.expires_at, dateTime) },
+              ],
+              actions: (i) =>
+                button(t('Withdraw'), () =>
+                  attempt(async () => {
+                    await remove(adminPath(`/invites/${part(i.id)}`));
+                    invites.drop(i.id);
+                  }),
+                ),
+            })}</section>`
+          : ''
+      }`,
   };
 }

@@ -16,27 +16,59 @@ import { moreButton, table } from './table.js';
 export function suppressions() {
   /** @type {AbortSignal} */
   let signal;
-  const rows = new Rows('/v1/suppressions', () => ({}), (/** @type {Suppression} */ s) => s.phone ?? s.user_id ?? s.created_at);
+  const rows = new Rows(
+    '/v1/suppressions',
+    () => ({}),
+    (/** @type {Suppression} */ s) => s.phone ?? s.user_id ?? s.created_at,
+  );
   const add = () => {
     const state = { phone: '', reason: '', error: /** @type {any} */ (null) };
     const save = async () => {
       try {
-        await post('/v1/suppressions', { phone: state.phone.trim(), ...(state.reason.trim() ? { reason: state.reason.trim() } : {}) });
+        await post('/v1/suppressions', {
+          phone: state.phone.trim(),
+          ...(state.reason.trim() ? { reason: state.reason.trim() } : {}),
+        });
         close();
         await rows.load(signal);
       } catch (error) {
         state.error = error;
       }
     };
-    const close = overlay(() => dialog(t('Opt a phone out'), () => close(), html`<form class="stack" onsubmit=${submit(save)}>
-      ${field({ label: t('Phone'), type: 'tel', value: state.phone, input: (v) => { state.phone = v; }, required: true, focus: true, dir: 'ltr', error: errorFor(state.error, 'phone') })}
-      ${field({ label: t('Reason'), value: state.reason, input: (v) => { state.reason = v; } })}${formError(state.error, ['phone'])}<div class="row end"><button class="primary">${t('Opt out')}</button></div></form>`, { kind: 'small' }));
+    const close = overlay(() =>
+      dialog(
+        t('Opt a phone out'),
+        () => close(),
+        html`<form class="stack" onsubmit=${submit(save)}>
+      ${field({
+        label: t('Phone'),
+        type: 'tel',
+        value: state.phone,
+        input: (v) => {
+          state.phone = v;
+        },
+        required: true,
+        focus: true,
+        dir: 'ltr',
+        error: errorFor(state.error, 'phone'),
+      })}
+      ${field({
+        label: t('Reason'),
+        value: state.reason,
+        input: (v) => {
+          state.reason = v;
+        },
+      })}${formError(state.error, ['phone'])}<div class="row end"><button class="primary">${t('Opt out')}</button></div></form>`,
+        { kind: 'small' },
+      ),
+    );
   };
   /** @param {Suppression} s */
-  const drop = (s) => attempt(async () => {
-    await remove(`/v1/suppressions/${part(rows.id(s))}`);
-    rows.drop(rows.id(s));
-  });
+  const drop = (s) =>
+    attempt(async () => {
+      await remove(`/v1/suppressions/${part(rows.id(s))}`);
+      rows.drop(rows.id(s));
+    });
   return {
     /** @param {AbortSignal} s */
     open(s) {
@@ -44,8 +76,29 @@ export function suppressions() {
       return rows.load(s);
     },
     view: () => html`${can('contacts:write') ? html`<div class="row end tab-actions"><button type="button" onclick=${add}>${icon('plus')}${t('Opt a phone out')}</button></div>` : ''}
-      ${shown(rows, () => html`${table({ label: t('Opt-outs'), rows: rows.rows, key: rows.id, columns: [{ name: t('Phone'), cell: (s) => html`<span dir="ltr">${s.phone ?? s.user_id}</span>` }, { name: t('Reason'), cell: (s) => html`<span dir="auto">${s.reason ?? '–'}</span>` },
-        { name: t('By'), cell: (s) => words(s.source) }, { name: t('Since'), cell: (s) => time(s.created_at, dateTime) }], ...(can('contacts:write') ? { actions: (/** @type {Suppression} */ s) => button(t('Take back'), () => drop(s)) } : {}) })}${moreButton(rows)}`,
-      () => empty({ icon: 'stop', title: t('Nobody has opted out'), text: t('Who writes STOP, or is opted out here or by the API, gets no broadcasts and no marketing.') }))}`,
+      ${shown(
+        rows,
+        () =>
+          html`${table({
+            label: t('Opt-outs'),
+            rows: rows.rows,
+            key: rows.id,
+            columns: [
+              { name: t('Phone'), cell: (s) => html`<span dir="ltr">${s.phone ?? s.user_id}</span>` },
+              { name: t('Reason'), cell: (s) => html`<span dir="auto">${s.reason ?? '–'}</span>` },
+              { name: t('By'), cell: (s) => words(s.source) },
+              { name: t('Since'), cell: (s) => time(s.created_at, dateTime) },
+            ],
+            ...(can('contacts:write')
+              ? { actions: (/** @type {Suppression} */ s) => button(t('Take back'), () => drop(s)) }
+              : {}),
+          })}${moreButton(rows)}`,
+        () =>
+          empty({
+            icon: 'stop',
+            title: t('Nobody has opted out'),
+            text: t('Who writes STOP, or is opted out here or by the API, gets no broadcasts and no marketing.'),
+          }),
+      )}`,
   };
 }

@@ -13,35 +13,72 @@ import { table } from './table.js';
 import { idText } from './copy.js';
 
 /** What a limit counts, and how far it is used. @param {any} w @returns {{name: string, limit: number, used: number | null}[]} */
-const limits = (w) => Object.entries(w.limits ?? {}).map(([name, limit]) => ({
-  name, limit: Number(limit), used: { otp_per_workspace_hour: w.usage?.otp_hour, contacts_per_minute: w.usage?.contacts_minute }[name] ?? null,
-}));
+const limits = (w) =>
+  Object.entries(w.limits ?? {}).map(([name, limit]) => ({
+    name,
+    limit: Number(limit),
+    used: { otp_per_workspace_hour: w.usage?.otp_hour, contacts_per_minute: w.usage?.contacts_minute }[name] ?? null,
+  }));
 
 export function workspaceTab() {
   const one = new Resource((s) => get('/v1/workspace', {}, s));
   let name = '';
-  const save = () => attempt(async () => {
-    one.data = await patch('/v1/workspace', { name: name.trim() });
-    await reload();
-    notify(t('Saved'));
-  });
-  const totp = (/** @type {boolean} */ on) => attempt(async () => {
-    one.data = await patch('/v1/workspace', { require_totp: on });
-    notify(t('Saved'));
-  });
+  const save = () =>
+    attempt(async () => {
+      one.data = await patch('/v1/workspace', { name: name.trim() });
+      await reload();
+      notify(t('Saved'));
+    });
+  const totp = (/** @type {boolean} */ on) =>
+    attempt(async () => {
+      one.data = await patch('/v1/workspace', { require_totp: on });
+      notify(t('Saved'));
+    });
   return {
     /** @param {AbortSignal} signal */
     async open(signal) {
       await one.load(signal);
       name = one.data?.name ?? '';
     },
-    view: () => shown(one, () => html`<div class="stack">
+    view: () =>
+      shown(
+        one,
+        () => html`<div class="stack">
       <dl class="figures">${figure(t('Credits'), number(one.data.credits))}${figure(t('Codes this hour'), number(one.data.usage?.otp_hour), one.data.limits?.otp_per_workspace_hour ? t('of {n}', { n: one.data.limits.otp_per_workspace_hour }) : '')}
         ${Object.entries(one.data.prices ?? {}).map(([key, n]) => figure(t('Price: {kind}', { kind: words(key) }), number(Number(n))))}</dl>
       <div class="columns"><section class="card stack"><h2>${t('Workspace')}</h2>
-        ${can('settings:write') ? html`<form class="stack" onsubmit=${submit(save)}>${field({ label: t('Name'), value: name, input: (v) => { name = v; } })}
-          ${checkbox(t('Ask everybody for an authenticator'), Boolean(one.data.require_totp), totp)}<div class="row"><button ?disabled=${!name.trim() || name === one.data.name}>${t('Save')}</button></div></form>` : ''}
-        ${facts([[t('Id'), idText(one.data.id)], [t('Made'), time(one.data.created_at, dateTime)], [t('Template of codes'), one.data.otp_template ? html`<code>${one.data.otp_template.name}</code> ${one.data.otp_template.language}` : null]])}</section>
-      ${table({ label: t('Limits'), rows: limits(one.data), key: (l) => l.name, columns: [{ name: t('Limit'), cell: (l) => words(l.name) }, { name: t('Used'), kind: 'num', cell: (l) => number(l.used) }, { name: t('Most'), kind: 'num', cell: (l) => (l.limit ? number(l.limit) : t('No limit')) }] })}</div></div>`),
+        ${
+          can('settings:write')
+            ? html`<form class="stack" onsubmit=${submit(save)}>${field({
+                label: t('Name'),
+                value: name,
+                input: (v) => {
+                  name = v;
+                },
+              })}
+          ${checkbox(t('Ask everybody for an authenticator'), Boolean(one.data.require_totp), totp)}<div class="row"><button ?disabled=${!name.trim() || name === one.data.name}>${t('Save')}</button></div></form>`
+            : ''
+        }
+        ${facts([
+          [t('Id'), idText(one.data.id)],
+          [t('Made'), time(one.data.created_at, dateTime)],
+          [
+            t('Template of codes'),
+            one.data.otp_template
+              ? html`<code>${one.data.otp_template.name}</code> ${one.data.otp_template.language}`
+              : null,
+          ],
+        ])}</section>
+      ${table({
+        label: t('Limits'),
+        rows: limits(one.data),
+        key: (l) => l.name,
+        columns: [
+          { name: t('Limit'), cell: (l) => words(l.name) },
+          { name: t('Used'), kind: 'num', cell: (l) => number(l.used) },
+          { name: t('Most'), kind: 'num', cell: (l) => (l.limit ? number(l.limit) : t('No limit')) },
+        ],
+      })}</div></div>`,
+      ),
   };
 }

@@ -4,14 +4,41 @@ import { words } from '../lib/format.js';
 
 /** A state's colour and icon; never the colour alone. @type {Record<string, [string, string]>} */
 const STATES = {
-  verified: ['good', 'check'], delivered: ['good', 'double'], read: ['info', 'double'], sent: ['info', 'check'],
-  completed: ['good', 'check'], approved: ['good', 'check'], open: ['good', 'dot'], enabled: ['good', 'check'], ok: ['good', 'check'],
-  live: ['good', 'dot'], ready: ['good', 'check'], running: ['info', 'play'], sending: ['info', 'play'], started: ['info', 'play'],
-  pending: ['neutral', 'clock'], queued: ['neutral', 'clock'], scheduled: ['neutral', 'clock'], resolved: ['neutral', 'check'],
-  paused: ['warning', 'pause'], slow: ['warning', 'clock'], expired: ['warning', 'clock'], unknown: ['warning', 'question'],
-  suppressed: ['neutral', 'stop'], cancelled: ['neutral', 'cross'], failed: ['bad', 'cross'], rejected: ['bad', 'cross'],
-  stopped: ['bad', 'stop'], disabled: ['bad', 'stop'], parked: ['bad', 'stop'], blocked: ['bad', 'stop'], in_appeal: ['warning', 'clock'],
-  attempts_exceeded: ['bad', 'cross'], exhausted: ['bad', 'cross'], received: ['neutral', 'message'], limit_exceeded: ['bad', 'warning'],
+  verified: ['good', 'check'],
+  delivered: ['good', 'double'],
+  read: ['info', 'double'],
+  sent: ['info', 'check'],
+  completed: ['good', 'check'],
+  approved: ['good', 'check'],
+  open: ['good', 'dot'],
+  enabled: ['good', 'check'],
+  ok: ['good', 'check'],
+  live: ['good', 'dot'],
+  ready: ['good', 'check'],
+  running: ['info', 'play'],
+  sending: ['info', 'play'],
+  started: ['info', 'play'],
+  pending: ['neutral', 'clock'],
+  queued: ['neutral', 'clock'],
+  scheduled: ['neutral', 'clock'],
+  resolved: ['neutral', 'check'],
+  paused: ['warning', 'pause'],
+  slow: ['warning', 'clock'],
+  expired: ['warning', 'clock'],
+  unknown: ['warning', 'question'],
+  suppressed: ['neutral', 'stop'],
+  cancelled: ['neutral', 'cross'],
+  failed: ['bad', 'cross'],
+  rejected: ['bad', 'cross'],
+  stopped: ['bad', 'stop'],
+  disabled: ['bad', 'stop'],
+  parked: ['bad', 'stop'],
+  blocked: ['bad', 'stop'],
+  in_appeal: ['warning', 'clock'],
+  attempts_exceeded: ['bad', 'cross'],
+  exhausted: ['bad', 'cross'],
+  received: ['neutral', 'message'],
+  limit_exceeded: ['bad', 'warning'],
 };
 
 /** @param {string | null | undefined} state @param {string} [text] what to say instead of the state's own word */
@@ -31,6 +58,7 @@ export const figure = (name, value, note) => html`<div class="figure"><dt>${name
   ${note ? html`<dd class="note">${note}</dd>` : ''}</div>`;
 
 /** Names and values of one thing. @param {[string, unknown][]} pairs */
-export const facts = (pairs) => html`<dl class="facts">${pairs
-  .filter(([, value]) => value !== null && value !== undefined && value !== '')
-  .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+export const facts = (pairs) =>
+  html`<dl class="facts">${pairs
+    .filter(([, value]) => value !== null && value !== undefined && value !== '')
+    .map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;

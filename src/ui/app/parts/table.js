@@ -17,18 +17,24 @@ export function table({ label, columns, rows, key, href, selected, onpick, actio
   const lead = (row, content) => {
     const to = href?.(row);
     if (to) return html`<a class="row-link" href=${to} aria-current=${selected?.(row) ? 'true' : null}>${content}</a>`;
-    return onpick ? html`<button type="button" class="row-link" aria-pressed=${Boolean(selected?.(row))} onclick=${() => onpick(row)}>${content}</button>` : content;
+    return onpick
+      ? html`<button type="button" class="row-link" aria-pressed=${Boolean(selected?.(row))} onclick=${() => onpick(row)}>${content}</button>`
+      : content;
   };
   return html`<div class="table-box"><table role="table" aria-label=${label} class="table">
     <thead role="rowgroup"><tr role="row">${columns.map((c) => html`<th key=${c.name} role="columnheader" scope="col" class=${c.kind ?? null}>${c.name}</th>`)}
       ${actions ? html`<td role="cell"></td>` : ''}</tr></thead>
-    <tbody role="rowgroup">${rows.map((row) => html`<tr key=${key(row)} role="row" class=${selected?.(row) ? 'selected' : null}>
+    <tbody role="rowgroup">${rows.map(
+      (row) => html`<tr key=${key(row)} role="row" class=${selected?.(row) ? 'selected' : null}>
       ${columns.map((c, i) => html`<td key=${c.name} role="cell" class=${c.kind ?? null} data-label=${c.name}>${i === 0 ? lead(row, c.cell(row)) : c.cell(row)}</td>`)}
-      ${actions ? html`<td role="cell" class="row-actions">${actions(row)}</td>` : ''}</tr>`)}</tbody>
+      ${actions ? html`<td role="cell" class="row-actions">${actions(row)}</td>` : ''}</tr>`,
+    )}</tbody>
   </table></div>`;
 }
 
 /** @param {{more: boolean, loading: boolean, loadMore: () => unknown, rows: any[], total: number}} list */
-export const moreButton = (list) => (list.more
-  ? html`<div class="row center more"><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Show more')}</button>
-      ${list.total ? html`<span class="muted">${t('{shown} of {n}', { shown: list.rows.length, n: list.total })}</span>` : ''}</div>` : '');
+export const moreButton = (list) =>
+  list.more
+    ? html`<div class="row center more"><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Show more')}</button>
+      ${list.total ? html`<span class="muted">${t('{shown} of {n}', { shown: list.rows.length, n: list.total })}</span>` : ''}</div>`
+    : '';

@@ -9,15 +9,26 @@ function note(e) {
   const d = e.data;
   if (e.type === 'otp.sent' && d.resend) return t('Sent again');
   if (d.error) return `${d.error.reason} ${d.error.details}`;
-  return d.reason ?? (d.text ? d.text : d.name ?? '');
+  return d.reason ?? (d.text ? d.text : (d.name ?? ''));
 }
 
 /** @type {Record<string, string>} */
-const SIGNS = { otp: 'code', message: 'message', conversation: 'inbox', contact: 'person', broadcast: 'broadcast', webhook: 'webhook', number: 'phone', template: 'template' };
+const SIGNS = {
+  otp: 'code',
+  message: 'message',
+  conversation: 'inbox',
+  contact: 'person',
+  broadcast: 'broadcast',
+  webhook: 'webhook',
+  number: 'phone',
+  template: 'template',
+};
 
 /** Events as a list, in their order. @param {any[]} events */
-export const timeline = (events) => html`<ol class="timeline" aria-label=${t('Timeline')}>${events.map((e) => html`<li key=${e.id} class=${tone(e.type.split('.')[1])}>
+export const timeline = (events) => html`<ol class="timeline" aria-label=${t('Timeline')}>${events.map(
+  (e) => html`<li key=${e.id} class=${tone(e.type.split('.')[1])}>
   <span class="timeline-sign">${icon(SIGNS[e.type.split('.')[0]] ?? 'events')}</span>
   <div><b>${words(e.type.replace('.', ' '))}</b><p class="muted" dir="auto">${note(e)}</p></div>
-  <span class="muted">${time(e.timestamp, dateTime)}</span></li>`)}</ol>
+  <span class="muted">${time(e.timestamp, dateTime)}</span></li>`,
+)}</ol>
   ${events.length ? '' : html`<p class="muted">${t('The event log has nothing about it.')}</p>`}`;
