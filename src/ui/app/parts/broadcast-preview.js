@@ -33,5 +33,5 @@ export const previewAside = ({
     }
     ${error ? problem(error) : ''}
     <dl class="facts"><div><dt>${t('Recipients')}</dt><dd>${preview ? number(preview.recipients) : '–'}</dd></div>
-      <div><dt>${t('Cost')}</dt><dd role="presentation"><span role="status" aria-label=${t('Cost')}>${cost}</span></dd></div><div><dt>${t('Duration')}</dt><dd><span role="status" aria-label=${t('Duration')}>${preview?.seconds_at_pace === null || !preview ? '–' : duration(preview.seconds_at_pace)}</span></dd></div></dl>
+      <div><dt>${t('Cost')}</dt><dd><span role="status" aria-label=${t('Cost')}>${cost}</span></dd></div><div><dt>${t('Duration')}</dt><dd><span role="status" aria-label=${t('Duration')}>${preview?.seconds_at_pace === null || !preview ? '–' : duration(preview.seconds_at_pace)}</span></dd></div></dl>
     ${notes(preview).length ? html`<ul class="notes-list">${notes(preview).map((x) => html`<li key=${x}>${x}</li>`)}</ul>` : ''}</section>`;
