@@ -4,7 +4,7 @@ export default defineConfig({
   testDir: '.',
   testMatch: '*.spec.mjs',
   timeout: 60_000,
-  globalTimeout: 240_000,
+  globalTimeout: 600_000,
   retries: 0,
   workers: 1,
   reporter: [['list']],

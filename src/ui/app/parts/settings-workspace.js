@@ -12,6 +12,19 @@ import { facts, figure } from './status.js';
 import { table } from './table.js';
 import { idText } from './copy.js';
 
+/** @returns {Record<string, string>} */
+const names = () => ({
+  otp_per_phone_10m: t('Codes to one phone in 10 minutes'),
+  otp_per_phone_hour: t('Codes to one phone in an hour'),
+  otp_per_workspace_hour: t('Codes in an hour'),
+  contacts_per_minute: t('Contacts in a minute'),
+  key_requests_per_hour: t('Requests of a key in an hour'),
+  key_requests_per_minute: t('Requests of a key in a minute'),
+  unauthenticated_per_minute: t('Requests without a key in a minute'),
+  broadcasts_kept_max: t('Broadcasts kept'),
+  bytes_max: t('Bytes on disk'),
+});
+
 /** What a limit counts, and how far it is used. @param {any} w @returns {{name: string, limit: number, used: number | null}[]} */
 const limits = (w) =>
   Object.entries(w.limits ?? {}).map(([name, limit]) => ({
@@ -45,7 +58,7 @@ export function workspaceTab() {
         one,
         () => html`<div class="stack">
       <dl class="figures">${figure(t('Credits'), number(one.data.credits))}${figure(t('Codes this hour'), number(one.data.usage?.otp_hour), one.data.limits?.otp_per_workspace_hour ? t('of {n}', { n: one.data.limits.otp_per_workspace_hour }) : '')}
-        ${Object.entries(one.data.prices ?? {}).map(([key, n]) => figure(t('Price: {kind}', { kind: words(key) }), number(Number(n))))}</dl>
+        ${Object.entries(one.data.prices ?? {}).map(([key, n]) => figure(t('Price: {kind}', { kind: words(key.replace('template_', '')) }), number(Number(n))))}</dl>
       <div class="columns"><section class="card stack"><h2>${t('Workspace')}</h2>
         ${
           can('settings:write')
@@ -74,7 +87,7 @@ export function workspaceTab() {
         rows: limits(one.data),
         key: (l) => l.name,
         columns: [
-          { name: t('Limit'), cell: (l) => words(l.name) },
+          { name: t('Limit'), cell: (l) => names()[l.name] ?? words(l.name) },
           { name: t('Used'), kind: 'num', cell: (l) => number(l.used) },
           { name: t('Most'), kind: 'num', cell: (l) => (l.limit ? number(l.limit) : t('No limit')) },
         ],
