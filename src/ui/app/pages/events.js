@@ -138,7 +138,7 @@ export default function page() {
                 selected: (e) => e.id === state.open?.id,
                 columns: [
                   { name: t('Time'), kind: 'tight', cell: (e) => time(e.timestamp) },
-                  { name: t('Type'), cell: (e) => html`<code>${e.type}</code>` },
+                  { name: t('Type'), kind: 'tight', cell: (e) => html`<code>${e.type}</code>` },
                   { name: t('About'), cell: (e) => html`<span dir="auto">${about(e)}</span>` },
                 ],
               })}

@@ -186,7 +186,7 @@ export default function page() {
   /** @param {Operation} op */
   const operation = (op) => html`<article class="operation stack" key=${op.id}>
     <div><h2>${op.summary}</h2><p><b class="method">${op.method}</b> <code class="wrap">${op.path}</code></p></div>
-    <p class="prose">${op.description}</p>
+    <p class="prose">${prose(op.description)}</p>
     ${form(op)}
     <section aria-label=${t('Request')}><div class="card-head"><h3>${t('Request')}</h3>${radios(
       t('Language'),
@@ -237,11 +237,14 @@ export default function page() {
   };
 }
 
+/** A description's words in backticks are code. @param {string} text */
+const prose = (text) => text.split('`').map((piece, i) => (i % 2 ? html`<code>${piece}</code>` : piece));
+
 /** @param {any} doc */
 const intro = (
   doc,
 ) => html`<div class="stack operation"><h2>${doc.info?.title ?? 'API'} <span class="muted">${doc.info?.version ?? ''}</span></h2>
-  <p class="prose muted">${doc.info?.description ?? ''}</p>
+  <p class="prose muted">${prose(doc.info?.description ?? '')}</p>
   <p>${t('Choose an operation to see what it takes, call it as curl, JavaScript, Python or Rust, and run it here.')}</p>
   <p><a href="/openapi.json" download="openapi.json">${t('Download the OpenAPI description')}</a></p></div>`;
 

@@ -27,7 +27,9 @@ export function operations(api) {
       });
     }
   }
-  return all;
+  // What an application calls comes before what an operator does.
+  const late = ['Administration', 'Channel', 'Operation'];
+  return all.sort((a, b) => late.indexOf(a.tag) - late.indexOf(b.tag));
 }
 
 /** A value that fits a schema: its example, or what it requires. @param {any} schema @param {any} api @param {number} [depth] @returns {any} */
