@@ -13,7 +13,7 @@ const PAGES = [['/', 'Home'], ['/phone', 'Phone'], ['/codes', 'Codes'], ['/messa
 async function open(page, world, path, title) {
   await page.goto(`${world.origin}/ui${path}`);
   await expect(page.getByRole('heading', { level: 1, name: title, exact: true })).toBeVisible();
-  await expect(page.locator('.skeleton')).toHaveCount(0);
+  await expect(page.locator('.skeleton')).toHaveCount(0, { timeout: 15_000 });
 }
 
 /** Contrast is all that the dark colours change. */
@@ -74,12 +74,12 @@ test('the frame has its landmarks, names and order', async ({ signed: page, worl
 });
 
 test('every page while there is little', async ({ signed: page, world }) => {
-  test.setTimeout(120_000);
+  test.setTimeout(240_000);
   expect(await everyPage(page, world, PAGES)).toEqual([]);
 });
 
 test('every page with hostile, long and right-to-left texts', async ({ signed: page, world }) => {
-  test.setTimeout(120_000);
+  test.setTimeout(240_000);
   const { hook } = await fill(world.api);
   const conversation = (await world.api('GET', '/v1/conversations?limit=1')).data[0].id;
   const broadcast = (await world.api('GET', '/v1/messaging/broadcasts?limit=1')).data[0];

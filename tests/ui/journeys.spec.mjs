@@ -7,13 +7,16 @@ test('1: a developer sends a code, sees it and verifies it', async ({ signed: pa
   await expect(page.getByRole('textbox', { name: 'Phone number' })).not.toHaveValue('');
   const times = [];
   for (let i = 0; i < 3; i++) {
-    const before = await page.getByRole('status', { name: 'Code', exact: true }).textContent();
-    const started = Date.now();
+    // Measured in the page: a test's own looks are up to a second apart.
+    const shown = page.evaluate(() => new Promise((done) => {
+      const started = performance.now();
+      const node = document.querySelector('[role=status][aria-label=Code]');
+      const before = node.textContent;
+      new MutationObserver(() => node.textContent && node.textContent !== before && done(Math.round(performance.now() - started))).observe(node, { childList: true, characterData: true, subtree: true });
+    }));
     await page.getByRole('button', { name: 'Send code' }).click();
-    await expect(page.getByRole('status', { name: 'Code', exact: true })).not.toHaveText(before);
-    times.push(Date.now() - started);
+    times.push(await shown);
   }
-  console.log(`send to code shown: ${times.join(', ')} ms`);
   const code = await page.getByRole('status', { name: 'Code', exact: true }).textContent();
   expect(code).toMatch(/^\d{6}$/);
   await expect(page.getByRole('textbox', { name: 'Enter code' })).toHaveValue(code);
