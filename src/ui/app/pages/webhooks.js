@@ -71,7 +71,7 @@ export default function page() {
             call: {
               method: 'POST',
               path: '/v1/webhooks',
-              body: { url: 'https://example.com/hooks', events: ['otp.verified'] },
+              body: { url: `${location.protocol}//example.com/hooks`, events: ['otp.verified'] },
             },
           }),
       ),

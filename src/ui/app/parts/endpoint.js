@@ -75,7 +75,7 @@ export function endpointDialog(after) {
         input: (v) => {
           state.url = v;
         },
-        placeholder: 'https://example.com/hooks',
+        placeholder: `${location.protocol}//example.com/hooks`,
         required: true,
         focus: true,
         dir: 'ltr',
