@@ -1,6 +1,6 @@
 /** Start: the words, who this is, the page of the address; then one render for every change. */
 import { context } from './lib/api.js';
-import { ahead } from './lib/clock.js';
+import { ahead } from './lib/format.js';
 import { preferred, t, useLanguage } from './lib/i18n.js';
 import { startKeys } from './lib/keys.js';
 import { listen, startLive } from './lib/live.js';
@@ -8,11 +8,10 @@ import { html, mount, refresh } from './lib/render.js';
 import { BASE, currentPath, go, match, startRouter } from './lib/router.js';
 import { can, session, startSession } from './lib/session.js';
 import { frame } from './parts/frame.js';
-import { confirmDialog } from './parts/confirm.js';
 import { problem } from './parts/empty.js';
 import { startProblems, tellProblems } from './lib/problems.js';
 
-/** @typedef {import('./lib/router.js').Page} Page */
+/** @import { Page, Route } from './lib/types.js' */
 
 /** @type {{page: Page | null, path: string, route: string}} */
 const state = { page: null, path: '', route: '' };
@@ -52,8 +51,8 @@ async function navigate(why) {
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  const allowed = !found?.route.permission || can(found.route.permission);
-  const page = !found ? notFound : !allowed ? notAllowed : await load(found.route.file);
+  const allowed = !found?.route.may || can(found.route.may);
+  const page = !found ? notFound : !allowed ? notAllowed : await load(found.route);
   if (signal.aborted) return;
   context.calls = [];
   Object.assign(state, { page, path, route: allowed ? (found?.route.file ?? '') : '' });
@@ -64,10 +63,14 @@ async function navigate(why) {
   requestAnimationFrame(() => requestAnimationFrame(() => settle(why, signal)));
 }
 
-/** @param {string} file @returns {Promise<Page>} */
-async function load(file) {
+/** A page's module, and its styles beside it. @param {Route} route */
+const files = ({ file, styles }) => Promise.all([import(`./pages/${file}.js`), ...styles.split(' ').map(style)]);
+
+/** @param {Route} route @returns {Promise<Page>} */
+async function load(route) {
   try {
-    return (await import(`./pages/${file}.js`)).default();
+    const [module] = await files(route);
+    return module.default();
   } catch (error) {
     console.error(error);
     return {
@@ -75,6 +78,25 @@ async function load(file) {
       view: () => problem({ message: String(error) }, () => location.reload()),
     };
   }
+}
+
+/** Styles that have been asked for; they stay. @type {Map<string, Promise<void>>} */
+const styles = new Map();
+
+/** @param {string} name */
+function style(name) {
+  const known = styles.get(name);
+  if (known) return known;
+  const link = document.createElement('link');
+  link.rel = 'stylesheet';
+  link.href = new URL(`styles/${name}.css`, import.meta.url).href;
+  const loaded = new Promise((done, fail) => {
+    link.onload = () => done(undefined);
+    link.onerror = () => fail(new Error(`${link.href} could not be loaded`));
+  });
+  document.head.append(link);
+  styles.set(name, loaded);
+  return loaded;
 }
 
 /** The heading takes the focus, and "Back" its place. @param {string} why @param {AbortSignal} signal */
@@ -119,6 +141,9 @@ async function start() {
   const theme = localStorage.getItem('theme');
   if (theme) document.documentElement.dataset['theme'] = theme;
   if (localStorage.getItem('rows')) document.documentElement.dataset['rows'] = localStorage.getItem('rows') ?? '';
+  // The page's files come while the session is asked for.
+  const first = match(currentPath());
+  if (first) files(first.route).catch(() => {});
   try {
     await Promise.all([useLanguage(preferred()), startSession()]);
   } catch (error) {
@@ -131,7 +156,7 @@ async function start() {
     liveFor = '';
     if (!match(currentPath())?.route.open) navigate('replace');
   };
-  context.confirm = confirmDialog;
+  context.confirm = async () => (await import('./parts/confirm.js')).confirmDialog();
   listen(
     (event) => {
       tellProblems(event);

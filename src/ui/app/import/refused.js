@@ -1,8 +1,7 @@
-import { csvCell, download } from '../lib/dom.js';
+import { csvCell, download, on } from '../lib/dom.js';
 import { number } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { on } from '../lib/dom.js';
 import { table } from '../parts/table.js';
 import { REFUSED } from './map.js';
 

@@ -4,10 +4,7 @@
  */
 import { refresh } from './render.js';
 
-/**
- * @typedef {{method: string, path: string, body?: unknown, headers: Record<string, string>, status: number, answer: unknown, at: number}} Call
- * @typedef {{query?: Record<string, unknown>, body?: unknown, key?: string, headers?: Record<string, string>, signal?: AbortSignal | undefined, quiet?: boolean}} Options
- */
+/** @import { Call, Options } from './types.js' */
 
 /** A refusal, in the interface's own words. */
 export class ApiError extends Error {

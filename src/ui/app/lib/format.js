@@ -1,6 +1,21 @@
+/** How numbers and times are shown, by the engine's clock. */
 import { language, t } from './i18n.js';
 import { html } from './render.js';
-import { now } from './clock.js';
+
+/** The engine's clock: in the sandbox it is moved, and a page's countdowns go by it. */
+let difference = 0;
+/** Seconds that the sandbox's clock is ahead of real time. */
+export let ahead = 0;
+
+/** @returns {number} the engine's time in milliseconds */
+export const now = () => Date.now() + difference;
+
+/** @param {string} at the engine's time @param {number} [offset] seconds ahead of real time */
+export function setClock(at, offset) {
+  const time = Date.parse(at);
+  if (!Number.isNaN(time)) difference = time - Date.now();
+  if (offset !== undefined) ahead = offset;
+}
 
 /** @type {Map<string, any>} */
 const kept = new Map();

@@ -1,14 +1,14 @@
 /** Keys. Single keys act only outside fields, and can be switched off. */
-import { t } from './i18n.js';
-import { html } from './render.js';
 import { go } from './router.js';
-import { openPalette } from './palette.js';
-import { dialog, overlay, overlays } from '../parts/dialog.js';
+import { overlays } from '../parts/dialog.js';
 import { session } from './session.js';
 
 /** @type {Record<string, string>} */
 const PLACES = { h: '/', p: '/phone', c: '/codes', i: '/inbox', b: '/broadcasts', o: '/contacts' };
 let afterG = 0;
+
+/** The dialog "Search", fetched when it is first wanted. */
+export const openPalette = () => import('../parts/palette.js').then((it) => it.openPalette());
 
 export const singleKeys = () => localStorage.getItem('single-keys') !== 'off';
 
@@ -53,7 +53,7 @@ function act(key) {
   if (key === 'e') return press('[data-key=resolve]');
   if (key === '.') return press('[data-key=calls]');
   if (key === '?') {
-    openKeys();
+    import('../parts/keyboard.js').then((it) => it.openKeys());
     return true;
   }
   return false;
@@ -82,35 +82,4 @@ function step(by) {
   );
   next?.focus();
   return Boolean(next);
-}
-
-/** @returns {[string, string][]} */
-const list = () => [
-  ['Ctrl K', t('Search')],
-  ['g h', t('Home')],
-  ['g p', t('Phone')],
-  ['g c', t('Codes')],
-  ['g i', t('Inbox')],
-  ['g b', t('Broadcasts')],
-  ['g o', t('Contacts')],
-  ['j / k', t('Next or previous row')],
-  ['Enter', t('Open the row')],
-  ['/', t('Search field')],
-  ['r', t('Reply')],
-  ['a', t('Assign to me')],
-  ['e', t('Resolve')],
-  ['.', t('API calls')],
-  ['?', t('This list')],
-];
-
-export function openKeys() {
-  const close = overlay(() =>
-    dialog(
-      t('Keyboard'),
-      close,
-      html`<dl class="keys">${list().map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
-    <p class="muted">${t('Single keys can be switched off in My account.')}</p>`,
-      { kind: 'small' },
-    ),
-  );
 }

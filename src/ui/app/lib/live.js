@@ -3,10 +3,9 @@
  * BroadcastChannel; when it closes, the next takes over after the last event. Without a secure context
  * there are no locks, and only the visible tab has a stream.
  *
- * @typedef {{id: string, type: string, timestamp: string, sequence: number, data: any}} LiveEvent
- * @typedef {'Live' | 'Reconnecting' | 'Offline'} State
+ * @import { LiveEvent, LiveState } from './types.js'
  */
-import { setClock } from './clock.js';
+import { setClock } from './format.js';
 import { refresh } from './render.js';
 
 /** The stream names each event by its type, and a browser gives only the names that were asked for. */
@@ -21,7 +20,7 @@ const PASSING = ['broadcast.progress', 'conversation.typing'];
 export const EVENT_TYPES = TYPES;
 
 export const live = {
-  /** @type {State} */
+  /** @type {LiveState} */
   state: 'Reconnecting',
   last: '',
   sequence: 0,
@@ -48,7 +47,7 @@ export function listen(onEvent, onResync) {
   resyncs.add(onResync);
 }
 
-/** @param {State} state */
+/** @param {LiveState} state */
 function setState(state) {
   if (live.leads) channel?.postMessage({ state });
   if (live.state === state) return;

@@ -53,7 +53,7 @@ function stopped(id, reason) {
   problems.set(id, { text: t('A number has stopped sending: {reason}', { reason }), href });
 }
 
-/** @param {import('./live.js').LiveEvent} event */
+/** @param {import('./types.js').LiveEvent} event */
 export function tellProblems(event) {
   if (event.type === 'number.stopped') stopped(event.data.number_id, event.data.reason ?? '');
   if (event.type === 'number.recovered') problems.delete(event.data.number_id);

@@ -3,56 +3,57 @@
  * each entry of the history keeps how far the page was scrolled.
  */
 import { refresh } from './render.js';
+import { can, session } from './session.js';
 
-/**
- * @typedef {Record<string, string>} Params
- * @typedef {{
- *   title: string | (() => string), open?: (params: Params, signal: AbortSignal) => unknown, view: () => unknown,
- *   actions?: () => unknown, onEvent?: (event: import('./live.js').LiveEvent) => unknown, wide?: boolean,
- *   resync?: () => unknown, changed?: (params: Params) => unknown
- * }} Page
- * @typedef {{path: string, file: string, permission?: string, open?: boolean}} Route
- */
+/** @import { Params, Route } from './types.js' */
 
 export const BASE = '/ui';
 
-/** @type {Route[]} */
-const ROUTES = [
-  { path: '/', file: 'home' },
-  { path: '/sign-in', file: 'sign-in', open: true },
-  { path: '/join', file: 'join', open: true },
-  { path: '/me', file: 'me' },
-  { path: '/phone', file: 'phone', permission: 'sandbox:use' },
-  { path: '/codes', file: 'codes', permission: 'otp:read' },
-  { path: '/codes/:id', file: 'code', permission: 'otp:read' },
-  { path: '/messages', file: 'messages', permission: 'messages:read' },
-  { path: '/messages/:id', file: 'message', permission: 'messages:read' },
-  { path: '/inbox', file: 'inbox', permission: 'inbox:read' },
-  { path: '/inbox/:id', file: 'inbox', permission: 'inbox:read' },
-  { path: '/broadcasts', file: 'broadcasts', permission: 'broadcasts:read' },
-  { path: '/broadcasts/new', file: 'broadcast-new', permission: 'broadcasts:write' },
-  { path: '/broadcasts/:id', file: 'broadcast', permission: 'broadcasts:read' },
-  { path: '/contacts', file: 'contacts', permission: 'contacts:read' },
-  { path: '/contacts/:id', file: 'contact', permission: 'contacts:read' },
-  { path: '/import', file: 'import', permission: 'contacts:write' },
-  { path: '/segments', file: 'segments', permission: 'contacts:read' },
-  { path: '/segments/:id', file: 'segment', permission: 'contacts:read' },
-  { path: '/templates', file: 'templates', permission: 'templates:read' },
-  { path: '/events', file: 'events', permission: 'events:read' },
-  { path: '/webhooks', file: 'webhooks', permission: 'webhooks:manage' },
-  { path: '/webhooks/:id', file: 'webhook', permission: 'webhooks:manage' },
-  { path: '/keys', file: 'api-keys', permission: 'keys:manage' },
-  { path: '/explorer', file: 'explorer', open: true },
-  { path: '/explorer/:id', file: 'explorer', open: true },
-  { path: '/requests', file: 'requests', permission: 'requests:read' },
-  { path: '/analytics', file: 'analytics', permission: 'analytics:read' },
-  { path: '/analytics/:tab', file: 'analytics', permission: 'analytics:read' },
-  { path: '/settings', file: 'settings' },
-  { path: '/settings/:tab', file: 'settings' },
-  { path: '/operator', file: 'operator', permission: 'operator' },
-  { path: '/operator/numbers/:workspace/:id', file: 'number', permission: 'operator' },
-  { path: '/operator/:tab', file: 'operator', permission: 'operator' },
+/**
+ * Every page: its path, its file, what a role needs for it, its place in the menu and the styles that
+ * it needs beside those of all pages.
+ * @type {Route[]}
+ */
+export const ROUTES = [
+  { path: '/', file: 'home', styles: 'home', menu: ['', 'Home', 'home'] },
+  { path: '/sign-in', file: 'sign-in', open: true, styles: 'sign-in' },
+  { path: '/join', file: 'join', open: true, styles: 'sign-in' },
+  { path: '/me', file: 'me', styles: 'data' },
+  { path: '/phone', file: 'phone', may: 'sandbox:use', styles: 'phone', menu: ['', 'Phone', 'phone'] },
+  { path: '/codes', file: 'codes', may: 'otp:read', styles: 'data', menu: ['Messaging', 'Codes', 'code'] },
+  { path: '/codes/:id', file: 'code', may: 'otp:read', styles: 'data' },
+  { path: '/messages', file: 'messages', may: 'messages:read', styles: 'data', menu: ['Messaging', 'Messages', 'message'] },
+  { path: '/messages/:id', file: 'message', may: 'messages:read', styles: 'data' },
+  { path: '/inbox', file: 'inbox', may: 'inbox:read', styles: 'inbox', menu: ['Messaging', 'Inbox', 'inbox'] },
+  { path: '/inbox/:id', file: 'inbox', may: 'inbox:read', styles: 'inbox' },
+  { path: '/broadcasts', file: 'broadcasts', may: 'broadcasts:read', styles: 'data', menu: ['Messaging', 'Broadcasts', 'broadcast'] },
+  { path: '/broadcasts/new', file: 'broadcast-new', may: 'broadcasts:write', styles: 'compose' },
+  { path: '/broadcasts/:id', file: 'broadcast', may: 'broadcasts:read', styles: 'data' },
+  { path: '/templates', file: 'templates', may: 'templates:read', styles: 'compose', menu: ['Messaging', 'Templates', 'template'] },
+  { path: '/contacts', file: 'contacts', may: 'contacts:read', styles: 'lists', menu: ['Audience', 'Contacts', 'contacts'] },
+  { path: '/contacts/:id', file: 'contact', may: 'contacts:read', styles: 'data' },
+  { path: '/segments', file: 'segments', may: 'contacts:read', styles: 'data compose', menu: ['Audience', 'Segments', 'segments'] },
+  { path: '/segments/:id', file: 'segment', may: 'contacts:read', styles: 'data compose lists' },
+  { path: '/import', file: 'import', may: 'contacts:write', styles: 'data compose', menu: ['Audience', 'Import', 'import'] },
+  { path: '/events', file: 'events', may: 'events:read', styles: 'data', menu: ['Developers', 'Events', 'events'] },
+  { path: '/webhooks', file: 'webhooks', may: 'webhooks:manage', styles: 'data', menu: ['Developers', 'Webhooks', 'webhook'] },
+  { path: '/webhooks/:id', file: 'webhook', may: 'webhooks:manage', styles: 'data' },
+  { path: '/keys', file: 'api-keys', may: 'keys:manage', styles: 'data', menu: ['Developers', 'API keys', 'key'] },
+  { path: '/requests', file: 'requests', may: 'requests:read', styles: 'data', menu: ['Developers', 'Requests', 'requests'] },
+  { path: '/explorer', file: 'explorer', open: true, styles: 'explorer', menu: ['Developers', 'API explorer', 'explorer'] },
+  { path: '/explorer/:id', file: 'explorer', open: true, styles: 'explorer' },
+  { path: '/analytics', file: 'analytics', may: 'analytics:read', styles: 'data', menu: ['Manage', 'Analytics', 'analytics'] },
+  { path: '/analytics/:tab', file: 'analytics', may: 'analytics:read', styles: 'data' },
+  { path: '/settings', file: 'settings', styles: 'data', menu: ['Manage', 'Settings', 'settings'] },
+  { path: '/settings/:tab', file: 'settings', styles: 'data' },
+  { path: '/operator', file: 'operator', may: 'operator', styles: 'data', menu: ['Manage', 'Operator', 'operator'] },
+  { path: '/operator/numbers/:workspace/:id', file: 'number', may: 'operator', styles: 'data' },
+  { path: '/operator/:tab', file: 'operator', may: 'operator', styles: 'data' },
 ];
+
+/** @param {Route} route whether it is in this role's menu */
+export const inMenu = (route) =>
+  Boolean(route.menu) && (route.file !== 'phone' || session.sandbox) && (!route.may || can(route.may));
 
 /** @returns {string} the path below `/ui`, without the last slash */
 export function currentPath() {

@@ -1,15 +1,10 @@
 /** Who is signed in, and what they may. */
 import { call, context } from './api.js';
-import { setClock } from './clock.js';
+import { setClock } from './format.js';
 import { refresh } from './render.js';
 import { stopLive } from './live.js';
 
-/**
- * @typedef {{id: string, name: string, role: string | null}} Workspace
- * @typedef {{principal: {kind: string, id: string, name: string, email?: string}, workspace: {id: string, name: string} | null,
- *   role: string | null, operator: boolean, permissions: string[], workspaces: Workspace[], sandbox: boolean, now: string,
- *   offset_seconds: number, elevated_until: string | null, features: {oidc: boolean, email: boolean}, version: string}} Me
- */
+/** @import { Me } from './types.js' */
 
 export const session = {
   /** @type {Me | null} */

@@ -22,5 +22,31 @@
  * @typedef {{request_id: string, phone: string, status: string, delivery_status: string, attempts_remaining: number, sends: number,
  *   country: string | null, created_at: string, expires_at: string, verified_at: string | null}} Otp
  * @typedef {{tags_any?: string[], tags_all?: string[], tags_none?: string[], search?: string, custom_fields?: Record<string, string>, custom_fields_exist?: string[]}} Filter
+ *
+ * The page's own:
+ *
+ * @typedef {Record<string, string>} Params
+ * @typedef {{
+ *   title: string | (() => string), open?: (params: Params, signal: AbortSignal) => unknown, view: () => unknown,
+ *   actions?: () => unknown, onEvent?: (event: LiveEvent) => unknown, wide?: boolean,
+ *   resync?: () => unknown, changed?: (params: Params) => unknown
+ * }} Page
+ * @typedef {{path: string, file: string, styles: string, may?: string, open?: boolean, menu?: [group: string, title: string, icon: string]}} Route
+ * @typedef {{id: string, type: string, timestamp: string, sequence: number, data: any}} LiveEvent
+ * @typedef {'Live' | 'Reconnecting' | 'Offline'} LiveState
+ * @typedef {{id: string, name: string, role: string | null}} Workspace
+ * @typedef {{principal: {kind: string, id: string, name: string, email?: string}, workspace: {id: string, name: string} | null,
+ *   role: string | null, operator: boolean, permissions: string[], workspaces: Workspace[], sandbox: boolean, now: string,
+ *   offset_seconds: number, elevated_until: string | null, features: {oidc: boolean, email: boolean}, version: string}} Me
+ * @typedef {{method: string, path: string, body?: unknown, headers: Record<string, string>, status: number, answer: unknown, at: number}} Call
+ * @typedef {{query?: Record<string, unknown>, body?: unknown, key?: string, headers?: Record<string, string>, signal?: AbortSignal | undefined, quiet?: boolean}} Options
+ * @typedef {{label: string, value?: string, input?: (value: string) => unknown, type?: string, hint?: unknown, error?: string | null,
+ *   placeholder?: string, autocomplete?: string, rows?: number, required?: boolean, readonly?: boolean, mono?: boolean, focus?: boolean,
+ *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean}} Field
+ * @typedef {{key: string, direction: string, text: string, status?: string, at: string, error?: {code?: string | number | null, message?: string} | null,
+ *   note?: unknown, waiting?: boolean}} Bubble
+ * @typedef {{message_id: string, direction: string, text: string, status: string, at: string}} PhoneRow
+ * @typedef {{phone: string, thread: import('./store.js').Rows<any>, reload: () => unknown, text: string, writing: boolean,
+ *   report: (id: string, status: string) => unknown, type: (text: string) => unknown, write: () => unknown}} Device
  */
 export {};

@@ -1,6 +1,6 @@
 import { get } from '../lib/api.js';
 import { asTable, bars } from '../lib/chart.js';
-import { csvCell, download } from '../lib/dom.js';
+import { csvCell, download, on } from '../lib/dom.js';
 import { day, number, percent } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -11,7 +11,6 @@ import { empty, shown } from '../parts/empty.js';
 import { field } from '../parts/form.js';
 import { figure } from '../parts/status.js';
 import { table } from '../parts/table.js';
-import { on } from '../lib/dom.js';
 
 /** @typedef {{name: string, key: string, tone: string}} Series */
 
@@ -47,7 +46,7 @@ const tabs = () => ({
   inbox: { title: t('Inbox'), path: '/v1/conversations/counts', series: [] },
 });
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let tab = 'codes';
   let asText = false;

@@ -23,7 +23,7 @@ const scopes = () => [
   ['analytics:read', t('read statistics')],
 ];
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

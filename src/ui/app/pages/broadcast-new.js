@@ -14,7 +14,7 @@ import { attempt, dialog, overlay } from '../parts/dialog.js';
 import { button, errorFor, field, formError, radios, select } from '../parts/form.js';
 import { describe, segmentDialog } from '../parts/segment-form.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   const state = {
     name: '',

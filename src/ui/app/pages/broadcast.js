@@ -6,7 +6,7 @@ import { html } from '../lib/render.js';
 import { go, query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
-import { idText } from '../parts/copy.js';
+import { idText } from '../parts/code.js';
 import { ask, attempt, notify } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
@@ -19,7 +19,7 @@ import { settled } from './broadcasts.js';
 const STATUSES = ['pending', 'sent', 'delivered', 'read', 'failed', 'unknown', 'suppressed', 'cancelled'];
 const OVER = ['completed', 'cancelled', 'failed'];
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */

@@ -13,7 +13,7 @@ import { moreButton, table } from '../parts/table.js';
 /** Recipients with an outcome. @param {any} b */
 export const settled = (b) => b.total_recipients - (b.counts?.pending ?? 0);
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

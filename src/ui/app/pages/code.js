@@ -7,12 +7,12 @@ import { Resource } from '../lib/store.js';
 import { attempt, notify } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
 import { button } from '../parts/form.js';
-import { idText } from '../parts/copy.js';
+import { idText } from '../parts/code.js';
 import { badge, facts } from '../parts/status.js';
 import { timeline } from '../parts/timeline.js';
 import { countdown } from '../parts/countdown.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */

@@ -1,9 +1,7 @@
 import { get } from '../lib/api.js';
-import { now } from '../lib/clock.js';
-import { number, percent, time, words } from '../lib/format.js';
+import { day, now, number, percent, time, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { day } from '../lib/format.js';
 import { can, session } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
 import { empty, shown } from '../parts/empty.js';
@@ -16,7 +14,7 @@ import { icon } from '../lib/icons.js';
 /** @typedef {import('../lib/types.js').Otp} Otp */
 const STATUSES = ['pending', 'verified', 'expired', 'failed'];
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

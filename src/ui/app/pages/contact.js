@@ -6,14 +6,14 @@ import { go } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
 import { contactForm } from '../parts/contact-form.js';
-import { idText } from '../parts/copy.js';
+import { idText } from '../parts/code.js';
 import { ask, attempt, notify } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
 import { button } from '../parts/form.js';
 import { facts, label } from '../parts/status.js';
 import { timeline } from '../parts/timeline.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */

@@ -14,7 +14,7 @@ import { contactForm } from '../parts/contact-form.js';
 
 /** @typedef {import('../lib/types.js').Contact} Contact */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

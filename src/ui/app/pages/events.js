@@ -14,14 +14,14 @@ import { about } from '../parts/feed.js';
 import { choice, search } from '../parts/filter.js';
 import { select } from '../parts/form.js';
 import { json } from '../parts/json.js';
-import { idText } from '../parts/copy.js';
+import { idText } from '../parts/code.js';
 import { table } from '../parts/table.js';
 
-/** @typedef {import('../lib/live.js').LiveEvent} LiveEvent */
+/** @typedef {import('../lib/types.js').LiveEvent} LiveEvent */
 const KEPT = 2000;
 const SHOWN = 40;
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   const state = {
     rows: /** @type {LiveEvent[]} */ ([]),

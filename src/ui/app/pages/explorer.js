@@ -6,7 +6,7 @@ import { html, refresh } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { session } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
-import { code, curlText } from '../parts/curl.js';
+import { code, curlText } from '../parts/code.js';
 import { problem, shown, skeleton } from '../parts/empty.js';
 import { search } from '../parts/filter.js';
 import { field, radios } from '../parts/form.js';
@@ -16,7 +16,7 @@ import { operations, sample, snippet } from '../parts/operations.js';
 
 /** @typedef {import('../parts/operations.js').Operation} Operation */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   const state = {

@@ -1,5 +1,5 @@
 import { call, get } from '../lib/api.js';
-import { day, number, percent } from '../lib/format.js';
+import { day, now, number, percent } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -9,11 +9,10 @@ import { Resource } from '../lib/store.js';
 import { shown } from '../parts/empty.js';
 import { figure, label } from '../parts/status.js';
 import { liveFeed } from '../parts/feed.js';
-import { now } from '../lib/clock.js';
 
 /** @typedef {{key: string, title: string, text: string, href: string, done: boolean | null}} Step */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

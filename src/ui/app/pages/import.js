@@ -14,7 +14,7 @@ import { icon } from '../lib/icons.js';
 
 /** @typedef {import('../import/map.js').Meaning} Meaning */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {Import | null} */
   let run = null;

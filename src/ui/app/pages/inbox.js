@@ -20,7 +20,7 @@ import { countdown } from '../parts/countdown.js';
 /** @typedef {import('../lib/types.js').Conversation} Conversation */
 /** @typedef {import('../lib/types.js').Written} Written */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */

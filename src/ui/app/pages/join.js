@@ -6,7 +6,7 @@ import { go } from '../lib/router.js';
 import { reload } from '../lib/session.js';
 import { field, formError, submitButton } from '../parts/form.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   const state = { invite: '', name: '', password: '', busy: false, error: /** @type {any} */ (null) };
   const join = async () => {

@@ -9,11 +9,11 @@ import { Resource } from '../lib/store.js';
 import { attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
 import { button, checkbox, field, formError, radios, select } from '../parts/form.js';
-import { copyButton } from '../parts/copy.js';
+import { copyButton } from '../parts/code.js';
 import { label } from '../parts/status.js';
 import { table } from '../parts/table.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

@@ -4,7 +4,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
-import { idText } from '../parts/copy.js';
+import { idText } from '../parts/code.js';
 import { problem, shown } from '../parts/empty.js';
 import { badge, facts } from '../parts/status.js';
 import { timeline } from '../parts/timeline.js';
@@ -20,7 +20,7 @@ const MEANINGS = {
   190: 'The access token is not valid any more. Replace the token of the number.',
 };
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */

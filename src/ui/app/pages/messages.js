@@ -12,7 +12,7 @@ import { moreButton, table } from '../parts/table.js';
 /** @typedef {import('../lib/types.js').Message} Message */
 const STATUSES = ['queued', 'sent', 'delivered', 'read', 'failed', 'unknown'];
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

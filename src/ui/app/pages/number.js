@@ -1,18 +1,17 @@
 import { get, part, patch } from '../lib/api.js';
 import { submit } from '../lib/dom.js';
-import { dateTime, duration, number, time, words } from '../lib/format.js';
+import { dateTime, duration, now, number, time, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { Resource } from '../lib/store.js';
-import { idText } from '../parts/copy.js';
+import { idText } from '../parts/code.js';
 import { dialog, notify, overlay } from '../parts/dialog.js';
 import { shown } from '../parts/empty.js';
 import { button, errorFor, field, formError } from '../parts/form.js';
 import { badge, facts } from '../parts/status.js';
 import { table } from '../parts/table.js';
-import { now } from '../lib/clock.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let path = '';
   /** @type {AbortSignal | undefined} */

@@ -13,7 +13,7 @@ const tabs = () => [
   ['audit', t('Audit log'), auditTab],
 ];
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let name = 'workspaces';
   /** @type {Tab | null} */

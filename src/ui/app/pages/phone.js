@@ -8,14 +8,12 @@ import { html, refresh } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
-import { curl } from '../parts/curl.js';
-import { device } from '../parts/device.js';
+import { curl } from '../parts/code.js';
+import { device, phoneList, pretend } from '../parts/device.js';
 import { attempt, notify } from '../parts/dialog.js';
 import { problem } from '../parts/empty.js';
-import { pretend } from '../parts/pretend.js';
 import { field } from '../parts/form.js';
 import { liveFeed } from '../parts/feed.js';
-import { phoneList } from '../parts/phones.js';
 
 /** @typedef {{message_id: string, direction: 'in' | 'out', kind: string, text: string, code?: string | null, status: string, at: string}} Row */
 /** @typedef {{method: string, path: string, body?: unknown, headers?: Record<string, string>}} Shown */
@@ -29,7 +27,7 @@ const REFUSALS = {
   OTP_NOT_FOUND: 'Unknown request',
 };
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   const state = {
     phone: query('phone') || FIRST,

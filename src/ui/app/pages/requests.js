@@ -3,7 +3,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query, setQuery } from '../lib/router.js';
 import { Rows } from '../lib/store.js';
-import { idText } from '../parts/copy.js';
+import { idText } from '../parts/code.js';
 import { empty, shown } from '../parts/empty.js';
 import { choice } from '../parts/filter.js';
 import { button } from '../parts/form.js';
@@ -11,7 +11,7 @@ import { badge } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 import { icon } from '../lib/icons.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

@@ -12,7 +12,7 @@ import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').Contact} Contact */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */

@@ -11,7 +11,7 @@ import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').Segment} Segment */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

@@ -17,7 +17,7 @@ const tabs = () => [
   ['channels', t('Destinations and e-mail'), can('settings:write'), channels],
 ];
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let name = 'workspace';
   /** @type {Tab | null} */

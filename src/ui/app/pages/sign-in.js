@@ -6,7 +6,7 @@ import { go, query } from '../lib/router.js';
 import { session, signIn } from '../lib/session.js';
 import { field, formError, submitButton } from '../parts/form.js';
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   const state = {
     email: '',

@@ -27,7 +27,7 @@ const reasons = () => ({
   deleted: t('It is deleted.'),
 });
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

@@ -1,13 +1,12 @@
 /** One endpoint: what was delivered, what failed and why, and what to do about it. */
 import { get, part, patch, post, remove } from '../lib/api.js';
-import { now } from '../lib/clock.js';
-import { dateTime, number, percent, time } from '../lib/format.js';
+import { dateTime, now, number, percent, time } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { go, query, setQuery } from '../lib/router.js';
 import { Resource, Rows } from '../lib/store.js';
-import { code } from '../parts/curl.js';
+import { code } from '../parts/code.js';
 import { ask, attempt, dialog, notify, overlay } from '../parts/dialog.js';
 import { empty, shown } from '../parts/empty.js';
 import { onceShown } from '../parts/endpoint.js';
@@ -20,7 +19,7 @@ import { verifySnippet } from '../parts/verify.js';
 
 /** @typedef {import('../lib/types.js').Delivery} Delivery */
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   let id = '';
   /** @type {AbortSignal | undefined} */

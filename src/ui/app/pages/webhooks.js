@@ -17,7 +17,7 @@ export const stateOf = (w) => {
   return label('good', 'check', t('Enabled'));
 };
 
-/** @returns {import('../lib/router.js').Page} */
+/** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
   let signal;

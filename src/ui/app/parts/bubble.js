@@ -41,10 +41,7 @@ function leave(address) {
   );
 }
 
-/**
- * @typedef {{key: string, direction: string, text: string, status?: string, at: string, error?: {code?: string | number | null, message?: string} | null,
- *   note?: unknown, waiting?: boolean}} Bubble
- */
+/** @import { Bubble } from '../lib/types.js' */
 
 /** @param {Bubble} b */
 export const bubble = (

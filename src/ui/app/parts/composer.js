@@ -3,7 +3,7 @@
  * into the choice of a template by itself, and what was typed stays for when it opens again.
  */
 import { get, intent, part, persist, post } from '../lib/api.js';
-import { now } from '../lib/clock.js';
+import { now } from '../lib/format.js';
 import { on, submit, typed } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';

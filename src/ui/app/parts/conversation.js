@@ -3,7 +3,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { bubble } from './bubble.js';
-import { idText } from './copy.js';
+import { idText } from './code.js';
 import { problem, skeleton } from './empty.js';
 import { secondsTo } from './countdown.js';
 import { label } from './status.js';

@@ -1,7 +1,5 @@
-import { now } from '../lib/clock.js';
-import { duration } from '../lib/format.js';
+import { duration, now } from '../lib/format.js';
 import { html, refresh } from '../lib/render.js';
-import { t } from '../lib/i18n.js';
 import { icon } from '../lib/icons.js';
 
 /** Countdowns change by themselves: one timer for all that a page shows. */
@@ -24,6 +22,3 @@ export function countdown(label, at, over) {
   const tone = left <= 0 ? 'neutral' : left < 3600 ? 'warning' : 'good';
   return html`<span class=${`badge ${tone}`} title=${label}>${icon('clock')}<span role="timer" aria-label=${label}>${text}</span></span>`;
 }
-
-/** @param {number} seconds */
-export const aheadText = (seconds) => (seconds ? t('{time} ahead', { time: duration(seconds) }) : '');

@@ -1,18 +1,16 @@
-import { submit, typed } from '../lib/dom.js';
-import { words } from '../lib/format.js';
+/** The sandbox's phones, and what its channel and clock do next. */
+import { on, submit, typed } from '../lib/dom.js';
+import { ago, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { bubble } from './bubble.js';
-import { problem } from './empty.js';
+import { problem, shown } from './empty.js';
+import { button, select } from './form.js';
 
-/**
- * @typedef {{message_id: string, direction: string, text: string, status: string, at: string}} Row
- * @typedef {{phone: string, thread: import('../lib/store.js').Rows<any>, reload: () => unknown, text: string, writing: boolean,
- *   report: (id: string, status: string) => unknown, type: (text: string) => unknown, write: () => unknown}} Device
- */
+/** @import { Device, PhoneRow } from '../lib/types.js' */
 
-/** What the channel would report of a message. @param {Row} r @param {Device['report']} report */
+/** What the channel would report of a message. @param {PhoneRow} r @param {Device['report']} report */
 const reports = (r, report) =>
   r.status === 'failed' || r.status === 'read'
     ? ''
@@ -24,7 +22,7 @@ const reports = (r, report) =>
         }
         <button type="button" onclick=${() => report(r.message_id, 'read')}>${t('Mark read')}</button></p>`;
 
-/** To its owner, what the phone received is on the other side. @param {Row} r @param {Device['report']} report */
+/** To its owner, what the phone received is on the other side. @param {PhoneRow} r @param {Device['report']} report */
 const row = (r, report) => html`<div key=${r.message_id + r.direction} class="log-row">
   ${bubble({ key: r.message_id, direction: r.direction === 'out' ? 'in' : 'out', text: r.text, at: r.at })}
   ${
@@ -51,3 +49,45 @@ export const device = (d) => html`<section class="device" aria-label=${t('Phone 
     <button class="primary icon-only" aria-label=${t('Send as customer')} title=${t('Send as customer')} ?disabled=${d.writing}>
       ${icon('send')}</button>
   </form></section>`;
+
+/** The phones that the sandbox knows, the newest first.
+ * @param {import('../lib/store.js').Resource<any>} phones @param {string} current @param {(phone: string) => unknown} show */
+export const phoneList = (phones, current, show) => html`<section class="phones" aria-label=${t('Phones known')}>
+  ${shown(
+    phones,
+    () => html`<ul aria-label=${t('Phones')}>${phones.data.data.map(
+      (/** @type {any} */ p) => html`<li key=${p.phone}>
+    <a href=${`/ui/phone?phone=${encodeURIComponent(p.phone)}`} aria-current=${p.phone === current ? 'true' : null}
+      onclick=${on((e) => {
+        e.preventDefault();
+        return show(p.phone);
+      })}>
+      <span class="row between"><b dir="ltr">${p.phone}</b><span class="muted">${time(p.last_at, ago)}</span></span>
+      <span class="muted one-line" dir="auto">${p.last_text}</span></a></li>`,
+    )}</ul>
+    ${phones.data.data.length ? '' : html`<p class="muted pad">${t('No phone has received anything yet.')}</p>`}`,
+  )}
+</section>`;
+
+const OUTCOMES = ['sent', 'failed', 'unavailable', 'lost', 'slow'];
+
+/**
+ * What the sandbox's channel and clock do next.
+ * @param {{outcome: string, auto: string, script: (o: string) => unknown, deliver: (v: string) => unknown, move: (s: number) => unknown}} p
+ */
+export const pretend = (p) => html`<section class="card" aria-label=${t('What the sandbox pretends')}>
+    <h2>${t('What the sandbox pretends')}</h2>
+    <div class="columns tight">
+      ${select({ label: t('Next outcome'), value: p.outcome, options: OUTCOMES.map((o) => [o, words(o)]), change: p.script })}
+      ${select({
+        label: t('Reports by themselves'),
+        value: p.auto,
+        options: [
+          ['none', t('None')],
+          ['delivered', t('Delivered')],
+          ['read', t('Read')],
+        ],
+        change: p.deliver,
+      })}</div>
+    <div class="row clock-row">${button(t('Clock +5 minutes'), () => p.move(300))}${button(t('Clock +1 hour'), () => p.move(3600))}${button(t('Clock +24 hours'), () => p.move(86400))}</div>
+  </section>`;

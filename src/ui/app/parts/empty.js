@@ -1,8 +1,7 @@
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
-import { curl } from './curl.js';
-import { copyButton } from './copy.js';
+import { copyButton, curl } from './code.js';
 
 /**
  * What this is, why it is empty, and the action.

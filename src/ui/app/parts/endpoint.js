@@ -5,7 +5,7 @@ import { t } from '../lib/i18n.js';
 import { EVENT_TYPES } from '../lib/live.js';
 import { html } from '../lib/render.js';
 import { go } from '../lib/router.js';
-import { copyButton } from './copy.js';
+import { copyButton } from './code.js';
 import { dialog, overlay } from './dialog.js';
 import { errorFor, field, formError } from './form.js';
 

@@ -4,7 +4,7 @@ import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 import { can } from '../lib/session.js';
 
-/** @typedef {import('../lib/live.js').LiveEvent} LiveEvent */
+/** @typedef {import('../lib/types.js').LiveEvent} LiveEvent */
 
 /** What an event is about, in a word or two. @param {LiveEvent} e @returns {string} */
 export function about(e) {

@@ -15,11 +15,7 @@ function idOf(name) {
   return made;
 }
 
-/**
- * @typedef {{label: string, value?: string, input?: (value: string) => unknown, type?: string, hint?: unknown, error?: string | null,
- *   placeholder?: string, autocomplete?: string, rows?: number, required?: boolean, readonly?: boolean, mono?: boolean, focus?: boolean,
- *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean}} Field
- */
+/** @import { Field } from '../lib/types.js' */
 
 /** A labelled text field. @param {Field} f */
 export function field(f) {

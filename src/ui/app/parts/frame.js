@@ -7,15 +7,14 @@ import { live } from '../lib/live.js';
 import { problems } from '../lib/problems.js';
 import { html } from '../lib/render.js';
 import { session, signOut } from '../lib/session.js';
-import { openPalette } from '../lib/palette.js';
-import { allowed, MENU } from '../lib/menu.js';
-import { callsDialog } from './curl.js';
-import { aheadText } from './countdown.js';
-import { dismiss, notices, overlay, overlays } from './dialog.js';
+import { openPalette } from '../lib/keys.js';
+import { duration } from '../lib/format.js';
+import { inMenu, ROUTES } from '../lib/router.js';
+import { dismiss, notices, overlays } from './dialog.js';
 
 const state = { menu: false };
 
-/** @param {{page: import('../lib/router.js').Page | null, title: string, path: string, route: string, ahead: number}} f */
+/** @param {{page: import('../lib/types.js').Page | null, title: string, path: string, route: string, ahead: number}} f */
 export function frame(f) {
   const inside = Boolean(session.me);
   return html`
@@ -49,9 +48,7 @@ export function frame(f) {
     <div class="overlays">${overlays.map((view, i) => html`<div key=${i}>${view()}</div>`)}</div>`;
 }
 
-export function openCalls() {
-  const close = overlay(() => callsDialog(close));
-}
+const openCalls = () => import('./calls.js').then((it) => it.openCalls());
 
 /** @param {{ahead: number, path: string}} f @param {boolean} inside */
 function banner(f, inside) {
@@ -78,7 +75,7 @@ function inner(f) {
       ${(me?.workspaces ?? []).map((w) => html`<option key=${w.id} value=${w.id}>${w.name}</option>`)}</select>
     <span class="grow"></span>
     <button type="button" class="search-button" aria-label=${t('Search')} onclick=${openPalette}>${icon('search')}<span aria-hidden="true">${t('Search')}</span><kbd aria-hidden="true">${mac ? '⌘K' : 'Ctrl K'}</kbd></button>
-    ${session.sandbox ? html`<span class=${`clock ${f.ahead ? 'ahead' : ''}`} role="status" aria-label=${t('Sandbox clock')}>${f.ahead ? html`${icon('clock')}${aheadText(f.ahead)}` : ''}</span>` : ''}
+    ${session.sandbox ? html`<span class=${`clock ${f.ahead ? 'ahead' : ''}`} role="status" aria-label=${t('Sandbox clock')}>${f.ahead ? html`${icon('clock')}${t('{time} ahead', { time: duration(f.ahead) })}` : ''}</span>` : ''}
     <span class=${`connection ${tone}`} role="status" aria-label=${t('Connection')}>${icon('dot')}<span>${t(live.state)}</span></span>
     <button type="button" class="quiet account" aria-label=${t('Account')} popovertarget="account" aria-haspopup="menu">${icon('person')}<span class="account-name" aria-hidden="true">${me?.principal.name ?? ''}</span></button>
     <div id="account" class="menu" popover role="menu" aria-label=${t('Account')} onkeydown=${on(arrows)} ontoggle=${on((e) => e.newState === 'open' && e.target.querySelector('[role=menuitem]')?.focus())}>
@@ -113,19 +110,27 @@ function switchTo(id) {
   location.assign('/ui/');
 }
 
+const MENU = Object.entries(Object.groupBy(ROUTES, (route) => route.menu?.[0] ?? '')).map(
+  ([group, routes = []]) => /** @type {const} */ ([group, routes]),
+);
+
+/** @param {import('../lib/types.js').Route} route @param {string} path */
+function entry({ path: to, menu }, path) {
+  const [, title, sign] = menu ?? ['', '', ''];
+  const current = path === to || (to !== '/' && path.startsWith(`${to}/`));
+  return html`<li key=${to}><a href=${`/ui${to}`} aria-current=${current ? 'page' : null}>${icon(sign)}${t(title)}</a></li>`;
+}
+
 /** @param {string} path */
 function menu(path) {
-  /** @param {string} to */
-  const current = (to) => (to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`));
   return html`<nav id="menu" class="menu-main" aria-label=${t('Main')} onclick=${on((e) => {
     if (e.target.closest('a')) state.menu = false;
   })}>
-    ${MENU.map(([group, items]) => {
-      const shown = items.filter(allowed);
+    ${MENU.map(([group, routes]) => {
+      const shown = routes.filter(inMenu);
       return shown.length
-        ? html`<div key=${group} class="menu-group">
-        ${group ? html`<p class="menu-label">${t(group)}</p>` : ''}
-        <ul>${shown.map(([to, title, sign]) => html`<li key=${to}><a href=${`/ui${to}`} aria-current=${current(to) ? 'page' : null}>${icon(sign)}${t(title)}</a></li>`)}</ul></div>`
+        ? html`<div key=${group} class="menu-group">${group ? html`<p class="menu-label">${t(group)}</p>` : ''}
+            <ul>${shown.map((route) => entry(route, path))}</ul></div>`
         : '';
     })}</nav>
     <button type="button" class="menu-shade" tabindex="-1" aria-hidden="true" onclick=${() => {

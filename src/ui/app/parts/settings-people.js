@@ -6,7 +6,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { adminPath, can, session } from '../lib/session.js';
 import { Rows } from '../lib/store.js';
-import { copyButton } from './copy.js';
+import { copyButton } from './code.js';
 import { ask, attempt, dialog, notify, overlay } from './dialog.js';
 import { shown } from './empty.js';
 import { button, errorFor, field, formError, select } from './form.js';

@@ -10,7 +10,7 @@ import { shown } from './empty.js';
 import { checkbox, field } from './form.js';
 import { facts, figure } from './status.js';
 import { table } from './table.js';
-import { idText } from './copy.js';
+import { idText } from './code.js';
 
 /** @returns {Record<string, string>} */
 const names = () => ({

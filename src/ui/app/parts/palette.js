@@ -1,13 +1,12 @@
 /** The dialog "Search": pages, contacts, and any id that is pasted. */
-import { get } from './api.js';
-import { debounce, on } from './dom.js';
-import { icon } from './icons.js';
-import { t } from './i18n.js';
-import { html, refresh } from './render.js';
-import { go } from './router.js';
-import { can } from './session.js';
-import { dialog, overlay, overlays } from '../parts/dialog.js';
-import { allowed, MENU } from './menu.js';
+import { get } from '../lib/api.js';
+import { debounce, on } from '../lib/dom.js';
+import { icon } from '../lib/icons.js';
+import { t } from '../lib/i18n.js';
+import { html, refresh } from '../lib/render.js';
+import { go, inMenu, ROUTES } from '../lib/router.js';
+import { can } from '../lib/session.js';
+import { dialog, overlay, overlays } from './dialog.js';
 
 /** @typedef {{key: string, title: string, note: string, icon: string, path: string}} Hit */
 
@@ -54,9 +53,8 @@ function hits(state) {
   const text = state.text.trim().toLowerCase();
   const id = IDS.find(([pattern]) => pattern.test(text));
   if (id) return [{ key: text, title: text, note: t(id[2]), icon: 'search', path: id[1](text) }];
-  const pages = MENU.flatMap(([, items]) => items)
-    .filter(allowed)
-    .map(([path, title, sign]) => ({ key: path, title: t(title), note: '', icon: sign, path }))
+  const pages = ROUTES.filter(inMenu)
+    .map(({ path, menu: [, title, sign] = ['', '', ''] }) => ({ key: path, title: t(title), note: '', icon: sign, path }))
     .filter((p) => p.title.toLowerCase().includes(text));
   return [...pages.slice(0, text ? 6 : 20), ...(text.length > 1 ? state.contacts : [])];
 }

@@ -1,0 +1,35 @@
+/** The dialog "Keyboard": every key and what it does. */
+import { t } from '../lib/i18n.js';
+import { html } from '../lib/render.js';
+import { dialog, overlay } from './dialog.js';
+
+/** @returns {[string, string][]} */
+const list = () => [
+  ['Ctrl K', t('Search')],
+  ['g h', t('Home')],
+  ['g p', t('Phone')],
+  ['g c', t('Codes')],
+  ['g i', t('Inbox')],
+  ['g b', t('Broadcasts')],
+  ['g o', t('Contacts')],
+  ['j / k', t('Next or previous row')],
+  ['Enter', t('Open the row')],
+  ['/', t('Search field')],
+  ['r', t('Reply')],
+  ['a', t('Assign to me')],
+  ['e', t('Resolve')],
+  ['.', t('API calls')],
+  ['?', t('This list')],
+];
+
+export function openKeys() {
+  const close = overlay(() =>
+    dialog(
+      t('Keyboard'),
+      close,
+      html`<dl class="keys">${list().map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
+    <p class="muted">${t('Single keys can be switched off in My account.')}</p>`,
+      { kind: 'small' },
+    ),
+  );
+}
