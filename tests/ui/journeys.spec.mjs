@@ -144,23 +144,3 @@ test('a key is made, shown once and revoked', async ({ signed: page, world }) =>
   await page.getByRole('dialog', { name: 'Revoke key?' }).getByRole('button', { name: 'Revoke key' }).click();
   await expect(page.getByRole('row', { name })).toHaveCount(0);
 });
-
-test('signing out in one tab ends the others, and tabs share one stream', async ({ signed: page, world, context }) => {
-  await page.goto(`${world.origin}/ui/events`);
-  const tabs = [page];
-  for (let i = 0; i < 3; i++) {
-    const tab = await context.newPage();
-    await tab.goto(`${world.origin}/ui/events`);
-    tabs.push(tab);
-  }
-  for (const tab of tabs) await expect(tab.getByRole('status', { name: 'Connection' })).toHaveText('Live');
-  const phone = `+1777${String(Date.now()).slice(-7)}`;
-  await world.api('POST', '/v1/otp/send', { phone });
-  for (const tab of tabs) await expect(tab.getByRole('table', { name: 'Events' })).toContainText(phone);
-  await tabs[0].close();
-  await world.api('POST', '/v1/sandbox/inbound', { from: phone, name: `After ${phone}`, text: 'hi' });
-  for (const tab of tabs.slice(1)) await expect(tab.getByRole('table', { name: 'Events' })).toContainText(`After ${phone}`);
-  await tabs[1].getByRole('button', { name: 'Account' }).click();
-  await tabs[1].getByRole('menuitem', { name: 'Sign out' }).click();
-  for (const tab of tabs.slice(1)) await expect(tab.getByRole('heading', { level: 1, name: 'Sign in' })).toBeVisible();
-});

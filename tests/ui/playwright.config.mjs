@@ -6,7 +6,8 @@ export default defineConfig({
   timeout: 60_000,
   globalTimeout: 600_000,
   retries: 0,
-  workers: 1,
+  fullyParallel: true,
+  workers: 2,
   reporter: [['list']],
   outputDir: 'failures',
   use: {

@@ -1,7 +1,4 @@
-/**
- * A server for a test: the built binary on a free port, with a data directory of its own. Where
- * POSTRIDER_UI names a link of a server that runs already, that one is taken.
- */
+/** What a test has: a server of its own, people to be, and a page that fails a test on what it must not do. */
 import { test as base, expect } from '@playwright/test';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -9,13 +6,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 const BINARY = process.env.POSTRIDER ?? path.resolve('../debug/postrider');
-export const APP = process.env.POSTRIDER_APP ?? path.resolve('../../src/ui/app');
+export const APP = path.resolve('../../src/ui/app');
 
-async function startServer() {
-  const running = process.env.POSTRIDER_UI;
-  if (running) return { link: running, origin: new URL(running).origin, key: process.env.POSTRIDER_KEY ?? '', stop: async () => {} };
-  const directory = mkdtempSync(path.join(tmpdir(), 'postrider-ui-'));
-  const server = spawn(BINARY, ['--data-dir', directory, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NO_COLOR: '1' } });
+/** The built binary on a free port, or, started again, on the port that it had.
+ * @param {string} directory of its data */
+async function start(directory, listen = '127.0.0.1:0') {
+  const arguments_ = ['--data-dir', directory, '--listen', listen];
+  const server = spawn(BINARY, arguments_, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NO_COLOR: '1' } });
   let said = '';
   const link = await new Promise((found, fail) => {
     const heard = (piece) => {
@@ -27,66 +24,123 @@ async function startServer() {
     server.stderr.on('data', heard);
     server.on('exit', (code) => fail(new Error(`the server ended with ${code}: ${said}`)));
   });
-  const stop = () => new Promise((done) => {
+  const kill = () => new Promise((done) => {
     server.removeAllListeners('exit');
-    server.on('exit', () => {
-      rmSync(directory, { recursive: true, force: true });
-      done();
-    });
+    server.on('exit', done);
     server.kill('SIGKILL');
   });
-  return { link, origin: new URL(link).origin, key: readFileSync(path.join(directory, 'demo.key'), 'utf8').trim(), stop, said: () => said };
+  return { link, kill, said: () => said };
+}
+
+async function makeWorld() {
+  const directory = mkdtempSync(path.join(tmpdir(), 'postrider-ui-'));
+  let server = await start(directory);
+  const { link } = server;
+  const { origin, host } = new URL(link);
+  const secret = (name) => readFileSync(path.join(directory, name), 'utf8').trim();
+  const key = secret('demo.key');
+  const admin = secret('admin.token');
+
+  /** A call with the workspace's key, below /admin with the admin token. A refusal is thrown. */
+  const api = async (method, where, body) => {
+    const token = where.startsWith('/admin/') ? admin : key;
+    const headers = { Authorization: `Bearer ${token}`, ...(body ? { 'Content-Type': 'application/json' } : {}) };
+    const answer = await fetch(origin + where, { method, headers, body: body ? JSON.stringify(body) : null });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${where}: ${answer.status} ${text}`);
+    return text ? JSON.parse(text) : null;
+  };
+  const described = Object.keys((await (await fetch(`${origin}/openapi.json`)).json()).paths);
+  return {
+    origin, link, key, admin, api,
+    said: () => server.said(),
+    /** Whether the server has these paths yet. */
+    has: (...paths) => paths.every((it) => described.includes(it)),
+    /** The link of somebody with a role in the workspace. */
+    person: async (role, email = `${role}@example.com`) =>
+      (await api('POST', '/admin/v1/users/link', { email, workspace: 'demo', role })).url,
+    kill: () => server.kill(),
+    restart: async () => void (server = await start(directory, host)),
+    end: async () => {
+      await server.kill();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What a page must never do: an error, what its policy forbids, a request that leaves the origin. */
+export function guard(page, world) {
+  const wrong = [];
+  page.on('pageerror', (error) => wrong.push(String(error)));
+  page.on('console', (message) => {
+    if (/Content Security Policy|TrustedScript|Trusted Type/.test(message.text())) wrong.push(message.text());
+  });
+  page.on('request', (request) => {
+    const address = request.url();
+    if (new URL(address).origin !== world.origin && !/^(blob|data):/.test(address)) wrong.push(`left the origin: ${address}`);
+  });
+  return wrong;
+}
+
+/** Signs in by a link. */
+export async function signIn(page, link) {
+  await page.goto(link);
+  await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
+  expect(page.url()).not.toContain('#in=');
 }
 
 export const test = base.extend({
-  world: [async ({}, use) => {
-    const server = await startServer();
-    const api = async (method, where, body) => {
-      const answer = await fetch(server.origin + where, {
-        method, headers: { Authorization: `Bearer ${server.key}`, ...(body ? { 'Content-Type': 'application/json' } : {}) }, body: body ? JSON.stringify(body) : null,
-      });
-      const text = await answer.text();
-      return text ? JSON.parse(text) : null;
-    };
-    await use({ ...server, api });
-    await server.stop();
-  }, { scope: 'worker' }],
+  world: async ({}, use) => {
+    const world = await makeWorld();
+    await use(world);
+    await world.end();
+  },
 
-  /** A page that is signed in, and that fails a test on an error, a broken policy or another origin. */
+  /** A page of the owner, signed in. */
   signed: async ({ page, world }, use) => {
-    const wrong = [];
-    page.on('pageerror', (error) => wrong.push(String(error)));
-    page.on('console', (message) => /Content Security Policy|TrustedScript|Trusted Type/.test(message.text()) && wrong.push(message.text()));
-    page.on('request', (request) => new URL(request.url()).origin !== world.origin && !/^(blob|data):/.test(request.url()) && wrong.push(`left the origin: ${request.url()}`));
-    const first = !signedIn.get(world);
-    if (first) {
-      await page.goto(world.link);
-      await page.getByRole('heading', { level: 1 }).waitFor();
-      signedIn.set(world, await page.context().storageState());
-    } else await page.context().addCookies(signedIn.get(world).cookies);
-    if (first) expect(page.url()).not.toContain('#in=');
+    const wrong = guard(page, world);
+    await signIn(page, world.link);
     await use(page);
     expect(wrong).toEqual([]);
   },
 });
 
-/** A link works once, so the cookie that it gave is kept for the tests after. */
-const signedIn = new WeakMap();
-
 export { expect };
 
+export const heading = (page, name) => page.getByRole('heading', { level: 1, name, exact: true });
+
+/** Another page by its address, as a click on a link goes there: the modules stay loaded. */
+export async function visit(page, where) {
+  await page.evaluate((to) => {
+    history.pushState({}, '', `/ui${to}`);
+    dispatchEvent(new PopStateEvent('popstate'));
+  }, where);
+}
+
+export const HOSTILE = '<img src=x onerror="document.title=1">';
+
 /** Things to show, with names and texts that are hostile, long or right to left. */
-export async function fill(api) {
-  const hostile = '<img src=x onerror="document.title=1">';
+export async function fill({ api }) {
   await api('POST', '/v1/otp/send', { phone: '+15550100001' });
-  await api('POST', '/v1/sandbox/inbound', { from: '+15550100002', name: hostile, text: `${hostile} <script>document.title=1</script>` });
-  await api('POST', '/v1/sandbox/inbound', { from: '+966555000044', name: 'ليلى العلي', text: 'مرحبا، أين طلبي؟' });
-  await api('POST', '/v1/sandbox/inbound', { from: '+4915550003', name: 'Maximilian-Alexander von Hohenstaufen-Württemberg', text: 'Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen' });
+  const write = (from, name, text) => api('POST', '/v1/sandbox/inbound', { from, name, text });
+  await write('+15550100002', HOSTILE, `${HOSTILE} <script>document.title=1</script>`);
+  await write('+966555000044', 'ليلى العلي', 'مرحبا، أين طلبي؟');
+  await write(
+    '+4915550003',
+    'Maximilian-Alexander von Hohenstaufen-Württemberg',
+    'Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen',
+  );
   await api('POST', '/v1/messaging/send', { to: '+15550100001', type: 'template', template: { name: 'welcome', language: 'en' } });
-  await api('POST', '/v1/contacts', { name: `${hostile} two`, phone: '+15550100009', tags: ['vip', hostile.slice(0, 20)], custom_fields: { city: hostile } });
-  await api('POST', '/v1/segments', { name: `Gold ${hostile}`, filter: { tags_any: ['vip'] } });
+  const tags = ['vip', HOSTILE.slice(0, 20)];
+  const contact = await api('POST', '/v1/contacts', {
+    name: `${HOSTILE} two`, phone: '+15550100009', tags, custom_fields: { city: HOSTILE },
+  });
+  const segment = await api('POST', '/v1/segments', { name: `Gold ${HOSTILE}`, filter: { tags_any: ['vip'] } });
   const hook = await api('POST', '/v1/webhooks', { url: 'http://127.0.0.1:9/hooks', events: ['otp.verified'] });
   await api('POST', `/v1/webhooks/${hook.id}/test`);
-  await api('POST', '/v1/messaging/broadcasts', { name: `Spring ${hostile}`, template_name: 'spring_sale', recipients: ['+15550100001', '+15550100009'] });
-  return { hook: hook.id };
+  const broadcast = await api('POST', '/v1/messaging/broadcasts', {
+    name: `Spring ${HOSTILE}`, template_name: 'spring_sale', recipients: ['+15550100001', '+15550100009'],
+  });
+  const conversation = (await api('GET', '/v1/conversations?limit=1')).data[0];
+  return { contact, segment, hook, broadcast, conversation };
 }

@@ -228,7 +228,7 @@ export function auditTab() {
   const rows = new Rows(
     '/admin/v1/audit',
     () => ({ order: 'newest', workspace: query('workspace'), action: query('action') }),
-    (/** @type {import('../lib/types.js').Audit} */ a) => a.id,
+    (/** @type {import('../lib/types.js').Audit} */ a) => String(a.sequence),
   );
   /** @param {Record<string, string>} values */
   const set = (values) => {
@@ -248,13 +248,15 @@ export function auditTab() {
           html`${table({
             label: t('Audit log'),
             rows: rows.rows,
-            key: (a) => a.id,
+            key: (a) => String(a.sequence),
             columns: [
               { name: t('Time'), kind: 'tight', cell: (a) => time(a.at) },
               {
                 name: t('Who'),
                 cell: (a) =>
-                  html`${a.actor.name ?? a.actor.id ?? a.actor.kind} <span class="muted">${a.actor.kind}</span>`,
+                  a.actor
+                    ? html`${a.actor.name ?? a.actor.id ?? a.actor.kind} <span class="muted">${a.actor.kind}</span>`
+                    : html`<span class="error">${a.damage ?? '–'}</span>`,
               },
               { name: t('Action'), cell: (a) => html`<code>${a.action}</code>` },
               { name: t('Workspace'), cell: (a) => a.workspace ?? '–' },

@@ -1,0 +1,90 @@
+/** Every page: its heading and title, contrast, names and roles, width, and hostile texts. */
+import AxeBuilder from '@axe-core/playwright';
+import { expect, fill, heading, HOSTILE, test, visit } from './world.mjs';
+
+// A trace of every page takes longer than the pages.
+test.use({ trace: 'off' });
+
+const MESSAGING = [
+  ['/', 'Home'], ['/phone', 'Phone'], ['/codes', 'Codes'], ['/messages', 'Messages'], ['/inbox', 'Inbox'],
+  ['/broadcasts', 'Broadcasts'], ['/broadcasts/new', 'New broadcast'], ['/templates', 'Templates'],
+  ['/contacts', 'Contacts'], ['/segments', 'Segments'], ['/import', 'Import contacts'],
+];
+const MANAGING = [
+  ['/events', 'Events'], ['/webhooks', 'Webhooks'], ['/keys', 'API keys'], ['/requests', 'Requests'],
+  ['/explorer', 'API explorer'], ['/explorer/sendOtp', 'API explorer'], ['/analytics', 'Analytics'],
+  ['/analytics/broadcasts', 'Analytics'], ['/settings', 'Settings'], ['/settings/people', 'Settings'],
+  ['/settings/opt-outs', 'Settings'], ['/settings/channels', 'Settings'], ['/operator', 'Operator'],
+  ['/operator/numbers', 'Operator'], ['/operator/system', 'Operator'], ['/operator/audit', 'Operator'],
+  ['/me', 'My account'], ['/nowhere', 'Page not found'],
+];
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+const WIDE = { width: 1280, height: 860 };
+const NARROW = { width: 360, height: 740 };
+
+/** Contrast is all that the dark colours change. */
+async function violations(page, scheme) {
+  await page.emulateMedia({ colorScheme: scheme });
+  const axe = new AxeBuilder({ page });
+  const found = await (scheme === 'dark' ? axe.withRules(['color-contrast']) : axe.withTags(RULES)).analyze();
+  return found.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.target.join(' ')).join(', ')}`);
+}
+
+async function faultsOf(page, list) {
+  const faults = [];
+  for (const [path, title] of list) {
+    await page.setViewportSize(WIDE);
+    await visit(page, path);
+    await expect(heading(page, title)).toBeVisible();
+    await expect(page.locator('.skeleton')).toHaveCount(0, { timeout: 15_000 });
+    expect(await page.title()).toBe(`${title} · Postrider`);
+    for (const scheme of ['light', 'dark']) {
+      for (const v of await violations(page, scheme)) faults.push(`${path} ${scheme} ${v}`);
+    }
+    await page.setViewportSize(NARROW);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (over > 0) faults.push(`${path} is ${over} px wider than ${NARROW.width}`);
+    // 1280 px at 200 % are 640.
+    await page.setViewportSize({ width: 640, height: 430 });
+    const zoomed = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    if (zoomed > 0) faults.push(`${path} is ${zoomed} px too wide at 200 %`);
+    if (await page.locator('[src="x"], [onerror]').count()) faults.push(`${path} made markup of a text`);
+  }
+  return faults;
+}
+
+for (const [name, list] of [['of messages and people', MESSAGING], ['of developers and operators', MANAGING]]) {
+  test(`pages ${name} while there is little`, async ({ signed: page }) => {
+    test.setTimeout(150_000);
+    expect(await faultsOf(page, list)).toEqual([]);
+  });
+}
+
+test('pages with hostile, long and right-to-left texts', async ({ signed: page, world }) => {
+  test.setTimeout(150_000);
+  const { contact, segment, hook, broadcast, conversation } = await fill(world);
+  expect(await faultsOf(page, [
+    ['/inbox', 'Inbox'], [`/inbox/${conversation.id}`, 'Inbox'],
+    ['/broadcasts', 'Broadcasts'], [`/broadcasts/${broadcast.broadcast_id}`, broadcast.name],
+    ['/segments', 'Segments'], [`/segments/${segment.id}`, segment.name],
+    ['/contacts', 'Contacts'], [`/contacts/${contact.id}`, contact.name],
+    [`/webhooks/${hook.id}`, 'http://127.0.0.1:9/hooks'], ['/events', 'Events'], ['/codes', 'Codes'],
+    ['/messages', 'Messages'], ['/phone?phone=%2B15550100002', 'Phone'],
+  ])).toEqual([]);
+  await expect(page.getByRole('log', { name: 'Messages on this phone' })).toContainText(HOSTILE);
+});
+
+test('in Arabic a page runs from the right, in no language is it wider than a phone', async ({ signed: page }) => {
+  for (const language of ['ar', 'de', 'es', 'pt-BR']) {
+    await page.evaluate((it) => localStorage.setItem('language', it), language);
+    await page.setViewportSize(NARROW);
+    for (const path of ['/', '/phone', '/inbox', '/broadcasts/new']) {
+      await page.goto(new URL(`/ui${path}`, page.url()).href);
+      await expect(page.locator('main h1')).toBeVisible();
+      expect(await page.evaluate(() => document.documentElement.dir)).toBe(language === 'ar' ? 'rtl' : 'ltr');
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      expect(over, `${path} in ${language}`).toBeLessThanOrEqual(0);
+    }
+  }
+  expect(await violations(page, 'light')).toEqual([]);
+});

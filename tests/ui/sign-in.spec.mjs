@@ -1,0 +1,108 @@
+/** Who comes in, what they see, and what strangers cannot do. */
+import { createServer } from 'node:http';
+import { expect, guard, heading, signIn, test, visit } from './world.mjs';
+
+test('signed out, a page leads to "Sign in" and back', async ({ page, world }) => {
+  await page.goto(`${world.origin}/ui/codes?status=failed`);
+  await expect(heading(page, 'Sign in')).toBeVisible();
+  expect(page.url()).toContain('next=%2Fcodes%3Fstatus%3Dfailed');
+  await page.getByText('Use an admin token').click();
+  await page.getByLabel('Admin token').fill(world.admin);
+  await page.getByRole('button', { name: 'Sign in with token' }).click();
+  await expect(heading(page, 'Codes')).toBeVisible();
+  expect(page.url()).toContain('/ui/codes?status=failed');
+});
+
+test('a link works once, leaves no trace in the address or the log', async ({ page, world, browser }) => {
+  const wrong = guard(page, world);
+  await signIn(page, world.link);
+  await expect(heading(page, 'Phone')).toBeVisible();
+  const stranger = await browser.newContext();
+  const second = await stranger.newPage();
+  await second.goto(world.link);
+  await expect(second.getByRole('alert')).toHaveText('This link has been used or is too old');
+  await expect(heading(second, 'Sign in')).toBeVisible();
+  await stranger.close();
+  const token = new URL(world.link).hash.slice('#in='.length);
+  // The banner is the only place that has it.
+  expect(world.said().split(token)).toHaveLength(2);
+  expect(wrong).toEqual([]);
+});
+
+const SEES = {
+  agent: { menu: ['Inbox', 'Contacts', 'Templates'], not: ['API keys', 'Webhooks', 'Codes', 'Import', 'Analytics', 'Operator'] },
+  marketer: { menu: ['Broadcasts', 'Import', 'Segments', 'Analytics'], not: ['API keys', 'Codes', 'Messages', 'Operator'] },
+  analyst: { menu: ['Analytics', 'Broadcasts'], not: ['Inbox', 'Contacts', 'API keys', 'Phone', 'Operator'] },
+  developer: { menu: ['API keys', 'Webhooks', 'Events', 'Codes'], not: ['Operator'] },
+};
+
+for (const [role, { menu, not }] of Object.entries(SEES)) {
+  test(`the menu of ${role === 'marketer' || role === 'developer' ? 'a' : 'an'} ${role}`, async ({ page, world }) => {
+    const wrong = guard(page, world);
+    const refused = [];
+    page.on('response', (answer) => [401, 403].includes(answer.status()) && refused.push(`${answer.status()} ${answer.url()}`));
+    await signIn(page, await world.person(role));
+    const main = page.getByRole('navigation', { name: 'Main' });
+    for (const name of menu) await expect(main.getByRole('link', { name, exact: true })).toBeVisible();
+    for (const name of not) await expect(main.getByRole('link', { name, exact: true })).toHaveCount(0);
+    await page.waitForLoadState('networkidle').catch(() => {});
+    expect(refused).toEqual([]);
+    expect(wrong).toEqual([]);
+  });
+}
+
+test('a page that a role may not see makes no call, and the server refuses what it would call', async ({ page, world }) => {
+  await world.api('POST', '/admin/v1/workspaces', { id: 'other', name: 'Other' });
+  await signIn(page, await world.person('agent'));
+  const calls = [];
+  page.on('request', (request) => /\/(v1|admin)\//.test(request.url()) && calls.push(request.url()));
+  await visit(page, '/keys');
+  await expect(heading(page, 'Not allowed')).toBeVisible();
+  expect(calls).toEqual([]);
+  const status = (path, workspace = 'demo') => page.evaluate(async ([where, name]) => {
+    const answer = await fetch(where, { headers: { 'Postrider-Workspace': name } });
+    return answer.status;
+  }, [path, workspace]);
+  expect(await status('/admin/v1/workspaces/demo/keys')).toBe(403);
+  expect(await status('/v1/conversations', 'other')).toBe(404);
+  expect(await status('/admin/v1/workspaces/other/keys')).toBe(404);
+  expect(await status('/v1/conversations')).toBe(200);
+});
+
+test('another origin changes nothing and reads nothing', async ({ signed: page, world, context }) => {
+  const form = `<!doctype html><meta charset=utf-8><title>elsewhere</title>
+    <form method=post enctype=text/plain action="${world.origin}/v1/otp/send"><input name='{"phone":"+15550100066","x":"' value='"}'></form>`;
+  const server = createServer((request, response) => response.writeHead(200, { 'Content-Type': 'text/html' }).end(form));
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const port = server.address().port;
+  const sent = async () => JSON.stringify(await world.api('GET', '/v1/sandbox/messages?limit=50'));
+  for (const host of ['127.0.0.1', 'localhost']) {
+    const elsewhere = await context.newPage();
+    await elsewhere.goto(`http://${host}:${port}/`);
+    const read = await elsewhere.evaluate(async (origin) => {
+      const out = [];
+      for (const init of [{}, { credentials: 'include' }, { method: 'POST', credentials: 'include', mode: 'no-cors', body: '{"phone":"+15550100066"}' }]) {
+        try {
+          const answer = await fetch(`${origin}/v1/${init.method ? 'otp/send' : 'me'}`, init);
+          if (answer.type !== 'opaque') out.push(await answer.text());
+        } catch {
+          // What is wanted: the browser gives nothing.
+        }
+      }
+      out.push(...(await new Promise((done) => {
+        const source = new EventSource(`${origin}/v1/events/stream?workspace=demo`, { withCredentials: true });
+        source.onerror = () => (source.close(), done([]));
+        source.onopen = () => (source.close(), done(['a stream']));
+      })));
+      return out;
+    }, world.origin);
+    expect(read).toEqual([]);
+    await elsewhere.evaluate(() => document.forms[0].submit());
+    await elsewhere.waitForLoadState();
+    await elsewhere.close();
+  }
+  expect(await sent()).not.toContain('+15550100066');
+  server.close();
+  await page.reload();
+  await expect(heading(page, 'Phone')).toBeVisible();
+});
