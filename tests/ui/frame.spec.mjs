@@ -39,6 +39,7 @@ test('the frame has its landmarks, names and order', async ({ signed: page, worl
 });
 
 test('eight tabs share one stream, and signing out in one ends all', async ({ signed: page, world, context }) => {
+  test.setTimeout(120_000);
   const tabs = [page];
   await page.goto(`${world.origin}/ui/events`);
   while (tabs.length < 8) {
@@ -58,11 +59,11 @@ test('eight tabs share one stream, and signing out in one ends all', async ({ si
 
   // The tab that opened first holds the stream. What happens while the next takes over is not lost.
   await tabs.shift().close();
-  for (let i = 0; i < 20; i++) await world.api('POST', '/v1/sandbox/inbound', { from: `+155502000${10 + i}`, name: `After ${i}.`, text: 'hi' });
+  const numbers = [...Array(8).keys()].map((i) => `+1555020001${i}`);
+  for (const from of numbers) await world.api('POST', '/v1/sandbox/inbound', { from, text: 'hi' });
   for (const tab of [tabs[0], tabs[6]]) {
-    for (let i = 0; i < 20; i++) {
-      const row = rows(tab).getByRole('row').filter({ hasText: 'message.received' }).filter({ hasText: `After ${i}.` });
-      await expect(row).toHaveCount(1);
+    for (const from of numbers) {
+      await expect(rows(tab).getByRole('row').filter({ hasText: 'message.received' }).filter({ hasText: from })).toHaveCount(1);
     }
   }
   await tabs[1].getByRole('button', { name: 'Account' }).click();

@@ -3,14 +3,14 @@ import { createServer } from 'node:http';
 import { expect, guard, heading, signIn, test, visit } from './world.mjs';
 
 test('signed out, a page leads to "Sign in" and back', async ({ page, world }) => {
-  await page.goto(`${world.origin}/ui/codes?status=failed`);
+  await page.goto(`${world.origin}/ui/operator/audit?workspace=demo`);
   await expect(heading(page, 'Sign in')).toBeVisible();
-  expect(page.url()).toContain('next=%2Fcodes%3Fstatus%3Dfailed');
+  expect(page.url()).toContain('next=%2Foperator%2Faudit%3Fworkspace%3Ddemo');
   await page.getByText('Use an admin token').click();
   await page.getByLabel('Admin token').fill(world.admin);
   await page.getByRole('button', { name: 'Sign in with token' }).click();
-  await expect(heading(page, 'Codes')).toBeVisible();
-  expect(page.url()).toContain('/ui/codes?status=failed');
+  await expect(heading(page, 'Operator')).toBeVisible();
+  expect(page.url()).toContain('/ui/operator/audit?workspace=demo');
 });
 
 test('a link works once, leaves no trace in the address or the log', async ({ page, world, browser }) => {

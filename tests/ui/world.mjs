@@ -138,9 +138,10 @@ export async function fill({ api }) {
   const segment = await api('POST', '/v1/segments', { name: `Gold ${HOSTILE}`, filter: { tags_any: ['vip'] } });
   const hook = await api('POST', '/v1/webhooks', { url: 'http://127.0.0.1:9/hooks', events: ['otp.verified'] });
   await api('POST', `/v1/webhooks/${hook.id}/test`);
+  const name = `Spring ${HOSTILE}`;
   const broadcast = await api('POST', '/v1/messaging/broadcasts', {
-    name: `Spring ${HOSTILE}`, template_name: 'spring_sale', recipients: ['+15550100001', '+15550100009'],
+    name, template_name: 'spring_sale', recipients: ['+15550100001', '+15550100009'],
   });
   const conversation = (await api('GET', '/v1/conversations?limit=1')).data[0];
-  return { contact, segment, hook, broadcast, conversation };
+  return { contact, segment, hook, broadcast: { ...broadcast, name }, conversation };
 }

@@ -56,9 +56,9 @@ async function navigate(why) {
   if (signal.aborted) return;
   context.calls = [];
   Object.assign(state, { page, path, route: allowed ? (found?.route.file ?? '') : '' });
+  follow();
   if (page.open)
     Promise.resolve(page.open(found?.params ?? {}, signal)).catch((error) => signal.aborted || console.error(error));
-  follow();
   refresh();
   requestAnimationFrame(() => requestAnimationFrame(() => settle(why, signal)));
 }

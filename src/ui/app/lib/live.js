@@ -162,15 +162,14 @@ function open(signal) {
   };
   made.onopen = () => {
     heard = Date.now();
-    const again = live.state !== 'Live' && wait > 1000;
     wait = 1000;
     setState('Live');
-    // Without an id to go on from, what happened while there was no stream is not told.
-    if (again && !live.last) resync();
+    // Without an id to go on from, what happened before the stream was open is not told.
+    if (!live.last) resync();
   };
   made.onerror = () => {
     setState(navigator.onLine ? 'Reconnecting' : 'Offline');
-    if (made.readyState !== EventSource.CLOSED || source !== made) return void (wait = Math.max(wait, 1001));
+    if (made.readyState !== EventSource.CLOSED || source !== made) return;
     // After an answer that is not 200 a browser never tries again. Perhaps the id is ahead of the log.
     if (live.last && wait > 4000) [live.last, live.sequence] = ['', 0];
     wait = Math.min(30_000, wait * 2);
