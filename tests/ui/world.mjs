@@ -32,7 +32,8 @@ async function start(directory, listen = '127.0.0.1:0') {
   return { link, kill, said: () => said };
 }
 
-async function makeWorld() {
+/** A server of its own, and what a test does with it. */
+export async function makeWorld() {
   const directory = mkdtempSync(path.join(tmpdir(), 'postrider-ui-'));
   let server = await start(directory);
   const { link } = server;

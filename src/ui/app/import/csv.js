@@ -2,11 +2,12 @@
  * A worker that reads a CSV file piece by piece, never holding it whole: quotes, line breaks in
  * quotes, a byte order mark, `,` `;` or tab, UTF-8, UTF-16 or Latin-1.
  *
- * It is asked with {file} for the head, {count} for all rows and the file's hash, and {rows, from, size}
- * for rows, one batch for each {next}.
+ * It is asked with {file} for the head, {count} for all rows and the file's hash, and {rows, from, size,
+ * how} for batches: one body of a call for each {next}, and {answer, at} for what became of it.
  */
+import { bodyOf, outcomeOf } from './rows.js';
 
-/** @typedef {{line: number, cells: string[]}} Row */
+/** @import { How, Refused, Row } from './rows.js' */
 
 /** @param {Uint8Array} head @returns {string} */
 function encodingOf(head) {
@@ -155,34 +156,52 @@ async function count(file) {
   tell({ hash: hash.text(), rows: Math.max(0, rows) });
 }
 
-/** @param {File} file @param {number} from the number of rows that are done @param {number} size */
-async function batches(file, from, size) {
+/** Batches that wait for their answer, by the number of rows before them.
+ * @type {Map<number, {sent: Row[], refused: Refused[], how: How}>} */
+const flying = new Map();
+
+/** @param {File} file @param {number} from the number of rows that are done @param {number} size @param {How} how */
+async function batches(file, from, size, how) {
   let at = -1;
   /** @type {Row[]} */
-  let batch = [];
+  let rows = [];
   const send = async () => {
-    const rows = batch;
-    batch = [];
+    const before = at - rows.length;
+    const { sent, refused, body } = bodyOf(rows, how);
+    flying.set(before, { sent, refused, how });
+    const line = rows[0]?.line ?? 0;
+    rows = [];
     await new Promise((go) => {
       next = () => go(undefined);
-      tell({ batch: rows, from: at - rows.length });
+      tell({ body, line, at: before });
     });
   };
-  await read(file, async (rows) => {
-    for (const row of rows) {
-      if (at >= from) batch.push(row);
+  await read(file, async (some) => {
+    for (const row of some) {
+      if (at >= from) rows.push(row);
       at++;
-      if (batch.length === size) await send();
+      if (rows.length === size) await send();
     }
     return true;
   });
-  if (batch.length) await send();
+  if (rows.length) await send();
   tell({ end: true });
+}
+
+/** @param {string} answer empty where nothing was sent @param {number} at */
+function settle(answer, at) {
+  const batch = flying.get(at);
+  if (!batch) return;
+  flying.delete(at);
+  const { imported, skipped, refused } = outcomeOf(answer || '{"data": []}', batch.sent, batch.how);
+  tell({ settled: at, imported, skipped, refused: [...batch.refused, ...refused] });
 }
 
 addEventListener('message', ({ data }) => {
   if (data.next) next?.();
+  else if (data.answer !== undefined) settle(data.answer, data.at);
   else if (data.count) count(data.count).catch((error) => tell({ error: String(error) }));
-  else if (data.rows) batches(data.rows, data.from, data.size).catch((error) => tell({ error: String(error) }));
+  else if (data.rows)
+    batches(data.rows, data.from, data.size, data.how).catch((error) => tell({ error: String(error) }));
   else if (data.file) head(data.file).catch((error) => tell({ error: String(error) }));
 });

@@ -1,7 +1,7 @@
 /** What the columns of a file mean: as for `postrider contacts import`. */
 import { t } from '../lib/i18n.js';
 
-/** @typedef {'' | 'name' | 'phone' | 'email' | 'tags' | 'custom_fields' | `custom.${string}`} Meaning */
+/** @import { Meaning } from './rows.js' */
 /** The columns of a download of refused rows, which come before the file's own. */
 export const REFUSED = ['row', 'column', 'value', 'reason'];
 const KNOWN = ['name', 'phone', 'email', 'tags', 'custom_fields'];
@@ -52,37 +52,9 @@ export function choices(column) {
   ];
 }
 
-/** An export has a quote before what a spreadsheet would take for a formula. @param {string} cell */
-const unquote = (cell) => (/^'+[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell);
-
-/** @param {string[]} cells @param {Meaning[]} meanings @returns {{contact?: any, column?: string, value?: string, reason?: string}} */
-export function toContact(cells, meanings) {
-  /** @type {any} */
-  const contact = { name: '' };
-  /** @type {Record<string, unknown>} */
-  const fields = {};
-  for (const [i, meaning] of meanings.entries()) {
-    const cell = unquote(cells[i] ?? '').trim();
-    if (!meaning || !cell) continue;
-    if (meaning === 'tags')
-      contact.tags = cell
-        .split(';')
-        .map((x) => x.trim())
-        .filter(Boolean);
-    else if (meaning === 'custom_fields') {
-      try {
-        Object.assign(fields, JSON.parse(cell));
-      } catch {
-        return { column: meaning, value: cell, reason: t('is not JSON') };
-      }
-    } else if (meaning.startsWith('custom.')) fields[meaning.slice(7)] = cell;
-    else contact[meaning] = cell;
-  }
-  if (Object.keys(fields).length) contact.custom_fields = fields;
-  if (cells.length > meanings.length)
-    return { column: '', value: cells[meanings.length] ?? '', reason: t('has more cells than the file has columns') };
-  return { contact };
-}
+/** @param {string | undefined} reason of a row that makes no contact, in words */
+export const inWords = (reason) =>
+  reason === 'json' ? t('is not JSON') : reason === 'cells' ? t('has more cells than the file has columns') : (reason ?? '');
 
 /** What is surely wrong, before anything is sent. @param {any} contact @returns {{column: string, reason: string} | null} */
 export function fault(contact) {

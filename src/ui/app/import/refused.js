@@ -5,7 +5,7 @@ import { html } from '../lib/render.js';
 import { table } from '../parts/table.js';
 import { REFUSED } from './map.js';
 
-/** @typedef {import('./run.js').Refused} Refused */
+/** @typedef {import('./rows.js').Refused} Refused */
 const SHOWN = 100;
 
 /** The refused rows with their reasons before them; it can be imported after mending.

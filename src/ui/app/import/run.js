@@ -2,14 +2,13 @@
  * An import: batches of a thousand, two in flight, each with a key of its own. How far it has come lies
  * in the browser under the file's hash: after a reload the same file goes on, and none is made twice.
  */
-import { ApiError, post } from '../lib/api.js';
+import { ApiError, call } from '../lib/api.js';
 import { refresh } from '../lib/render.js';
 import { t } from '../lib/i18n.js';
-import { toContact } from './map.js';
+import { inWords } from './map.js';
 import { loadPlace, savePlace } from './place.js';
 
-/** @typedef {import('./map.js').Meaning} Meaning */
-/** @typedef {{row: number, column: string, value: string, reason: string, cells: string[]}} Refused */
+/** @import { Meaning, Refused, Row } from './rows.js' */
 
 const SIZE = 1000;
 const FLIGHT = 2;
@@ -34,10 +33,10 @@ export class Import {
   /** @param {File} file */
   constructor(file) {
     this.file = file;
-    this.worker = new Worker(workerAddress());
+    this.worker = new Worker(workerAddress(), { type: 'module' });
     /** @type {string[]} */
     this.head = [];
-    /** @type {{line: number, cells: string[]}[]} */
+    /** @type {Row[]} */
     this.sample = [];
     /** @type {Meaning[]} */
     this.meanings = [];
@@ -107,12 +106,14 @@ export class Import {
     this.state = 'running';
     this.error = null;
     this.worker.terminate();
-    this.worker = new Worker(workerAddress());
+    this.worker = new Worker(workerAddress(), { type: 'module' });
     const worker = this.worker;
     const from = this.done;
     this.ahead.clear();
     let flying = 0;
     let ended = false;
+    /** @type {Map<number, (outcome: any) => void>} */
+    const settled = new Map();
     await new Promise((finish) => {
       const more = () => {
         if (worker !== this.worker) return;
@@ -126,6 +127,10 @@ export class Import {
           finish(undefined);
           return;
         }
+        if (data.settled !== undefined) {
+          settled.get(data.settled)?.(data);
+          return;
+        }
         if (data.end) {
           ended = true;
           more();
@@ -134,7 +139,12 @@ export class Import {
         flying++;
         if (flying < FLIGHT) more();
         try {
-          if (this.state === 'running') await this.send(data.batch, data.from);
+          if (this.state === 'running') {
+            const answer = await this.send(data.body, data.line);
+            worker.postMessage({ answer, at: data.at });
+            this.take(await new Promise((done) => settled.set(data.at, done)));
+            await this.mark(data.at);
+          }
         } catch (error) {
           [this.state, this.error] = [/** @type {any} */ (error).paused ? 'paused' : 'failed', error];
         }
@@ -142,63 +152,40 @@ export class Import {
         refresh();
         more();
       };
-      worker.postMessage({ rows: this.file, from, size: SIZE });
+      const { meanings, head, conflict } = this;
+      worker.postMessage({ rows: this.file, from, size: SIZE, how: { meanings, head, conflict } });
     });
     if (this.state === 'running') this.state = 'done';
     refresh();
   }
 
-  /** @param {{line: number, cells: string[]}[]} batch @param {number} from */
-  async send(batch, from) {
-    /** @type {Refused[]} */
-    const refused = [];
-    /** @type {typeof batch} */
-    const sent = [];
-    const contacts = [];
-    for (const row of batch) {
-      const { contact, column, value, reason } = toContact(row.cells, this.meanings);
-      if (!contact)
-        refused.push({
-          row: row.line,
-          column: column ?? '',
-          value: value ?? '',
-          reason: reason ?? '',
-          cells: row.cells,
-        });
-      else (sent.push(row), contacts.push(contact));
-    }
+  /** @param {string} body @param {number} line the first of the batch @returns {Promise<string>} the answer's text */
+  async send(body, line) {
+    if (!body) return '';
     const map = this.meanings
       .join('|')
       .split('')
       .reduce((sum, c) => (Math.imul(sum, 31) + c.charCodeAt(0)) >>> 0, 7)
       .toString(16);
-    const key = `import-${this.hash}-${map}-${this.conflict}-${batch[0]?.line ?? 0}`;
-    const body = { contacts, ...(this.conflict === 'refuse' ? {} : { on_conflict: this.conflict }) };
-    const answer = contacts.length ? await this.insist(() => post('/v1/contacts/batch', body, key)) : { data: [] };
-    let imported = 0;
-    let skipped = 0;
-    answer.data.forEach((/** @type {any} */ result, /** @type {number} */ i) => {
-      const row = sent[i];
-      if (result.outcome === 'skipped') skipped++;
-      else if (result.status < 300) imported++;
-      else if (row) refused.push({ row: row.line, ...this.reasonOf(result, row.cells), cells: row.cells });
-    });
+    const key = `import-${this.hash}-${map}-${this.conflict}-${line}`;
+    return this.insist(() => call('POST', '/v1/contacts/batch', { text: body, key, quiet: true }));
+  }
+
+  /** @param {{imported: number, skipped: number, refused: Refused[]}} outcome */
+  take({ imported, skipped, refused }) {
     this.imported += imported;
     this.skipped += skipped;
-    this.refused.push(...refused);
+    if (!refused.length) return;
+    this.refused.push(...refused.map((r) => ({ ...r, reason: inWords(r.reason) })));
     this.refused.sort((a, b) => a.row - b.row);
-    this.ahead.add(from);
+  }
+
+  /** @param {number} at the rows before a batch that is done */
+  async mark(at) {
+    this.ahead.add(at);
     while (this.ahead.delete(this.done)) this.done = Math.min(this.rows, this.done + SIZE);
     // Saved only where all before it is done: what is in flight is sent again with the same key.
     if (this.ahead.size === 0) await this.save();
-  }
-
-  /** @param {any} result @param {string[]} cells */
-  reasonOf(result, cells) {
-    const text = String(result.error?.message ?? result.status);
-    const column = /`(?:contacts\[\d+\]\.)?([\w.]+)`/.exec(text)?.[1] ?? (/phone/.test(text) ? 'phone' : '');
-    const at = this.meanings.findIndex((m) => m === column || m === `custom.${column}`);
-    return { column: this.head[at] ?? column, value: cells[at] ?? '', reason: text };
   }
 
   /** Waits where the server asks for it. @param {() => Promise<any>} send */

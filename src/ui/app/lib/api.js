@@ -45,7 +45,7 @@ export async function call(method, path, options = {}) {
   const address = withQuery(path, options.query);
   /** @type {Record<string, string>} */
   const headers = { ...options.headers };
-  if (options.body !== undefined) headers['Content-Type'] = 'application/json';
+  if ((options.text ?? options.body) !== undefined) headers['Content-Type'] = 'application/json';
   if (options.key) headers['Idempotency-Key'] = options.key;
   const sent = { ...headers };
   if (context.workspace && !path.startsWith('/ui/')) sent['Postrider-Workspace'] = context.workspace;
@@ -53,7 +53,7 @@ export async function call(method, path, options = {}) {
     method,
     headers: sent,
     signal: options.signal ?? null,
-    body: options.body === undefined ? null : JSON.stringify(options.body),
+    body: options.text ?? (options.body === undefined ? null : JSON.stringify(options.body)),
   };
   let answer;
   try {
@@ -63,7 +63,7 @@ export async function call(method, path, options = {}) {
     throw new ApiError(0, { message: 'The server cannot be reached.', code: 'OFFLINE' }, 0);
   }
   const text = await answer.text();
-  const body = parse(text);
+  const body = options.text && answer.ok ? text : parse(text);
   if (!options.quiet)
     keep({ method, path: address, body: options.body, headers, status: answer.status, answer: body, at: Date.now() });
   context.onStatus(answer.status);

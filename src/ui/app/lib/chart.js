@@ -28,9 +28,9 @@ const PAD = { start: 44, end: 8, top: 12, bottom: 22 };
 
 /** A round number at or above. @param {number} n */
 function ceiling(n) {
-  if (n <= 5) return 5;
+  if (n <= 4) return 4;
   const unit = 10 ** Math.floor(Math.log10(n));
-  return ([1, 2, 2.5, 5, 10].find((m) => m * unit >= n) ?? 10) * unit;
+  return ([1, 2, 4, 6, 8, 10].find((m) => m * unit >= n) ?? 10) * unit;
 }
 
 /**

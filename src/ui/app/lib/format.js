@@ -79,7 +79,7 @@ export function short(at) {
 export function ago(at) {
   const seconds = Math.round((Date.parse(at) - now()) / 1000);
   if (Math.abs(seconds) >= 3600) return short(at);
-  const format = keep('r', () => new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'short' }));
+  const format = keep('r', () => new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'narrow' }));
   return Math.abs(seconds) < 60
     ? format.format(Math.min(0, seconds) || 0, 'second')
     : format.format(Math.round(seconds / 60), 'minute');

@@ -39,7 +39,8 @@
  *   role: string | null, operator: boolean, permissions: string[], workspaces: Workspace[], sandbox: boolean, now: string,
  *   offset_seconds: number, elevated_until: string | null, features: {oidc: boolean, email: boolean}, version: string}} Me
  * @typedef {{method: string, path: string, body?: unknown, headers: Record<string, string>, status: number, answer: unknown, at: number}} Call
- * @typedef {{query?: Record<string, unknown>, body?: unknown, key?: string, headers?: Record<string, string>, signal?: AbortSignal | undefined, quiet?: boolean}} Options
+ * `text` is a body that is JSON already; its answer is given as text.
+ * @typedef {{query?: Record<string, unknown>, body?: unknown, text?: string, key?: string, headers?: Record<string, string>, signal?: AbortSignal | undefined, quiet?: boolean}} Options
  * @typedef {{label: string, value?: string, input?: (value: string) => unknown, type?: string, hint?: unknown, error?: string | null,
  *   placeholder?: string, autocomplete?: string, rows?: number, required?: boolean, readonly?: boolean, mono?: boolean, focus?: boolean,
  *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean}} Field

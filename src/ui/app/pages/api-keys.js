@@ -118,8 +118,8 @@ export default function page() {
             rows: rows.rows,
             key: (k) => k.id,
             columns: [
-              { name: t('Name'), cell: (k) => html`<b>${k.name}</b>${ending(k)}` },
-              { name: t('Key'), cell: (k) => html`<code>${k.prefix}…</code>` },
+              { name: t('Name'), kind: 'main', cell: (k) => html`<b>${k.name}</b>${ending(k)}` },
+              { name: t('Key'), kind: 'tight', cell: (k) => html`<code>${k.prefix}…</code>` },
               {
                 name: t('Scopes'),
                 cell: (k) =>

@@ -68,9 +68,13 @@ export default function page() {
   /** @param {any} b */
   const progress = (b) => {
     const done = settled(b);
-    return html`<section class="card progress-card"><div class="row between"><span role="status" aria-label=${t('Broadcast status')} class="status-line">${badge(b.status)}</span>
-        <span class="muted">${t('{done} of {total}', { done, total: b.total_recipients })} · <span role="status" aria-label=${t('Rate')} aria-live="off">${b.rate_per_second && !OVER.includes(b.status) ? t('{n} a second', { n: Math.round(b.rate_per_second) }) : '–'}</span>
-        · <span role="timer" aria-label=${t('Time left')}>${OVER.includes(b.status) ? '–' : eta === null ? '–' : duration(eta)}</span></span></div>
+    const goes = !OVER.includes(b.status);
+    const rate = goes && b.rate_per_second ? t('{n} a second', { n: Math.round(b.rate_per_second) }) : '';
+    return html`<section class="card progress-card"><div class="row between">
+        <span role="status" aria-label=${t('Broadcast status')} class="status-line">${badge(b.status)}</span>
+        <span class="row muted"><span role="status" aria-label=${t('Rate')} aria-live="off">${rate}</span>
+          <span role="timer" aria-label=${t('Time left')}>${goes && eta !== null ? duration(eta) : ''}</span>
+          <span>${t('{done} of {total}', { done, total: b.total_recipients })}</span></span></div>
       <div class="progress" role="progressbar" aria-label=${t('Progress')} aria-valuemin="0" aria-valuenow=${done} aria-valuemax=${b.total_recipients} aria-valuetext=${t('{done} of {total}', { done, total: b.total_recipients })}>
         ${STATUSES.filter((s) => s !== 'pending' && b.counts[s]).map((s) => html`<i key=${s} class=${`${tone(s)} part-${s}`} style=${{ 'inline-size': `${(100 * b.counts[s]) / Math.max(1, b.total_recipients)}%` }}></i>`)}</div>
       ${b.reason ? html`<p class="error">${b.reason}</p>` : ''}</section>`;
@@ -79,6 +83,7 @@ export default function page() {
   const counts = (b) =>
     table({
       label: t('Counts'),
+      small: true,
       rows: STATUSES,
       key: (s) => s,
       columns: [

@@ -131,6 +131,7 @@ const countries = (data) =>
     ? html`<p class="muted">${t('Nothing was sent.')}</p>`
     : table({
         label: t('By country'),
+        small: true,
         rows: [...data].sort((a, b) => b.sent - a.sent).slice(0, 8),
         key: (r) => r.country,
         columns: [

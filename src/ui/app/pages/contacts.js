@@ -134,7 +134,7 @@ export default function page() {
           t('Order'),
           filter.values.sort,
           [
-            ['', t('As the interface gives them')],
+            ['', t('Unsorted')],
             ['name', t('Name')],
             ['-created_at', t('Newest first')],
             ['created_at', t('Oldest first')],

@@ -2,9 +2,10 @@ import { on } from '../lib/dom.js';
 import { bytes, number } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
-import { choices, fault, guess, toContact } from '../import/map.js';
+import { choices, fault, guess, inWords } from '../import/map.js';
 import { dropPlace } from '../import/place.js';
 import { refusedView } from '../import/refused.js';
+import { toContact } from '../import/rows.js';
 import { Import } from '../import/run.js';
 import { problem } from '../parts/empty.js';
 import { button, select } from '../parts/form.js';
@@ -12,7 +13,7 @@ import { figure } from '../parts/status.js';
 import { table } from '../parts/table.js';
 import { icon } from '../lib/icons.js';
 
-/** @typedef {import('../import/map.js').Meaning} Meaning */
+/** @typedef {import('../import/rows.js').Meaning} Meaning */
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -120,7 +121,7 @@ export default function page() {
           name: t('Check'),
           cell: (row) => {
             const { contact, reason, column } = toContact(row.cells, r.meanings);
-            const wrong = contact ? fault(contact) : { column, reason };
+            const wrong = contact ? fault(contact) : { column, reason: inWords(reason) };
             return wrong ? html`<span class="error">${wrong.column} ${wrong.reason}</span>` : t('Good');
           },
         },

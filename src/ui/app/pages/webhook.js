@@ -189,7 +189,7 @@ export default function page() {
               { name: t('Try'), kind: 'num', cell: (d) => number(d.attempt) },
               { name: t('Status'), cell: result },
               { name: t('Latency'), kind: 'num', cell: (d) => t('{n} ms', { n: d.latency_ms }) },
-              { name: t('Next'), cell: (d) => (d.next_retry_at ? time(d.next_retry_at) : '–') },
+              { name: t('Next'), cell: (d) => (Date.parse(d.next_retry_at ?? '') > now() ? time(d.next_retry_at) : '–') },
             ],
             actions: (d) => button(t('Replay'), () => replayOne(d), { kind: 'quiet' }),
           })}${moreButton(rows)}`,

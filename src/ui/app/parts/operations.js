@@ -28,8 +28,9 @@ export function operations(api) {
     }
   }
   // What an application calls comes before what an operator does.
-  const late = ['Administration', 'Channel', 'Operation'];
-  return all.sort((a, b) => late.indexOf(a.tag) - late.indexOf(b.tag));
+  const order = ['OTP', 'Messaging', '', 'Sandbox', 'Dashboard', 'Administration', 'Channel', 'Operation'];
+  const rank = (/** @type {string} */ tag) => order.indexOf(order.includes(tag) ? tag : '');
+  return all.sort((a, b) => rank(a.tag) - rank(b.tag));
 }
 
 /** A value that fits a schema: its example, or what it requires. @param {any} schema @param {any} api @param {number} [depth] @returns {any} */

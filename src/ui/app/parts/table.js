@@ -10,9 +10,9 @@ import { t } from '../lib/i18n.js';
  * A table whose rows are links. On a narrow screen a row is a card, so the roles are said.
  * @template T
  * @param {{label: string, columns: Column<T>[], rows: T[], key: (row: T) => string, href?: (row: T) => string | null,
- *   selected?: (row: T) => boolean, onpick?: (row: T) => unknown, actions?: (row: T) => unknown}} table
+ *   selected?: (row: T) => boolean, onpick?: (row: T) => unknown, actions?: (row: T) => unknown, small?: boolean}} table a small one stays a table
  */
-export function table({ label, columns, rows, key, href, selected, onpick, actions }) {
+export function table({ label, columns, rows, key, href, selected, onpick, actions, small }) {
   /** @param {T} row @param {unknown} content */
   const lead = (row, content) => {
     const to = href?.(row);
@@ -21,7 +21,7 @@ export function table({ label, columns, rows, key, href, selected, onpick, actio
       ? html`<button type="button" class="row-link" aria-pressed=${Boolean(selected?.(row))} onclick=${() => onpick(row)}>${content}</button>`
       : content;
   };
-  return html`<div class="table-box"><table role="table" aria-label=${label} class="table">
+  return html`<div class="table-box"><table role="table" aria-label=${label} class=${small ? 'table' : 'table cards'}>
     <thead role="rowgroup"><tr role="row">${columns.map((c) => html`<th key=${c.name} role="columnheader" scope="col" class=${c.kind ?? null}>${c.name}</th>`)}
       ${actions ? html`<td role="cell"></td>` : ''}</tr></thead>
     <tbody role="rowgroup">${rows.map(

@@ -1,0 +1,81 @@
+/**
+ * What becomes of rows: contacts on their way to the server, and from its answer what was refused. It
+ * runs in the worker, so that a hundred thousand rows do not hold up the page.
+ *
+ * @typedef {'' | 'name' | 'phone' | 'email' | 'tags' | 'custom_fields' | `custom.${string}`} Meaning
+ * @typedef {{line: number, cells: string[]}} Row
+ * @typedef {{row: number, column: string, value: string, reason: string, cells: string[]}} Refused
+ * @typedef {{meanings: Meaning[], head: string[], conflict: string}} How
+ */
+
+/** An export has a quote before what a spreadsheet would take for a formula. @param {string} cell */
+const unquote = (cell) => (/^'+[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell);
+
+/** @param {string[]} cells @param {Meaning[]} meanings @returns {{contact?: any, column?: string, value?: string, reason?: string}} */
+export function toContact(cells, meanings) {
+  /** @type {any} */
+  const contact = { name: '' };
+  /** @type {Record<string, unknown>} */
+  const fields = {};
+  for (const [i, meaning] of meanings.entries()) {
+    const cell = unquote(cells[i] ?? '').trim();
+    if (!meaning || !cell) continue;
+    if (meaning === 'tags')
+      contact.tags = cell
+        .split(';')
+        .map((x) => x.trim())
+        .filter(Boolean);
+    else if (meaning === 'custom_fields') {
+      try {
+        Object.assign(fields, JSON.parse(cell));
+      } catch {
+        return { column: meaning, value: cell, reason: 'json' };
+      }
+    } else if (meaning.startsWith('custom.')) fields[meaning.slice(7)] = cell;
+    else contact[meaning] = cell;
+  }
+  if (Object.keys(fields).length) contact.custom_fields = fields;
+  if (cells.length > meanings.length)
+    return { column: '', value: cells[meanings.length] ?? '', reason: 'cells' };
+  return { contact };
+}
+
+/** A batch as the body of a call, and the rows that cannot be sent.
+ * @param {Row[]} rows @param {How} how */
+export function bodyOf(rows, { meanings, conflict }) {
+  /** @type {Row[]} */
+  const sent = [];
+  /** @type {Refused[]} */
+  const refused = [];
+  const contacts = [];
+  for (const row of rows) {
+    const { contact, column = '', value = '', reason = '' } = toContact(row.cells, meanings);
+    if (!contact) refused.push({ row: row.line, column, value, reason, cells: row.cells });
+    else (sent.push(row), contacts.push(contact));
+  }
+  const body = { contacts, ...(conflict === 'refuse' ? {} : { on_conflict: conflict }) };
+  return { sent, refused, body: contacts.length ? JSON.stringify(body) : '' };
+}
+
+/** What the server made of a batch. @param {string} answer @param {Row[]} sent @param {How} how */
+export function outcomeOf(answer, sent, how) {
+  /** @type {Refused[]} */
+  const refused = [];
+  let imported = 0;
+  let skipped = 0;
+  JSON.parse(answer).data.forEach((/** @type {any} */ result, /** @type {number} */ i) => {
+    const row = sent[i];
+    if (result.outcome === 'skipped') skipped++;
+    else if (result.status < 300) imported++;
+    else if (row) refused.push({ row: row.line, ...reasonOf(result, row.cells, how), cells: row.cells });
+  });
+  return { imported, skipped, refused };
+}
+
+/** @param {any} result @param {string[]} cells @param {How} how */
+function reasonOf(result, cells, { head, meanings }) {
+  const text = String(result.error?.message ?? result.status);
+  const named = /`(?:contacts\[\d+\]\.)?([\w.]+)`/.exec(text)?.[1] ?? (/phone/.test(text) ? 'phone' : '');
+  const at = meanings.findIndex((m) => m === named || m === `custom.${named}`);
+  return { column: head[at] ?? named, value: cells[at] ?? '', reason: text };
+}
