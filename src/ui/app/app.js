@@ -7,9 +7,8 @@ import { listen, startLive } from './lib/live.js';
 import { html, mount, refresh } from './lib/render.js';
 import { BASE, currentPath, go, match, startRouter } from './lib/router.js';
 import { can, session, startSession } from './lib/session.js';
-import { frame } from './parts/frame.js';
+import { frame, startProblems, tellProblems } from './parts/frame.js';
 import { problem } from './parts/empty.js';
-import { startProblems, tellProblems } from './lib/problems.js';
 
 /** @import { Page, Route } from './lib/types.js' */
 

@@ -48,20 +48,23 @@ export function bars({ label, rows, x, series }) {
       (
         share,
       ) => html`<g key=${share}><line class="grid" x1=${PAD.start} x2=${WIDTH - PAD.end} y1=${y(top * share)} y2=${y(top * share)}></line>
-      ${share === 0 || share === 0.5 || share === 1 ? html`<text x=${PAD.start - 7} y=${y(top * share) + 4} text-anchor="end">${number(Math.round(top * share))}</text>` : ''}</g>`,
+      ${share === 0 || share === 0.5 || share === 1 ? html`<text x=${PAD.start - 7} y=${y(top * share) + 4} text-anchor="end">
+        ${number(Math.round(top * share))}</text>` : ''}</g>`,
     )}
     ${rows.map(
       (row, i) =>
         html`<g key=${x(row)}>${series.map((s, at) => {
           const n = Number(row[s.key] ?? 0);
           const w = width * (1 - at * 0.22);
-          return html`<rect key=${s.key} class=${`series ${s.tone}`} rx="2" x=${PAD.start + step * (i + 0.5) - w / 2} width=${w} y=${y(n)} height=${Math.max(0, y(0) - y(n))}><title>${`${x(row)} · ${s.name}: ${number(n)}`}</title></rect>`;
+          return html`<rect key=${s.key} class=${`series ${s.tone}`} rx="2" x=${PAD.start + step * (i + 0.5) - w / 2} width=${w}
+            y=${y(n)} height=${Math.max(0, y(0) - y(n))}><title>${`${x(row)} · ${s.name}: ${number(n)}`}</title></rect>`;
         })}${i % every === 0 ? html`<text x=${PAD.start + step * (i + 0.5)} y=${HEIGHT - 6} text-anchor="middle">${x(row)}</text>` : ''}</g>`,
     )}
   </svg><figcaption class="legend">${series.map((s) => html`<span key=${s.key}><i class=${`series ${s.tone}`}></i>${s.name}</span>`)}</figcaption></figure>`;
 }
 
-/** The table behind a chart. @param {string} label @param {string} first @param {any[]} rows @param {(row: any) => string} x @param {{name: string, key: string}[]} series */
+/** The table behind a chart. @param {string} label @param {string} first
+ * @param {any[]} rows @param {(row: any) => string} x @param {{name: string, key: string}[]} series */
 export const asTable = (label, first, rows, x, series) =>
   table({
     label,

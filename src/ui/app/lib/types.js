@@ -21,7 +21,8 @@
  * @typedef {{success_24h: number | null, p95_ms: number | null, waiting: number, oldest_seconds: number | null, breaker_open: boolean}} Health
  * @typedef {{request_id: string, phone: string, status: string, delivery_status: string, attempts_remaining: number, sends: number,
  *   country: string | null, created_at: string, expires_at: string, verified_at: string | null}} Otp
- * @typedef {{tags_any?: string[], tags_all?: string[], tags_none?: string[], search?: string, custom_fields?: Record<string, string>, custom_fields_exist?: string[]}} Filter
+ * @typedef {{tags_any?: string[], tags_all?: string[], tags_none?: string[], search?: string,
+ *   custom_fields?: Record<string, string>, custom_fields_exist?: string[]}} Filter
  *
  * The page's own:
  *
@@ -40,7 +41,8 @@
  *   offset_seconds: number, elevated_until: string | null, features: {oidc: boolean, email: boolean}, version: string}} Me
  * @typedef {{method: string, path: string, body?: unknown, headers: Record<string, string>, status: number, answer: unknown, at: number}} Call
  * `text` is a body that is JSON already; its answer is given as text.
- * @typedef {{query?: Record<string, unknown>, body?: unknown, text?: string, key?: string, headers?: Record<string, string>, signal?: AbortSignal | undefined, quiet?: boolean}} Options
+ * @typedef {{query?: Record<string, unknown>, body?: unknown, text?: string, key?: string, headers?: Record<string, string>,
+ *   signal?: AbortSignal | undefined, quiet?: boolean}} Options
  * @typedef {{label: string, value?: string, input?: (value: string) => unknown, type?: string, hint?: unknown, error?: string | null,
  *   placeholder?: string, autocomplete?: string, rows?: number, required?: boolean, readonly?: boolean, mono?: boolean, focus?: boolean,
  *   inputmode?: string, dir?: string, max?: number, keydown?: (e: any) => unknown, list?: string[], hidden?: boolean}} Field

@@ -107,7 +107,9 @@ export default function page() {
     const { series } = /** @type {any} */ (tabs()[tab]);
     const rows = days();
     const sum = (/** @type {string} */ key) => rows.reduce((all, r) => all + r[key], 0);
-    return html`<dl class="figures">${series.map((/** @type {Series} */ s, /** @type {number} */ i) => figure(s.name, number(sum(s.key)), i && sum(series[0].key) ? percent(sum(s.key) / sum(series[0].key)) : ''))}</dl>`;
+    return html`<dl class="figures">
+      ${series.map((/** @type {Series} */ s, /** @type {number} */ i) => 
+        figure(s.name, number(sum(s.key)), i && sum(series[0].key) ? percent(sum(s.key) / sum(series[0].key)) : ''))}</dl>`;
   };
   /** What each broadcast or advertisement brought. */
   const parts = () => {
@@ -167,11 +169,14 @@ export default function page() {
         title: t('Nothing in these days'),
         text: t('Choose other days, or come back when something was sent.'),
       });
-    return html`<div class="stack">${totals()}<section class="card">${asText ? asTable(title, t('Day'), rows, (r) => r.day, series) : bars({ label: t('{what} by day', { what: title }), rows, x: short, series })}</section>
+    return html`<div class="stack">${totals()}<section class="card">${asText ? asTable(title, t('Day'), rows,
+      (r) => r.day, series) : bars({ label: t('{what} by day', { what: title }), rows, x: short, series })}</section>
       ${tab === 'codes' ? '' : html`<section>${parts()}</section>`}</div>`;
   };
   const inbox = () =>
-    html`<dl class="figures">${['open', 'pending', 'resolved', 'mine', 'unassigned', 'unread'].map((k) => figure(t(k.charAt(0).toUpperCase() + k.slice(1)), number(data.data[k])))}</dl>`;
+    html`<dl class="figures">
+      ${['open', 'pending', 'resolved', 'mine', 'unassigned', 'unread']
+        .map((k) => figure(t(k.charAt(0).toUpperCase() + k.slice(1)), number(data.data[k])))}</dl>`;
   const names = () =>
     Object.entries(tabs()).filter(([key]) =>
       key === 'codes' ? can('otp:read') || can('analytics:read') : key === 'inbox' ? can('inbox:read') : true,
@@ -206,8 +211,14 @@ export default function page() {
         e.preventDefault();
         csv();
       })}>${t('Download CSV')}</a>`,
-    view: () => html`<div class="row between bottom tabs-line"><div class="tabs" role="tablist" aria-label=${t('Analytics')} onkeydown=${on(keys)}>${names().map(([key, { title }]) => html`<a key=${key} role="tab" id=${`tab-${key}`} aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1} href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
-      ${tab === 'inbox' ? '' : html`<div class="row range">${field({ label: t('From'), value: typing['from'] ?? from(), placeholder: '2026-01-31', dir: 'ltr', input: (v) => range({ from: v }) })}${field({ label: t('To'), value: typing['to'] ?? to(), placeholder: '2026-01-31', dir: 'ltr', input: (v) => range({ to: v }) })}</div>`}</div>
+    view: () => html`<div class="row between bottom tabs-line"><div class="tabs" role="tablist" aria-label=${t('Analytics')}
+      onkeydown=${on(keys)}>${names().map(([key, { title }]) => html`<a key=${key} role="tab" id=${`tab-${key}`}
+      aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1}
+      href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
+      ${tab === 'inbox' ? '' : html`<div class="row range">
+        ${field({ label: t('From'), value: typing['from'] ?? from(), placeholder: '2026-01-31', dir: 'ltr',
+          input: (v) => range({ from: v }) })}${field({ label: t('To'), value: typing['to'] ?? to(), placeholder: '2026-01-31',
+          dir: 'ltr', input: (v) => range({ to: v }) })}</div>`}</div>
       <div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${shown(data, () => (tab === 'inbox' ? inbox() : chart()))}</div>`,
   };
 }

@@ -88,7 +88,8 @@ export default function page() {
     ask({
       title: t('Revoke key?'),
       text: html`<p><b>${key.name}</b> <code>${key.prefix}…</code></p>
-      <p>${key.last_used_at ? html`${t('It was last used')} ${time(key.last_used_at, dateTime)}.` : t('It has not been used.')} ${t('Programs that use it are refused at once.')}</p>`,
+      <p>${key.last_used_at ? html`${t('It was last used')} ${time(key.last_used_at, dateTime)}.`
+        : t('It has not been used.')} ${t('Programs that use it are refused at once.')}</p>`,
       action: t('Revoke key'),
       run: () =>
         attempt(async () => {

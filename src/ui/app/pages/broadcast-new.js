@@ -76,10 +76,8 @@ export default function page() {
     }
     state.previewing = true;
     try {
-      const answer = await post('/v1/messaging/broadcasts/preview', {
-        ...body(),
-        name: state.name.trim() || t('Preview'),
-      });
+      const asked = { ...body(), name: state.name.trim() || t('Preview') };
+      const answer = await post('/v1/messaging/broadcasts/preview', asked);
       if (mine === turn) [state.preview, state.error] = [answer, null];
     } catch (error) {
       if (mine === turn) [state.preview, state.error] = [null, error];
@@ -94,10 +92,7 @@ export default function page() {
     preview();
   };
   /** @param {any} into @param {string} key */
-  const set = (into, key) => (/** @type {string} */ v) =>
-    changed(() => {
-      into[key] = v;
-    });
+  const set = (into, key) => (/** @type {string} */ v) => changed(() => (into[key] = v));
   const send = async () => {
     state.busy = true;
     state.key ||= intent();
@@ -121,11 +116,14 @@ export default function page() {
         t('Send broadcast?'),
         close,
         html`<div class="prose"><p><b>${state.name}</b></p>
-      <p>${t('{n} recipients', { n: state.preview?.recipients ?? 0 })} · ${cost()}${startAt() ? html` · ${t('starts')} ${dateTime(startAt()?.toISOString())}` : ''}</p>
-      ${state.preview?.missing_variables ? html`<p class="error">${t('{n} recipients lack a value for a place.', { n: state.preview.missing_variables })}</p>` : ''}</div>`,
+      <p>${t('{n} recipients', { n: state.preview?.recipients ?? 0 })} · ${cost()}${startAt()
+        ? html` · ${t('starts')} ${dateTime(startAt()?.toISOString())}` : ''}</p>
+      ${state.preview?.missing_variables ? html`<p class="error">${t('{n} recipients lack a value for a place.',
+        { n: state.preview.missing_variables })}</p>` : ''}</div>`,
         {
           kind: 'small',
-          actions: html`<button type="button" onclick=${close}>${t('Back')}</button><button type="button" class="primary" autofocus ?disabled=${state.busy} onclick=${send}>${state.start ? t('Schedule') : t('Send now')}</button>`,
+          actions: html`<button type="button" onclick=${close}>${t('Back')}</button><button type="button" class="primary" autofocus
+            ?disabled=${state.busy} onclick=${send}>${state.start ? t('Schedule') : t('Send now')}</button>`,
         },
       ),
     );
@@ -294,7 +292,8 @@ export default function page() {
         error: startWrong() ? t('is no day and time') : null,
       })}
       ${formError(templates.error)}
-      <div class="row">${button(t('Send test'), test, { disabled: !template() })}<button class="primary" ?disabled=${!ready() || state.busy || !state.preview || template()?.status !== 'approved'}>${t('Send broadcast')}</button></div>
+      <div class="row">${button(t('Send test'), test, { disabled: !template() })}<button class="primary" ?disabled=${!ready() ||
+        state.busy || !state.preview || template()?.status !== 'approved'}>${t('Send broadcast')}</button></div>
     </form>${previewAside({ template: template(), preview: state.preview, error: ready() ? state.error : null, cost: cost() })}</div>`,
   };
 }

@@ -75,8 +75,10 @@ export default function page() {
         <span class="row muted"><span role="status" aria-label=${t('Rate')} aria-live="off">${rate}</span>
           <span role="timer" aria-label=${t('Time left')}>${goes && eta !== null ? duration(eta) : ''}</span>
           <span>${t('{done} of {total}', { done, total: b.total_recipients })}</span></span></div>
-      <div class="progress" role="progressbar" aria-label=${t('Progress')} aria-valuemin="0" aria-valuenow=${done} aria-valuemax=${b.total_recipients} aria-valuetext=${t('{done} of {total}', { done, total: b.total_recipients })}>
-        ${STATUSES.filter((s) => s !== 'pending' && b.counts[s]).map((s) => html`<i key=${s} class=${`${tone(s)} part-${s}`} style=${{ 'inline-size': `${(100 * b.counts[s]) / Math.max(1, b.total_recipients)}%` }}></i>`)}</div>
+      <div class="progress" role="progressbar" aria-label=${t('Progress')} aria-valuemin="0" aria-valuenow=${done}
+        aria-valuemax=${b.total_recipients} aria-valuetext=${t('{done} of {total}', { done, total: b.total_recipients })}>
+        ${STATUSES.filter((s) => s !== 'pending' && b.counts[s]).map((s) => html`<i key=${s} class=${`${tone(s)} part-${s}`}
+          style=${{ 'inline-size': `${(100 * b.counts[s]) / Math.max(1, b.total_recipients)}%` }}></i>`)}</div>
       ${b.reason ? html`<p class="error">${b.reason}</p>` : ''}</section>`;
   };
   /** @param {any} b */

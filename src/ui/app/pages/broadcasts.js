@@ -55,7 +55,9 @@ export default function page() {
               {
                 name: t('Progress'),
                 cell: (b) =>
-                  html`<span class="progress-cell"><span class="bar" aria-hidden="true"><i style=${{ 'inline-size': `${b.total_recipients ? (100 * settled(b)) / b.total_recipients : 0}%` }}></i></span><span class="muted">${number(settled(b))}</span></span>`,
+                  html`<span class="progress-cell"><span class="bar" aria-hidden="true"><i
+                    style=${{ 'inline-size': `${b.total_recipients ? (100 * settled(b)) / b.total_recipients : 0}%` }}></i></span>
+                    <span class="muted">${number(settled(b))}</span></span>`,
               },
               {
                 name: t('Started'),

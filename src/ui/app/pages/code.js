@@ -52,6 +52,8 @@ export default function page() {
           [t('Id'), idText(id)],
         ])}</section>`,
     )}
-    <section class="section"><h2>${t('Timeline')}</h2>${can('events:read') ? shown(events, () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.request_id === id || e.data.message_id === id.replace('otp_', 'msg_')))) : ''}</section>`,
+    <section class="section"><h2>${t('Timeline')}</h2>${can('events:read') ? shown(events,
+      () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.request_id === id ||
+      e.data.message_id === id.replace('otp_', 'msg_')))) : ''}</section>`,
   };
 }

@@ -95,13 +95,15 @@ export default function page() {
       ${
         can('analytics:read')
           ? html`<div class="columns codes-top">
-        <section class="card" aria-label=${t('Funnel')}><h2>${t('Funnel')} <span class="hint">${t('last 7 days')}</span></h2>${shown(byDay, () => funnel(byDay.data.totals))}</section>
+        <section class="card" aria-label=${t('Funnel')}><h2>${t('Funnel')} <span class="hint">${t('last 7 days')}</span></h2>
+          ${shown(byDay, () => funnel(byDay.data.totals))}</section>
         <section class="card" aria-label=${t('Countries')}><h2>${t('By country')}</h2>${shown(byCountry, () => countries(byCountry.data.data))}</section></div>`
           : ''
       }
       <div class="toolbar">
         ${search(t('Phone'), filter.values.phone, (v) => filter.set('phone', v))}
-        ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => filter.set('status', v))}</div>
+        ${choice(t('Status'), filter.values.status,
+          [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => filter.set('status', v))}</div>
       ${shown(
         rows,
         () =>

@@ -125,11 +125,13 @@ export default function page() {
     resync: () => list.load(signal),
     actions: () =>
       can('contacts:write')
-        ? html`<a class="button" href="/ui/import">${icon('import')}${t('Import')}</a><button type="button" class="primary" onclick=${add}>${icon('plus')}${t('New contact')}</button>`
+        ? html`<a class="button" href="/ui/import">${icon('import')}${t('Import')}</a><button type="button" class="primary"
+          onclick=${add}>${icon('plus')}${t('New contact')}</button>`
         : '',
     view: () => html`<div class="contacts-page">
       <div class="toolbar">${search(t('Search contacts'), filter.values.search, (v) => filter.set('search', v), t('Name, phone, e-mail'))}
-        ${tags.length ? choice(t('Tag'), filter.values.tag, [['', t('All')], ...tags.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => filter.set('tag', v)) : ''}
+        ${tags.length ? choice(t('Tag'), filter.values.tag,
+          [['', t('All')], ...tags.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => filter.set('tag', v)) : ''}
         ${choice(
           t('Order'),
           filter.values.sort,
@@ -142,7 +144,8 @@ export default function page() {
           ],
           (v) => filter.set('sort', v),
         )}
-        <span class="grow"></span><span class="muted" role="status" aria-label=${t('Contacts found')}>${list.loaded ? t('{n} contacts', { n: list.total }) : ''}</span></div>
+        <span class="grow"></span><span class="muted" role="status" aria-label=${t('Contacts found')}>${list.loaded
+          ? t('{n} contacts', { n: list.total }) : ''}</span></div>
       ${selected.size && can('contacts:write') ? bar() : ''}
       ${
         !list.loaded
@@ -168,7 +171,8 @@ export default function page() {
                     name: t('Tags'),
                     kind: 'wide-only',
                     cell: (c) =>
-                      html`<span class="tags nowrap">${c.tags.slice(0, 3).map((x) => html`<span key=${x} class="tag">${x}</span>`)}${c.tags.length > 3 ? html`<span class="muted">+${c.tags.length - 3}</span>` : ''}</span>`,
+                      html`<span class="tags nowrap">${c.tags.slice(0, 3).map((x) => html`<span key=${x} class="tag">${x}
+                        </span>`)}${c.tags.length > 3 ? html`<span class="muted">+${c.tags.length - 3}</span>` : ''}</span>`,
                   },
                 ],
               })

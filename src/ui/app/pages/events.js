@@ -91,10 +91,12 @@ export default function page() {
   };
 
   const aside = (/** @type {LiveEvent} */ e) => html`<aside class="side card" aria-label=${t('Event')}>
-    <div class="card-head"><h2 tabindex="-1"><code>${e.type}</code></h2><button type="button" class="quiet icon-only" aria-label=${t('Close')} onclick=${() => pick(null)}>${icon('close')}</button></div>
+    <div class="card-head"><h2 tabindex="-1"><code>${e.type}</code></h2><button type="button" class="quiet icon-only"
+      aria-label=${t('Close')} onclick=${() => pick(null)}>${icon('close')}</button></div>
     <p class="muted">${time(e.timestamp, dateTime)} · ${t('number {n}', { n: e.sequence })}</p><p>${idText(e.id)}</p>
     ${json(e, t('Event'))}
-    ${can('webhooks:manage') ? html`<div class="row end"><button type="button" onclick=${() => replay(e)}>${t('Replay to endpoint')}</button></div>` : ''}</aside>`;
+    ${can('webhooks:manage') ? html`<div class="row end"><button type="button" onclick=${() => replay(e)}>${t('Replay to endpoint')}
+      </button></div>` : ''}</aside>`;
 
   return {
     title: 'Events',
@@ -117,17 +119,21 @@ export default function page() {
     resync: load,
     actions: () =>
       state.paused
-        ? html`<button type="button" class="primary" onclick=${resume}>${icon('play')}${t('Resume')}</button>${state.held.length ? html`<span class="muted">${t('{n} new', { n: state.held.length })}</span>` : ''}`
+        ? html`<button type="button" class="primary" onclick=${resume}>${icon('play')}${t('Resume')}</button>${state.held.length
+          ? html`<span class="muted">${t('{n} new', { n: state.held.length })}</span>` : ''}`
         : html`<button type="button" onclick=${() => {
             state.paused = true;
           }}>${icon('pause')}${t('Pause')}</button>`,
     view: () => html`
-      <div class="toolbar">${choice(t('Type'), query('type'), [['', t('All')], ...EVENT_TYPES.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => set({ type: v }))}
+      <div class="toolbar">${choice(t('Type'), query('type'),
+        [['', t('All')], ...EVENT_TYPES.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => set({ type: v }))}
         ${search(t('About'), query('about'), (v) => set({ about: v }), t('A phone or an id'))}</div>
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${state.error ? problem(state.error, load) : ''}${!state.loaded && !state.error ? skeleton() : ''}
-        ${state.loaded && state.rows.length === 0 ? empty({ icon: 'events', title: t('No events'), text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET', path: '/v1/events?limit=50' } }) : ''}
+        ${state.loaded && state.rows.length === 0 ? empty({ icon: 'events', title: t('No events'),
+          text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET',
+          path: '/v1/events?limit=50' } }) : ''}
         ${
           state.rows.length
             ? html`${table({
@@ -142,7 +148,8 @@ export default function page() {
                   { name: t('About'), cell: (e) => html`<span dir="auto">${about(e)}</span>` },
                 ],
               })}
-        ${state.cursor || state.rows.length > state.pages * SHOWN ? html`<div class="row center more"><button type="button" onclick=${older}>${t('Show more')}</button><span class="muted">${number(state.rows.length)}</span></div>` : ''}`
+        ${state.cursor || state.rows.length > state.pages * SHOWN ? html`<div class="row center more"><button type="button"
+          onclick=${older}>${t('Show more')}</button><span class="muted">${number(state.rows.length)}</span></div>` : ''}`
             : ''
         }
       </section>${state.open ? aside(state.open) : ''}</div>`,

@@ -206,13 +206,17 @@ export default function page() {
       ${state.error ? problem(state.error) : ''}${state.busy ? skeleton(3) : ''}
       ${
         state.answer
-          ? html`<p class="row">${badge(state.answer.status < 400 ? 'ok' : 'failed', state.answer.status < 400 ? t('Done') : String(state.answer.status))}<span class="muted">${t('{n} ms', { n: state.answer.ms })}</span></p>
-        ${state.answer.body === null ? html`<p class="muted">${t('No body')}</p>` : typeof state.answer.body === 'string' ? html`<pre class="code" tabindex="0">${state.answer.body}</pre>` : json(state.answer.body, t('Answer'))}`
+          ? html`<p class="row">${badge(state.answer.status < 400 ? 'ok' : 'failed', state.answer.status < 400
+            ? t('Done') : String(state.answer.status))}<span class="muted">${t('{n} ms', { n: state.answer.ms })}</span></p>
+        ${state.answer.body === null ? html`<p class="muted">${t('No body')}</p>` : typeof state.answer.body === 'string'
+          ? html`<pre class="code" tabindex="0">${state.answer.body}</pre>` : json(state.answer.body, t('Answer'))}`
           : state.busy || state.error
             ? ''
             : html`<p class="muted">${t('Run it, and the answer is here.')}</p>`
       }</section>
-    ${state.history.length ? html`<section><h3>${t('History')}</h3><ol class="history" aria-label=${t('History')}>${state.history.map((h) => html`<li><b class="method">${h.method}</b><code class="wrap">${h.path}</code>${badge(h.status < 400 ? 'ok' : 'failed', h.status < 400 ? t('Done') : String(h.status))}</li>`)}</ol></section>` : ''}
+    ${state.history.length ? html`<section><h3>${t('History')}</h3><ol class="history" aria-label=${t('History')}>
+      ${state.history.map((h) => html`<li><b class="method">${h.method}</b><code class="wrap">${h.path}</code>
+      ${badge(h.status < 400 ? 'ok' : 'failed', h.status < 400 ? t('Done') : String(h.status))}</li>`)}</ol></section>` : ''}
   </article>`;
 
   return {

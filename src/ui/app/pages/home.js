@@ -3,12 +3,12 @@ import { day, now, number, percent } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { problems } from '../lib/problems.js';
 import { adminPath, can, session } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
 import { shown } from '../parts/empty.js';
 import { figure, label } from '../parts/status.js';
 import { liveFeed } from '../parts/feed.js';
+import { problems } from '../parts/frame.js';
 
 /** @typedef {{key: string, title: string, text: string, href: string, done: boolean | null}} Step */
 
@@ -105,19 +105,22 @@ export default function page() {
     const all = steps();
     const done = all.filter((s) => s.done).length;
     return all.length
-      ? html`<section class="card"><div class="card-head"><h2>${t('Set up')}</h2><span class="muted">${t('{done} of {total}', { done, total: all.length })}</span></div>
+      ? html`<section class="card"><div class="card-head"><h2>${t('Set up')}</h2><span class="muted">${t('{done} of {total}',
+        { done, total: all.length })}</span></div>
       <ol class="setup" aria-label=${t('Setup')}>${all.map(
         (
           s,
         ) => html`<li key=${s.key} class=${s.done ? 'done' : null}><span class="setup-sign">${s.done ? icon('check') : ''}</span>
-        <div><a class="row-link" href=${s.href}>${s.title}<span class="sr">${s.done ? `, ${t('done')}` : ''}</span></a><p class="muted">${s.text}</p></div>${icon('chevron')}</li>`,
+        <div><a class="row-link" href=${s.href}>${s.title}<span class="sr">${s.done ? `, ${t('done')}` : ''}</span></a><p
+          class="muted">${s.text}</p></div>${icon('chevron')}</li>`,
       )}</ol></section>`
       : '';
   };
   const wrong = () =>
     html`<section class="card"><h2>${t('What is wrong now')}</h2>${
       problems.size
-        ? html`<ul class="stack tight">${[...problems].map(([key, p]) => html`<li key=${key} class="row">${label('bad', 'warning', t('Problem'))} ${p.href ? html`<a href=${p.href}>${p.text}</a>` : p.text}</li>`)}</ul>`
+        ? html`<ul class="stack tight">${[...problems].map(([key, p]) => html`<li key=${key} class="row">
+          ${label('bad', 'warning', t('Problem'))} ${p.href ? html`<a href=${p.href}>${p.text}</a>` : p.text}</li>`)}</ul>`
         : html`<p class="row">${label('good', 'check', t('Nothing'))}<span class="muted">${t('Numbers send, storage takes work.')}</span></p>`
     }</section>`;
   return {
@@ -146,14 +149,17 @@ export default function page() {
           ? html`<section aria-label=${t('Last hour')} class="home-hour"><h2>${t('Last hour')}</h2>${shown(
               hour,
               () => html`<dl class="figures">
-        ${figure(t('Codes sent'), number(hour.data?.codes))}${figure(t('Verified'), number(hour.data?.verified), hour.data?.codes ? percent(hour.data.verified / hour.data.codes) : '')}
+        ${figure(t('Codes sent'), number(hour.data?.codes))}
+          ${figure(t('Verified'), number(hour.data?.verified), hour.data?.codes ? percent(hour.data.verified / hour.data.codes) : '')}
         ${figure(t('Messages sent'), number(hour.data?.messages))}${figure(t('Failures'), number(hour.data?.failed))}
-        ${inbox.data ? figure(t('Open conversations'), html`<a href="/ui/inbox?status=open">${number(inbox.data.open)}</a>`, t('{n} unread', { n: inbox.data.unread })) : ''}
+        ${inbox.data ? figure(t('Open conversations'), html`<a href="/ui/inbox?status=open">${number(inbox.data.open)}
+          </a>`, t('{n} unread', { n: inbox.data.unread })) : ''}
         ${workspace.data ? figure(t('Credits'), number(workspace.data.credits)) : ''}</dl>`,
             )}</section>`
           : ''
       }
-      <div class="columns">${setup()}<div class="stack">${wrong()}${can('events:read') ? html`<section class="card"><div class="card-head"><h2>${t('Now')}</h2><a href="/ui/events">${t('All events')}</a></div>${feed.view()}</section>` : ''}</div></div>`,
+      <div class="columns">${setup()}<div class="stack">${wrong()}${can('events:read') ? html`<section class="card"><div
+        class="card-head"><h2>${t('Now')}</h2><a href="/ui/events">${t('All events')}</a></div>${feed.view()}</section>` : ''}</div></div>`,
   };
 }
 

@@ -90,7 +90,8 @@ export default function page() {
     <h3>${t('Sample')}</h3>${sample(r)}
     <div class="row">${button(t('Check'), check, { disabled: r.state !== 'ready' })}
       ${button(t('Import'), () => r.run(), { kind: 'primary', disabled: r.state !== 'ready' || !r.meanings.includes('name') || r.rows === 0 })}
-      <span class="muted">${r.state === 'read' ? t('Reading…') : t('{n} rows', { n: r.rows })}${r.meanings.includes('name') ? '' : html` · <span class="error">${t('One column must be the name.')}</span>`}</span></div></section>`;
+      <span class="muted">${r.state === 'read' ? t('Reading…') : t('{n} rows', { n: r.rows })}${r.meanings.includes('name') ? ''
+        : html` · <span class="error">${t('One column must be the name.')}</span>`}</span></div></section>`;
 
   /** @param {Import} r */
   const sample = (r) =>
@@ -130,14 +131,18 @@ export default function page() {
 
   /** @param {Import} r */
   const progress = (r) => html`<section class="card stack">
-    <div class="progress" role="progressbar" aria-label=${t('Import')} aria-valuemin="0" aria-valuenow=${r.done} aria-valuemax=${r.rows}><i class="info" style=${{ 'inline-size': `${(100 * r.done) / Math.max(1, r.rows)}%` }}></i></div>
+    <div class="progress" role="progressbar" aria-label=${t('Import')} aria-valuemin="0" aria-valuenow=${r.done}
+      aria-valuemax=${r.rows}><i class="info" style=${{ 'inline-size': `${(100 * r.done) / Math.max(1, r.rows)}%` }}></i></div>
     <dl class="figures">${figure(t('Imported'), html`<span role="status" aria-label=${t('Imported')}>${number(r.imported)}</span>`)}
       ${figure(t('Refused'), html`<span role="status" aria-label=${t('Refused')}>${number(r.refused.length)}</span>`)}
       ${r.conflict === 'skip' ? figure(t('Skipped'), number(r.skipped)) : ''}${figure(t('Rows'), html`${number(r.done)} / ${number(r.rows)}`)}</dl>
     ${r.error && !r.error.paused ? problem(r.error, () => r.run()) : ''}
-    <div class="row">${button(t('Pause'), () => r.pause(), { disabled: r.state !== 'running' })}${button(t('Resume'), () => r.run(), { disabled: !['paused', 'failed'].includes(r.state), kind: r.state === 'paused' ? 'primary' : '' })}
-      <span class="muted">${r.waiting ? t('The server asks to wait…') : r.state === 'done' ? t('Done') : r.state === 'paused' ? t('It goes on where it was, also after a reload with the same file.') : ''}</span>
-      <span class="grow"></span>${r.state === 'done' ? html`<a class="button primary" href="/ui/contacts">${t('See the contacts')}</a>${button(t('Import it again'), again, { kind: 'quiet' })}` : ''}</div></section>`;
+    <div class="row">${button(t('Pause'), () => r.pause(), { disabled: r.state !== 'running' })}${button(t('Resume'),
+      () => r.run(), { disabled: !['paused', 'failed'].includes(r.state), kind: r.state === 'paused' ? 'primary' : '' })}
+      <span class="muted">${r.waiting ? t('The server asks to wait…') : r.state === 'done' ? t('Done') : r.state === 'paused'
+        ? t('It goes on where it was, also after a reload with the same file.') : ''}</span>
+      <span class="grow"></span>${r.state === 'done' ? html`<a class="button primary" href="/ui/contacts">${t('See the contacts')}
+        </a>${button(t('Import it again'), again, { kind: 'quiet' })}` : ''}</div></section>`;
 
   return {
     title: 'Import contacts',

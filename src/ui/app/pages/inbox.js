@@ -158,13 +158,16 @@ export default function page() {
     <a class="back button quiet icon-only" href=${`/ui/inbox${location.search}`} aria-label=${t('Conversations')}>${icon('chevron')}</a>
     <span class="avatar" aria-hidden="true">${initials(c.contact.name || '?')}</span>
     <div class="grow"><h2 class="one-line" dir="auto">${c.contact.name || c.contact.phone || c.contact.email}</h2>
-      <p class="row thread-state">${badge(c.status)}${c.channel === 'email' ? html`<span class="muted">${t('E-mail')}</span>` : countdown(t('Reply window'), c.reply_window?.closes_at ?? null, t('Closed'))}
-      <span class="muted one-line">${c.assignee ? t('Assigned to {name}', { name: c.assignee.name }) : c.assigned_to ? t('Assigned to {name}', { name: c.assigned_to }) : t('Unassigned')}</span></p></div>
+      <p class="row thread-state">${badge(c.status)}${c.channel === 'email' ? html`<span class="muted">${t('E-mail')}
+        </span>` : countdown(t('Reply window'), c.reply_window?.closes_at ?? null, t('Closed'))}
+      <span class="muted one-line">${c.assignee ? t('Assigned to {name}', { name: c.assignee.name }) : c.assigned_to
+        ? t('Assigned to {name}', { name: c.assigned_to }) : t('Unassigned')}</span></p></div>
     ${
       can('inbox:write')
         ? html`<div class="row">
       ${c.assignee?.id === session.me?.principal.id ? '' : html`<button type="button" data-key="assign" onclick=${assign}>${t('Assign to me')}</button>`}
-      ${c.status === 'resolved' ? button(t('Reopen'), reopen) : html`<button type="button" data-key="resolve" onclick=${resolve}>${t('Resolve')}</button>`}</div>`
+      ${c.status === 'resolved' ? button(t('Reopen'), reopen) : html`<button type="button" data-key="resolve" onclick=${resolve}>
+        ${t('Resolve')}</button>`}</div>`
         : ''
     }</header>`;
 
@@ -216,7 +219,8 @@ export default function page() {
           <div class="row nowrap">${search(t('Search conversations'), query('search'), (v) => set({ search: v }), t('Search'))}
           <select aria-label=${t('Status')} .value=${query('status')} onchange=${typed((v) => set({ status: v }))}>
             ${['', 'open', 'pending', 'resolved'].map((v) => html`<option key=${v} value=${v}>${v ? words(v) : t('Any status')}</option>`)}</select></div>
-          <p class="hint">${counts.data ? t('{open} open, {unread} unread', { open: counts.data.open, unread: counts.data.unread }) : '\u00a0'}<span class="sr">${count(query('show'))}</span></p></div>
+          <p class="hint">${counts.data ? t('{open} open, {unread} unread',
+            { open: counts.data.open, unread: counts.data.unread }) : '\u00a0'}<span class="sr">${count(query('show'))}</span></p></div>
         ${shown(
           rows,
           () => conversationList(rows, id, () => rows.loadMore(signal)),
@@ -235,7 +239,8 @@ export default function page() {
             }),
         )}
       </div>
-      ${id ? conversation() : html`<div class="conversation none">${empty({ icon: 'message', title: t('Choose a conversation'), text: t('Use j and k to move, Enter to open.') })}</div>`}
+      ${id ? conversation() : html`<div class="conversation none">
+        ${empty({ icon: 'message', title: t('Choose a conversation'), text: t('Use j and k to move, Enter to open.') })}</div>`}
       ${id && one.data ? contactAside(one.data) : ''}</div>`,
   };
 }

@@ -59,9 +59,11 @@ export default function page() {
           t('Authenticator'),
           () => close(),
           step.recovery.length
-            ? html`<p>${t('Keep these recovery codes. Each signs you in once, without the authenticator.')}</p><pre class="code" tabindex="0">${step.recovery.join('\n')}</pre>
+            ? html`<p>${t('Keep these recovery codes. Each signs you in once, without the authenticator.')}</p><pre class="code"
+              tabindex="0">${step.recovery.join('\n')}</pre>
         <div class="row end">${copyButton(step.recovery.join('\n'))}<button type="button" class="primary" onclick=${() => close()}>${t('Done')}</button></div>`
-            : html`<form class="stack" onsubmit=${submit(confirm)}><p>${t('Add this secret to your authenticator, then enter the six digits that it shows.')}</p>
+            : html`<form class="stack" onsubmit=${submit(confirm)}><p>
+              ${t('Add this secret to your authenticator, then enter the six digits that it shows.')}</p>
         ${field({ label: t('Secret'), value: made.secret, readonly: true, mono: true, dir: 'ltr' })}
         ${field({
           label: t('Authenticator code'),
@@ -147,7 +149,8 @@ export default function page() {
         hint: t('12 characters or more; a few words are good'),
       })}
       ${formError(state.error)}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form>
-    <h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div class="row">${button(t('Set up'), authenticator)}${button(t('Switch off'), without, { kind: 'quiet' })}</div></section>`;
+    <h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div
+      class="row">${button(t('Set up'), authenticator)}${button(t('Switch off'), without, { kind: 'quiet' })}</div></section>`;
   return {
     title: 'My account',
     open(_, s) {

@@ -60,7 +60,9 @@ export default function page() {
     onEvent: (event) => (event.data?.message_id === id ? load() : undefined),
     resync: load,
     view: () => html`${shown(message, () => body(message.data))}
-      ${can('events:read') ? html`<section class="section"><h2>${t('Timeline')}</h2>${events.error ? problem(events.error) : shown(events, () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.message_id === id)))}</section>` : ''}`,
+      ${can('events:read') ? html`<section class="section"><h2>${t('Timeline')}</h2>
+        ${events.error ? problem(events.error) : shown(events,
+        () => timeline(events.data.data.filter((/** @type {any} */ e) => e.data.message_id === id)))}</section>` : ''}`,
   };
 }
 

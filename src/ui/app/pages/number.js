@@ -93,7 +93,9 @@ export default function page() {
     view: () =>
       shown(one, () => {
         const n = one.data;
-        return html`<div class="stack"><section class="card"><p class="row" role="status" aria-label=${t('Number state')}>${badge(n.state ?? 'open')}${(n.reason ?? n.trouble) ? html`<span>${n.reason ?? n.trouble}</span>` : ''}<span class="muted">${t('since')} ${time(n.since ?? n.created_at, dateTime)}</span></p></section>
+        return html`<div class="stack"><section class="card"><p class="row" role="status" aria-label=${t('Number state')}>
+          ${badge(n.state ?? 'open')}${(n.reason ?? n.trouble) ? html`<span>${n.reason ?? n.trouble}</span>` : ''}<span
+          class="muted">${t('since')} ${time(n.since ?? n.created_at, dateTime)}</span></p></section>
         <div class="columns">${lanes(n)}<section class="card">${facts([
           [t('Rate'), n.pace?.now ? t('{n} a second', { n: n.pace.now }) : t('As fast as the channel takes them')],
           [t('Sent in the last minute'), number(n.sent_last_minute)],

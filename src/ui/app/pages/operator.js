@@ -39,6 +39,7 @@ export default function page() {
     onEvent: (event) => (/^number\./.test(event.type) ? tab?.open(signal) : undefined),
     actions: () => tab?.actions?.(),
     view: () =>
-      html`<nav class="tabs" aria-label=${t('Operator')}>${tabs().map(([key, title]) => html`<a key=${key} href=${`/ui/operator${key === 'workspaces' ? '' : `/${key}`}`} aria-current=${key === name ? 'page' : null}>${title}</a>`)}</nav>${tab?.view()}`,
+      html`<nav class="tabs" aria-label=${t('Operator')}>${tabs().map(([key, title]) => html`<a key=${key}
+        href=${`/ui/operator${key === 'workspaces' ? '' : `/${key}`}`} aria-current=${key === name ? 'page' : null}>${title}</a>`)}</nav>${tab?.view()}`,
   };
 }

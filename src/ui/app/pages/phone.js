@@ -232,7 +232,8 @@ export default function page() {
         dir: 'ltr',
       })}
       <button ?disabled=${state.verifying || !state.entered}>${t('Verify')}</button></form>
-    <p class=${`verification ${tone()}`} role="status" aria-label=${t('Verification')}>${state.verification ? html`${icon(tone() === 'good' ? 'check' : 'warning')}${state.verification}` : ''}</p>
+    <p class=${`verification ${tone()}`} role="status" aria-label=${t('Verification')}>${state.verification
+      ? html`${icon(tone() === 'good' ? 'check' : 'warning')}${state.verification}` : ''}</p>
   </section>`;
 
   return {
@@ -280,7 +281,8 @@ export default function page() {
         <section class="card" aria-label=${t('API call')}><h2>${t('API call')}</h2>
           ${state.last ? curl(state.last) : html`<p class="muted">${t('What you do here is shown as curl, with $POSTRIDER_API_KEY.')}</p>`}</section>
         ${pretend({ outcome: state.outcome, auto: state.auto, script, deliver, move })}
-        <section class="card" aria-label=${t('Live')}><div class="card-head"><h2>${t('Live')}</h2>${can('events:read') ? html`<a href="/ui/events">${t('All events')}</a>` : ''}</div>${feed.view()}</section>
+        <section class="card" aria-label=${t('Live')}><div class="card-head"><h2>${t('Live')}</h2>${can('events:read') ? html`<a
+          href="/ui/events">${t('All events')}</a>` : ''}</div>${feed.view()}</section>
       </div></div>`,
   };
 }

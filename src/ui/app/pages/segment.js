@@ -53,7 +53,8 @@ export default function page() {
     view: () =>
       shown(
         segment,
-        () => html`<p class="lead-line"><b>${t('{n} contacts', { n: segment.data.contacts_count ?? rows.total })}</b> <span class="muted">${describe(segment.data.filter)}</span></p>
+        () => html`<p class="lead-line"><b>${t('{n} contacts', { n: segment.data.contacts_count ?? rows.total })}</b> <span
+          class="muted">${describe(segment.data.filter)}</span></p>
       ${shown(
         rows,
         () =>

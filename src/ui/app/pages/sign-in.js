@@ -101,7 +101,8 @@ export default function page() {
           ${formError(state.tokenError)}
           <button>${t('Sign in with token')}</button>
         </form></details>
-      <p class="muted">${session.sandbox ? t('The server prints a link when it starts; it signs you in without a password.') : t('An operator can print a link for you: postrider users link.')}</p>
+      <p class="muted">${session.sandbox ? t('The server prints a link when it starts; it signs you in without a password.')
+        : t('An operator can print a link for you: postrider users link.')}</p>
     </div>`,
   };
 }

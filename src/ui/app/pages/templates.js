@@ -115,7 +115,8 @@ export default function page() {
         hint: t('{{1}}, {{2}} … are places that each message fills in'),
       })}
       ${formError(state.error, ['name', 'language'])}
-      <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy || !state.text.trim()}>${t('Add template')}</button></div></form>`,
+      <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
+        ?disabled=${state.busy || !state.text.trim()}>${t('Add template')}</button></div></form>`,
       ),
     );
   };
@@ -129,9 +130,12 @@ export default function page() {
   const card = (x) => html`<li key=${rows.id(x)} class="card template-card">
     <div class="card-head"><h2><code>${x.name}</code></h2>${badge(x.status)}</div>
     <p class="hint">${words(x.category)} · ${x.language} · ${time(x.updated_at, ago)}</p>
-    <div class="template-phone">${x.components.map((/** @type {any} */ c, i) => html`<p key=${i} class=${`template-part ${String(c.type).toLowerCase()}`} dir="auto">${c.text ?? (c.buttons ?? []).map((/** @type {any} */ b) => b.text).join(' · ') ?? words(c.format)}</p>`)}</div>
+    <div class="template-phone">${x.components.map((/** @type {any} */ c, i) => html`<p key=${i}
+      class=${`template-part ${String(c.type).toLowerCase()}`} dir="auto">
+      ${c.text ?? (c.buttons ?? []).map((/** @type {any} */ b) => b.text).join(' · ') ?? words(c.format)}</p>`)}</div>
     <p class="hint">${reasons()[x.status] ?? ''}</p>
-    ${session.sandbox && can('templates:write') && x.status !== 'approved' ? html`<div class="row">${button(t('Approve in the sandbox'), () => setStatus(x, 'approved'))}</div>` : ''}</li>`;
+    ${session.sandbox && can('templates:write') && x.status !== 'approved' ? html`<div class="row">
+      ${button(t('Approve in the sandbox'), () => setStatus(x, 'approved'))}</div>` : ''}</li>`;
   return {
     title: 'Templates',
     open(_, s) {
@@ -142,7 +146,8 @@ export default function page() {
     resync: load,
     actions: () =>
       can('templates:write')
-        ? html`${button(t('Sync'), sync, { icon: icon('refresh') })}<button type="button" class="primary" onclick=${add}>${icon('plus')}${t('New template')}</button>`
+        ? html`${button(t('Sync'), sync, { icon: icon('refresh') })}<button type="button" class="primary" onclick=${add}>
+          ${icon('plus')}${t('New template')}</button>`
         : '',
     view: () =>
       shown(

@@ -121,14 +121,18 @@ export default function page() {
       [t('Latency'), t('{n} ms', { n: d.latency_ms })],
       [t('Next'), d.next_retry_at ? time(d.next_retry_at, dateTime) : null],
     ])}
-    <h3>${t('Request')}</h3>${detail?.request ? json(detail.request, t('Request')) : html`<p class="muted">${(d.event_ids ?? []).map((e) => html`<a key=${e} href=${`/ui/events?event=${e}`}>${e}</a> `)}</p>`}
-    <h3>${t('Answer')}</h3>${detail?.response ? json(detail.response, t('Answer')) : d.response ? html`<pre class="code" tabindex="0">${d.response}</pre>` : html`<p class="muted">${d.error ? t('No answer: {reason}', { reason: d.error.replaceAll('_', ' ') }) : t('No body')}</p>`}
+    <h3>${t('Request')}</h3>${detail?.request ? json(detail.request, t('Request')) : html`<p class="muted">
+      ${(d.event_ids ?? []).map((e) => html`<a key=${e} href=${`/ui/events?event=${e}`}>${e}</a> `)}</p>`}
+    <h3>${t('Answer')}</h3>${detail?.response ? json(detail.response, t('Answer')) : d.response ? html`<pre class="code"
+      tabindex="0">${d.response}</pre>` : html`<p class="muted">${d.error ? t('No answer: {reason}',
+      { reason: d.error.replaceAll('_', ' ') }) : t('No body')}</p>`}
     <div class="row end">${button(t('Replay'), () => replayOne(d))}</div></aside>`;
 
   /** @param {any} w */
   const head = (w) => html`<dl class="figures">
     ${figure(t('State'), w.enabled ? label('good', 'check', t('Enabled')) : label('bad', 'stop', t('Disabled')), w.disabled_reason)}
-    ${figure(t('Success, 24 h'), percent(w.health?.success_24h))}${figure(t('Latency, p95'), w.health?.p95_ms === null || w.health?.p95_ms === undefined ? '–' : t('{n} ms', { n: w.health.p95_ms }))}
+    ${figure(t('Success, 24 h'), percent(w.health?.success_24h))}${figure(t('Latency, p95'), w.health?.p95_ms === null ||
+      w.health?.p95_ms === undefined ? '–' : t('{n} ms', { n: w.health.p95_ms }))}
     ${figure(t('Waiting'), number(w.health?.waiting))}</dl>
     ${w.previous_secret_ends_at ? html`<p class="hint foot">${t('The old secret signs too until')} ${time(w.previous_secret_ends_at, dateTime)}.</p>` : ''}`;
 

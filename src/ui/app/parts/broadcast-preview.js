@@ -25,13 +25,19 @@ export const previewAside = ({
   error,
   cost,
 }) => html`<section class="card stack preview" aria-label=${t('Preview')}><h2>${t('Preview')}</h2>
-    ${template && template.status !== 'approved' ? html`<p class="error block" role="alert">${t('This template is not approved: {status}. It cannot be sent.', { status: words(template.status) })}</p>` : ''}
+    ${template && template.status !== 'approved' ? html`<p class="error block" role="alert">
+      ${t('This template is not approved: {status}. It cannot be sent.', { status: words(template.status) })}</p>` : ''}
     ${
       preview?.samples?.length
-        ? html`<div class="samples">${preview.samples.map((/** @type {any} */ s) => html`<div key=${s.to}><p class="hint">${s.name ? html`<span dir="auto">${s.name}</span> ` : ''}<span dir="ltr">${s.to}</span></p><p class="bubble in bubble-text" dir="auto">${strange(s.text)}</p></div>`)}</div>`
-        : html`<p class="template-text" dir="auto">${template ? bodyOf(template) : t('Choose a template and an audience, and five recipients are shown as their phones show it.')}</p>`
+        ? html`<div class="samples">${preview.samples.map((/** @type {any} */ s) => html`<div key=${s.to}><p class="hint">${s.name
+          ? html`<span dir="auto">${s.name}</span> ` : ''}<span dir="ltr">${s.to}</span></p><p class="bubble in bubble-text"
+          dir="auto">${strange(s.text)}</p></div>`)}</div>`
+        : html`<p class="template-text" dir="auto">${template ? bodyOf(template)
+          : t('Choose a template and an audience, and five recipients are shown as their phones show it.')}</p>`
     }
     ${error ? problem(error) : ''}
     <dl class="facts"><div><dt>${t('Recipients')}</dt><dd>${preview ? number(preview.recipients) : '–'}</dd></div>
-      <div><dt>${t('Cost')}</dt><dd><span role="status" aria-label=${t('Cost')}>${cost}</span></dd></div><div><dt>${t('Duration')}</dt><dd><span role="status" aria-label=${t('Duration')}>${preview?.seconds_at_pace === null || !preview ? '–' : duration(preview.seconds_at_pace)}</span></dd></div></dl>
+      <div><dt>${t('Cost')}</dt><dd><span role="status" aria-label=${t('Cost')}>${cost}</span></dd></div><div><dt>${t('Duration')}
+        </dt><dd><span role="status" aria-label=${t('Duration')}>${preview?.seconds_at_pace === null ||
+        !preview ? '–' : duration(preview.seconds_at_pace)}</span></dd></div></dl>
     ${notes(preview).length ? html`<ul class="notes-list">${notes(preview).map((x) => html`<li key=${x}>${x}</li>`)}</ul>` : ''}</section>`;

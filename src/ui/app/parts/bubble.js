@@ -49,7 +49,8 @@ export const bubble = (
 ) => html`<div class=${`bubble ${b.direction === 'out' ? 'out' : 'in'} ${b.status === 'failed' ? 'failed' : ''}`} key=${b.key}>
   <p class="bubble-text" dir="auto">${strange(b.text)}</p>
   <p class="bubble-meta"><time datetime=${b.at} title=${dateTime(b.at)}>${short(b.at)}</time>
-    ${b.direction === 'out' && b.status ? html`<span class=${`tick tick-${b.status}`}>${icon(TICKS[b.status] ?? 'check')}<span class="tick-word">${words(b.status)}</span></span>` : ''}</p>
+    ${b.direction === 'out' && b.status ? html`<span class=${`tick tick-${b.status}`}>${icon(TICKS[b.status] ?? 'check')}<span
+      class="tick-word">${words(b.status)}</span></span>` : ''}</p>
   ${b.error ? html`<p class="bubble-error">${b.error.message ?? ''} ${b.error.code ? html`<code>${b.error.code}</code>` : ''}</p>` : ''}
   ${b.note ?? ''}
 </div>`;

@@ -138,8 +138,10 @@ export function composer(host) {
 
   const free = () => html`<form class="composer" onsubmit=${submit(reply)}>
     ${formError(state.error)}
-    <textarea aria-label=${t('Reply')} data-key="reply" rows="2" dir="auto" placeholder=${t('Write a reply')} .value=${state.text} oninput=${typed(type)} onkeydown=${on(keys)}></textarea>
-    <div class="row between"><span class="hint">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary" ?disabled=${state.busy || !state.text.trim()}>${t('Send reply')}</button></div></form>`;
+    <textarea aria-label=${t('Reply')} data-key="reply" rows="2" dir="auto" placeholder=${t('Write a reply')} .value=${state.text}
+      oninput=${typed(type)} onkeydown=${on(keys)}></textarea>
+    <div class="row between"><span class="hint">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary"
+      ?disabled=${state.busy || !state.text.trim()}>${t('Send reply')}</button></div></form>`;
   const closed = () => {
     if (state.templates === null) loadTemplates();
     const template = chosen();

@@ -18,7 +18,8 @@ export const conversationList = (rows, id, more) => html`<ul class="conversation
     const left = secondsTo(c.reply_window?.closes_at ?? null);
     return html`<li key=${c.id} class=${c.unread ? 'unread' : null}>
       <span class="avatar" aria-hidden="true">${initials(name)}</span>
-      <div><p class="row between nowrap"><a class="row-link one-line" dir="auto" href=${`/ui/inbox/${c.id}${location.search}`} aria-current=${c.id === id ? 'true' : null}>${name}${c.unread ? html`<span class="sr">, ${t('{n} unread', { n: c.unread })}</span>` : ''}</a>
+      <div><p class="row between nowrap"><a class="row-link one-line" dir="auto" href=${`/ui/inbox/${c.id}${location.search}`}
+        aria-current=${c.id === id ? 'true' : null}>${name}${c.unread ? html`<span class="sr">, ${t('{n} unread', { n: c.unread })}</span>` : ''}</a>
         <span class="muted when">${time(c.last_message_at, ago)}</span></p>
       <p class="row between nowrap"><span class="muted one-line" dir="auto">${c.last_message}</span>
         ${left > 0 && left < 3600 ? label('warning', 'clock', t('{n} min', { n: Math.floor(left / 60) })) : ''}
@@ -33,17 +34,20 @@ export function threadLog(thread, waiting) {
   return html`<div class="log thread" role="log" aria-label=${t('Thread')} tabindex="0">
     ${thread.error && !thread.loaded ? problem(thread.error, () => thread.load()) : ''}
     ${!thread.loaded && !thread.error && !waiting.length ? skeleton(4) : ''}
-    ${thread.more && thread.loaded ? html`<div class="row center"><button type="button" onclick=${() => thread.loadMore()}>${t('Earlier messages')}</button></div>` : ''}
+    ${thread.more && thread.loaded ? html`<div class="row center"><button type="button" onclick=${() => thread.loadMore()}>
+      ${t('Earlier messages')}</button></div>` : ''}
     ${all.map((m) => bubble({ key: m.id, direction: m.direction, text: m.text, status: m.status, at: m.at, error: m.error ?? null }))}</div>`;
 }
 
 /** Who a conversation is with. @param {Conversation} c */
 export const contactAside = (c) => html`<aside class="contact-aside" aria-label=${t('Contact')}>
   <span class="avatar big" aria-hidden="true">${initials(c.contact.name || '?')}</span>
-  <p class="aside-name" dir="auto">${can('contacts:read') ? html`<a href=${`/ui/contacts/${c.contact.id}`}>${c.contact.name || t('No name')}</a>` : c.contact.name}</p>
+  <p class="aside-name" dir="auto">${can('contacts:read') ? html`<a href=${`/ui/contacts/${c.contact.id}`}>${c.contact.name ||
+    t('No name')}</a>` : c.contact.name}</p>
   <dl class="facts one">
     ${c.contact.phone ? html`<div><dt>${t('Phone')}</dt><dd dir="ltr">${c.contact.phone}</dd></div>` : ''}
     ${c.contact.email ? html`<div><dt>${t('E-mail')}</dt><dd>${c.contact.email}</dd></div>` : ''}
-    ${c.contact.tags.length ? html`<div><dt>${t('Tags')}</dt><dd class="tags">${c.contact.tags.map((tag) => html`<span key=${tag} class="tag">${tag}</span>`)}</dd></div>` : ''}
+    ${c.contact.tags.length ? html`<div><dt>${t('Tags')}</dt><dd class="tags">${c.contact.tags.map((tag) => html`<span key=${tag}
+      class="tag">${tag}</span>`)}</dd></div>` : ''}
     ${Object.entries(c.contact.custom_fields ?? {}).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${String(value)}</dd></div>`)}
     <div><dt>${t('Conversation')}</dt><dd>${idText(c.id)}</dd></div></dl></aside>`;

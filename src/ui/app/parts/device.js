@@ -89,5 +89,6 @@ export const pretend = (p) => html`<section class="card" aria-label=${t('What th
         ],
         change: p.deliver,
       })}</div>
-    <div class="row clock-row">${button(t('Clock +5 minutes'), () => p.move(300))}${button(t('Clock +1 hour'), () => p.move(3600))}${button(t('Clock +24 hours'), () => p.move(86400))}</div>
+    <div class="row clock-row">${button(t('Clock +5 minutes'), () => p.move(300))}${button(t('Clock +1 hour'),
+      () => p.move(3600))}${button(t('Clock +24 hours'), () => p.move(86400))}</div>
   </section>`;

@@ -83,7 +83,8 @@ export function endpointDialog(after) {
       })}
       <div class="field"><span class="label">${t('Types')}</span><p class="hint">${t('None chosen: all of them.')}</p>${typeBoxes(state.chosen)}</div>
       ${formError(state.error, ['url'])}
-      <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy}>${t('Create endpoint')}</button></div>
+      <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
+        ?disabled=${state.busy}>${t('Create endpoint')}</button></div>
     </form>`,
     ),
   );

@@ -21,7 +21,8 @@ export function search(label, value, change, placeholder) {
 
 /** @param {string} label @param {string} value @param {[string, string][]} options @param {(value: string) => unknown} change */
 export const choice = (label, value, options, change) => html`<label class="choice"><span>${label}</span>
-  <select aria-label=${label} .value=${value} onchange=${typed(change)}>${options.map(([v, text]) => html`<option key=${v} value=${v}>${text}</option>`)}</select></label>`;
+  <select aria-label=${label} .value=${value} onchange=${typed(change)}>${options.map(([v, text]) => html`<option key=${v}
+    value=${v}>${text}</option>`)}</select></label>`;
 
 /**
  * Filters that the address holds.

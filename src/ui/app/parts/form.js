@@ -39,7 +39,8 @@ export function field(f) {
 }
 
 /**
- * @param {{label: string, value: string, options: [string, string][], change: (value: string) => unknown, hint?: unknown, hidden?: boolean, disabled?: boolean}} s
+ * @param {{label: string, value: string, options: [string, string][], change: (value: string) => unknown,
+ *   hint?: unknown, hidden?: boolean, disabled?: boolean}} s
  */
 export function select(s) {
   const id = idOf(`${location.pathname} ${s.label}`);
@@ -83,7 +84,8 @@ export function formError(error, named = []) {
   return html`<p class="error block" role="alert">${error.message}${error.requestId ? html` <code>${error.requestId}</code>` : ''}</p>`;
 }
 
-/** A button that does something once at a time. @param {string} text @param {() => unknown} run @param {{busy?: boolean, kind?: string, disabled?: boolean, icon?: unknown}} [how] */
+/** A button that does something once at a time. @param {string} text @param {() => unknown} run
+ * @param {{busy?: boolean, kind?: string, disabled?: boolean, icon?: unknown}} [how] */
 export const button = (
   text,
   run,

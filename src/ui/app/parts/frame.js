@@ -1,12 +1,11 @@
 /** The frame that every page lies in: banner, menu, alerts, the page's heading, dialogs. */
-import { context } from '../lib/api.js';
+import { call, context } from '../lib/api.js';
 import { on, typed } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { live } from '../lib/live.js';
-import { problems } from '../lib/problems.js';
-import { html } from '../lib/render.js';
-import { session, signOut } from '../lib/session.js';
+import { html, refresh } from '../lib/render.js';
+import { adminPath, can, session, signOut } from '../lib/session.js';
 import { openPalette } from '../lib/keys.js';
 import { duration } from '../lib/format.js';
 import { inMenu, ROUTES } from '../lib/router.js';
@@ -29,7 +28,8 @@ export function frame(f) {
         ${strip()}
         <div class="page-head"><h1 tabindex="-1">${f.title}</h1>
           <div class="page-actions">${f.page?.actions?.()}
-            ${inside && context.calls.length ? html`<button type="button" class="quiet" data-key="calls" onclick=${openCalls}>${icon('explorer')}${t('API')}</button>` : ''}</div></div>
+            ${inside && context.calls.length ? html`<button type="button" class="quiet" data-key="calls" onclick=${openCalls}>
+              ${icon('explorer')}${t('API')}</button>` : ''}</div></div>
         ${f.page?.view()}
       </main>
     </div>
@@ -61,7 +61,8 @@ function banner(f, inside) {
       }}>${icon('menu')}</button>`
         : ''
     }
-    <a class="brand" href="/ui/" aria-label=${t('Postrider, home')}><svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7"></rect><path d="M8 11h16v11H8z M8 11l8 7 8-7"></path></svg><span class="brand-name">Postrider</span></a>
+    <a class="brand" href="/ui/" aria-label=${t('Postrider, home')}><svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><rect
+      width="32" height="32" rx="7"></rect><path d="M8 11h16v11H8z M8 11l8 7 8-7"></path></svg><span class="brand-name">Postrider</span></a>
     ${inside ? inner(f) : html`<span class="grow"></span>${f.path === '/sign-in' ? '' : html`<a class="button" href="/ui/sign-in">${t('Sign in')}</a>`}`}
   </header>`;
 }
@@ -74,12 +75,17 @@ function inner(f) {
     <select class="workspace" aria-label=${t('Workspace')} .value=${context.workspace} onchange=${typed(switchTo)}>
       ${(me?.workspaces ?? []).map((w) => html`<option key=${w.id} value=${w.id}>${w.name}</option>`)}</select>
     <span class="grow"></span>
-    <button type="button" class="search-button" aria-label=${t('Search')} onclick=${openPalette}>${icon('search')}<span aria-hidden="true">${t('Search')}</span><kbd aria-hidden="true">${mac ? '⌘K' : 'Ctrl K'}</kbd></button>
-    ${session.sandbox ? html`<span class=${`clock ${f.ahead ? 'ahead' : ''}`} role="status" aria-label=${t('Sandbox clock')}>${f.ahead ? html`${icon('clock')}${t('{time} ahead', { time: duration(f.ahead) })}` : ''}</span>` : ''}
+    <button type="button" class="search-button" aria-label=${t('Search')} onclick=${openPalette}>${icon('search')}<span
+      aria-hidden="true">${t('Search')}</span><kbd aria-hidden="true">${mac ? '⌘K' : 'Ctrl K'}</kbd></button>
+    ${session.sandbox ? html`<span class=${`clock ${f.ahead ? 'ahead' : ''}`} role="status" aria-label=${t('Sandbox clock')}>
+      ${f.ahead ? html`${icon('clock')}${t('{time} ahead', { time: duration(f.ahead) })}` : ''}</span>` : ''}
     <span class=${`connection ${tone}`} role="status" aria-label=${t('Connection')}>${icon('dot')}<span>${t(live.state)}</span></span>
-    <button type="button" class="quiet account" aria-label=${t('Account')} popovertarget="account" aria-haspopup="menu">${icon('person')}<span class="account-name" aria-hidden="true">${me?.principal.name ?? ''}</span></button>
-    <div id="account" class="menu" popover role="menu" aria-label=${t('Account')} onkeydown=${on(arrows)} ontoggle=${on((e) => e.newState === 'open' && e.target.querySelector('[role=menuitem]')?.focus())}>
-      <p class="menu-head" role="presentation">${me?.principal.email ?? me?.principal.name ?? ''}${me?.role ? html`<span class="muted">${t(me.role.charAt(0).toUpperCase() + me.role.slice(1))}</span>` : ''}</p>
+    <button type="button" class="quiet account" aria-label=${t('Account')} popovertarget="account" aria-haspopup="menu">
+      ${icon('person')}<span class="account-name" aria-hidden="true">${me?.principal.name ?? ''}</span></button>
+    <div id="account" class="menu" popover role="menu" aria-label=${t('Account')} onkeydown=${on(arrows)}
+      ontoggle=${on((e) => e.newState === 'open' && e.target.querySelector('[role=menuitem]')?.focus())}>
+      <p class="menu-head" role="presentation">${me?.principal.email ?? me?.principal.name ?? ''}${me?.role ? html`<span
+        class="muted">${t(me.role.charAt(0).toUpperCase() + me.role.slice(1))}</span>` : ''}</p>
       <a role="menuitem" href="/ui/me" onclick=${closeMenu}>${icon('person')}${t('My account')}</a>
       <button type="button" role="menuitem" onclick=${() => {
         closeMenu();
@@ -136,6 +142,62 @@ function menu(path) {
     <button type="button" class="menu-shade" tabindex="-1" aria-hidden="true" onclick=${() => {
       state.menu = false;
     }}></button>`;
+}
+
+/** What is wrong now, on every page: a number that is stopped, storage that is down.
+ * @type {Map<string, {text: string, href: string | null}>} */
+export const problems = new Map();
+
+export function startProblems() {
+  problems.clear();
+  checkReady();
+  readNumbers();
+  context.onStatus = (status) => {
+    if (status === 503 || (status < 400 && problems.has('storage'))) checkReady();
+  };
+}
+
+async function readNumbers() {
+  if (!can('numbers:manage')) return;
+  try {
+    const numbers = await call('GET', adminPath('/numbers'), { quiet: true });
+    for (const n of numbers.data) if (n.state === 'stopped') stopped(n.id, n.reason ?? n.trouble ?? '');
+    refresh();
+  } catch {
+    // The strip is for what is known to be wrong; the number's own page says why it cannot be read.
+  }
+}
+
+let asking = false;
+async function checkReady() {
+  if (asking) return;
+  asking = true;
+  try {
+    const answer = await fetch('/readyz', { headers: { Accept: 'application/json' } });
+    const body = await answer.json();
+    if (answer.ok) problems.delete('storage');
+    else
+      problems.set('storage', {
+        text: t('The server takes no work: {status}', { status: String(body.status ?? answer.status) }),
+        href: null,
+      });
+  } catch {
+    problems.delete('storage');
+  }
+  asking = false;
+  refresh();
+}
+
+/** @param {string} id @param {string} reason */
+function stopped(id, reason) {
+  const href = can('operator') ? `/ui/operator/numbers/${encodeURIComponent(context.workspace)}/${id}` : null;
+  problems.set(id, { text: t('A number has stopped sending: {reason}', { reason }), href });
+}
+
+/** @param {import('../lib/types.js').LiveEvent} event */
+export function tellProblems(event) {
+  if (event.type === 'number.stopped') stopped(event.data.number_id, event.data.reason ?? '');
+  if (event.type === 'number.recovered') problems.delete(event.data.number_id);
 }
 
 function strip() {

@@ -147,7 +147,8 @@ export class VirtualList {
   };
 
   /**
-   * @param {{label: string, columns: {name: string, cell: (row: T) => unknown, kind?: string}[], href: (row: T) => string, lead?: (row: T) => unknown, selected?: (row: T) => boolean}} table
+   * @param {{label: string, columns: {name: string, cell: (row: T) => unknown,
+   *   kind?: string}[], href: (row: T) => string, lead?: (row: T) => unknown, selected?: (row: T) => boolean}} table
    */
   view({ label, columns, href, lead, selected }) {
     const from = Math.max(0, Math.floor(this.first) - OVER);
@@ -157,13 +158,18 @@ export class VirtualList {
     return html`${this.error ? problem(this.error, () => this.load()) : ''}
       <div class="virtual" role="table" aria-label=${label} aria-rowcount=${this.total + 1} tabindex="0" ref=${this.attach}
         onscroll=${on(() => this.scrolled())} onkeydown=${on(this.keys)}>
-        <div role="rowgroup" class="virtual-head"><div role="row" aria-rowindex="1" class="virtual-row">${lead ? html`<span role="cell" class="lead"></span>` : ''}${columns.map((c) => html`<span key=${c.name} role="columnheader" class=${c.kind ?? null}>${c.name}</span>`)}</div></div>
-        <div role="rowgroup" class="virtual-body" style=${{ 'block-size': `${this.full}px` }}><div class="virtual-shift" role="presentation" style=${{ translate: `0 ${shift}px` }}>
+        <div role="rowgroup" class="virtual-head"><div role="row" aria-rowindex="1" class="virtual-row">${lead ? html`<span
+          role="cell" class="lead"></span>` : ''}${columns.map((c) => html`<span key=${c.name} role="columnheader"
+          class=${c.kind ?? null}>${c.name}</span>`)}</div></div>
+        <div role="rowgroup" class="virtual-body" style=${{ 'block-size': `${this.full}px` }}><div class="virtual-shift"
+          role="presentation" style=${{ translate: `0 ${shift}px` }}>
           ${at.map((i) => {
             const row = this.row(i);
-            return html`<div key=${i} role="row" aria-rowindex=${i + 2} class=${`virtual-row ${row && selected?.(row) ? 'selected' : ''}`} style=${{ 'block-size': `${this.rowHeight}px` }}>
+            return html`<div key=${i} role="row" aria-rowindex=${i + 2} class=${`virtual-row ${row && selected?.(row) ? 'selected'
+              : ''}`} style=${{ 'block-size': `${this.rowHeight}px` }}>
               ${lead ? html`<span role="cell" class="lead">${row ? lead(row) : ''}</span>` : ''}
-              ${columns.map((c, n) => html`<span key=${c.name} role="cell" class=${c.kind ?? null}>${!row ? html`<i class="wait"></i>` : n === 0 ? html`<a class="row-link one-line" dir="auto" href=${href(row)}>${c.cell(row)}</a>` : c.cell(row)}</span>`)}</div>`;
+              ${columns.map((c, n) => html`<span key=${c.name} role="cell" class=${c.kind ?? null}>${!row ? html`<i class="wait">
+                </i>` : n === 0 ? html`<a class="row-link one-line" dir="auto" href=${href(row)}>${c.cell(row)}</a>` : c.cell(row)}</span>`)}</div>`;
           })}</div></div></div>`;
   }
 }

@@ -81,7 +81,8 @@ export function snippet(language, r) {
       ...more.map(([k, v]) => `'${k}': ${JSON.stringify(v)}`),
       ...(body ? ["'Content-Type': 'application/json'"] : []),
     ];
-    return `const answer = await fetch('${url}', {\n  method: '${r.method}',\n  headers: { ${headers.join(', ')} },${body ? `\n  body: JSON.stringify(${body.replaceAll('\n', '\n  ')}),` : ''}\n});\nconsole.log(answer.status, await answer.text());`;
+    return `const answer = await fetch('${url}',
+      {\n  method: '${r.method}',\n  headers: { ${headers.join(', ')} },${body ? `\n  body: JSON.stringify(${body.replaceAll('\n', '\n  ')}),` : ''}\n});\nconsole.log(answer.status, await answer.text());`;
   }
   if (language === 'Python') {
     const headers = [
@@ -90,7 +91,8 @@ export function snippet(language, r) {
       ...(body ? ['"Content-Type": "application/json"'] : []),
     ];
     const data = body ? `,\n    data=json.dumps(json.loads(r'''${body}''')).encode()` : '';
-    return `import json, os, urllib.request\n\nrequest = urllib.request.Request(\n    "${url}", method="${r.method}",\n    headers={${headers.join(', ')}}${data})\nwith urllib.request.urlopen(request) as answer:\n    print(answer.status, answer.read().decode())`;
+    return `import json, os, urllib.request\n\nrequest = urllib.request.Request(\n    "${url}",
+      method="${r.method}",\n    headers={${headers.join(', ')}}${data})\nwith urllib.request.urlopen(request) as answer:\n    print(answer.status, answer.read().decode())`;
   }
   const calls = [
     `.${r.method.toLowerCase()}("${url}")`,

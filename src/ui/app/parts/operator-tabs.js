@@ -197,8 +197,11 @@ export function systemTab() {
     view: () =>
       shown(all, () => {
         const s = all.data;
-        return html`<div class="stack"><dl class="figures">${figure(t('Ready'), s.ready ? label('good', 'check', t('Yes')) : label('bad', 'stop', t('No')))}${figure(t('Storage'), s.storage.state, t('commit p99 {n} ms', { n: s.storage.commit_p99_ms ?? 0 }))}
-        ${figure(t('Data'), bytes(s.storage.data_bytes))}${figure(t('Disk free'), bytes(s.storage.disk_free_bytes))}${figure(t('Last snapshot'), s.snapshots.last_at ? time(s.snapshots.last_at) : '–', bytes(s.snapshots.bytes))}
+        return html`<div class="stack"><dl class="figures">
+          ${figure(t('Ready'), s.ready ? label('good', 'check', t('Yes')) : label('bad', 'stop', t('No')))}
+            ${figure(t('Storage'), s.storage.state, t('commit p99 {n} ms', { n: s.storage.commit_p99_ms ?? 0 }))}
+        ${figure(t('Data'), bytes(s.storage.data_bytes))}${figure(t('Disk free'), bytes(s.storage.disk_free_bytes))}
+          ${figure(t('Last snapshot'), s.snapshots.last_at ? time(s.snapshots.last_at) : '–', bytes(s.snapshots.bytes))}
         ${figure(t('Workspaces'), number(s.workspaces.live), t('{n} parked', { n: s.workspaces.parked }))}</dl>
         <section class="card">${facts([
           [t('Version'), s.version],
@@ -241,7 +244,8 @@ export function auditTab() {
       signal = s;
       return rows.load(s);
     },
-    view: () => html`<div class="toolbar">${search(t('Workspace'), query('workspace'), (v) => set({ workspace: v }))}${search(t('Action'), query('action'), (v) => set({ action: v }), 'key.create')}</div>
+    view: () => html`<div class="toolbar">${search(t('Workspace'), query('workspace'),
+      (v) => set({ workspace: v }))}${search(t('Action'), query('action'), (v) => set({ action: v }), 'key.create')}</div>
       ${shown(
         rows,
         () =>

@@ -82,7 +82,8 @@ function view(state, close) {
     t('Search'),
     close,
     html`
-    <label class="search big">${icon('search')}<input type="search" autofocus role="combobox" aria-label=${t('Pages, contacts, ids')} aria-expanded="true" aria-controls="hits"
+    <label class="search big">${icon('search')}<input type="search" autofocus role="combobox"
+      aria-label=${t('Pages, contacts, ids')} aria-expanded="true" aria-controls="hits"
       aria-activedescendant=${found.length ? `hit${state.at}` : null} placeholder=${t('Pages, contacts, ids')} .value=${state.text} autocomplete="off"
       oninput=${on((e) => {
         state.text = e.target.value;

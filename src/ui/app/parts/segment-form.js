@@ -110,14 +110,20 @@ export function segmentDialog({ segment, after }) {
       focus: true,
       error: errorFor(state.error, 'name'),
     })}
-    <div class="columns tight">${field({ label: t('Any of the tags'), value: state.any, input: set('any'), hint: t('Separated by commas') })}${field({ label: t('All of the tags'), value: state.all, input: set('all') })}
-      ${field({ label: t('None of the tags'), value: state.none, input: set('none') })}${field({ label: t('Has the fields'), value: state.exist, input: set('exist') })}</div>
+    <div class="columns tight">
+      ${field({ label: t('Any of the tags'), value: state.any, input: set('any'), hint: t('Separated by commas') })}
+        ${field({ label: t('All of the tags'), value: state.all, input: set('all') })}
+      ${field({ label: t('None of the tags'), value: state.none, input: set('none') })}${field({ label: t('Has the fields'),
+        value: state.exist, input: set('exist') })}</div>
     ${field({ label: t('Fields with a value'), rows: 2, value: state.fields, input: set('fields'), hint: t('One in a line, such as city = Paris') })}
     ${field({ label: t('Contains'), value: state.search, input: set('search'), hint: t('In name, phone or e-mail') })}
-    <p class="counted"><b role="status" aria-label=${t('Contacts in segment')}>${state.count ? t('{n} contacts', { n: state.count.contacts }) : state.countError ? '–' : '…'}</b>
-      <span class="muted">${state.count ? t('{phones} with a phone, {out} opted out', { phones: number(state.count.with_phone), out: number(state.count.suppressed) }) : state.countError ? state.countError.message : ''}</span></p>
+    <p class="counted"><b role="status" aria-label=${t('Contacts in segment')}>${state.count ? t('{n} contacts',
+      { n: state.count.contacts }) : state.countError ? '–' : '…'}</b>
+      <span class="muted">${state.count ? t('{phones} with a phone, {out} opted out',
+        { phones: number(state.count.with_phone), out: number(state.count.suppressed) }) : state.countError ? state.countError.message : ''}</span></p>
     ${formError(state.error, ['name'])}
-    <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy}>${t('Save segment')}</button></div></form>`,
+    <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
+      ?disabled=${state.busy}>${t('Save segment')}</button></div></form>`,
     ),
   );
 }

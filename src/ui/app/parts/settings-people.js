@@ -74,8 +74,11 @@ export function people() {
         t('Invite'),
         () => close(),
         state.made
-          ? html`<div class="stack">${field({ label: t('Invite link'), value: state.made.url, readonly: true, mono: true, dir: 'ltr', hint: t('Send it to {email}. It works once, for 72 hours.', { email: state.made.email }) })}
-        <div class="row end">${copyButton(state.made.url, t('Copy link'))}<button type="button" class="primary" onclick=${() => close()}>${t('Done')}</button></div></div>`
+          ? html`<div class="stack">
+            ${field({ label: t('Invite link'), value: state.made.url, readonly: true, mono: true, dir: 'ltr',
+              hint: t('Send it to {email}. It works once, for 72 hours.', { email: state.made.email }) })}
+        <div class="row end">${copyButton(state.made.url, t('Copy link'))}<button type="button" class="primary"
+          onclick=${() => close()}>${t('Done')}</button></div></div>`
           : html`<form class="stack" onsubmit=${submit(create)}>${field({
               label: t('E-mail'),
               type: 'email',
@@ -96,7 +99,8 @@ export function people() {
             state.role = v;
           },
         })}${formError(state.error, ['email'])}
-        <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary" ?disabled=${state.busy}>${t('Create invite')}</button></div></form>`,
+        <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
+          ?disabled=${state.busy}>${t('Create invite')}</button></div></form>`,
         { kind: 'small' },
       ),
     );
@@ -121,7 +125,10 @@ export function people() {
               {
                 name: t('Role'),
                 cell: (m) =>
-                  html`<select aria-label=${t('Role of {name}', { name: m.name || m.email })} .value=${m.role} ?disabled=${m.user_id === session.me?.principal.id} onchange=${typed((v) => change(m, v))}>${(roles().some(([r]) => r === m.role) ? roles() : [[m.role, m.role], ...roles()]).map(([v, text]) => html`<option key=${v} value=${v}>${text}</option>`)}</select>`,
+                  html`<select aria-label=${t('Role of {name}', { name: m.name || m.email })} .value=${m.role}
+                    ?disabled=${m.user_id === session.me?.principal.id} onchange=${typed((v) => change(m, v))}>
+                    ${(roles().some(([r]) => r === m.role) ? roles()
+                      : [[m.role, m.role], ...roles()]).map(([v, text]) => html`<option key=${v} value=${v}>${text}</option>`)}</select>`,
               },
               {
                 name: t('Authenticator'),

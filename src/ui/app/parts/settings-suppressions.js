@@ -75,7 +75,8 @@ export function suppressions() {
       signal = s;
       return rows.load(s);
     },
-    view: () => html`${can('contacts:write') ? html`<div class="row end tab-actions"><button type="button" onclick=${add}>${icon('plus')}${t('Opt a phone out')}</button></div>` : ''}
+    view: () => html`${can('contacts:write') ? html`<div class="row end tab-actions"><button type="button" onclick=${add}>
+      ${icon('plus')}${t('Opt a phone out')}</button></div>` : ''}
       ${shown(
         rows,
         () =>

@@ -57,8 +57,11 @@ export function workspaceTab() {
       shown(
         one,
         () => html`<div class="stack">
-      <dl class="figures">${figure(t('Credits'), number(one.data.credits))}${figure(t('Codes this hour'), number(one.data.usage?.otp_hour), one.data.limits?.otp_per_workspace_hour ? t('of {n}', { n: one.data.limits.otp_per_workspace_hour }) : '')}
-        ${Object.entries(one.data.prices ?? {}).map(([key, n]) => figure(t('Price: {kind}', { kind: words(key.replace('template_', '')) }), number(Number(n))))}</dl>
+      <dl class="figures">${figure(t('Credits'), number(one.data.credits))}
+        ${figure(t('Codes this hour'), number(one.data.usage?.otp_hour), one.data.limits?.otp_per_workspace_hour ? t('of {n}',
+        { n: one.data.limits.otp_per_workspace_hour }) : '')}
+        ${Object.entries(one.data.prices ?? {}).map(([key, n]) => figure(t('Price: {kind}',
+          { kind: words(key.replace('template_', '')) }), number(Number(n))))}</dl>
       <div class="columns"><section class="card stack"><h2>${t('Workspace')}</h2>
         ${
           can('settings:write')
@@ -69,7 +72,8 @@ export function workspaceTab() {
                   name = v;
                 },
               })}
-          ${checkbox(t('Ask everybody for an authenticator'), Boolean(one.data.require_totp), totp)}<div class="row"><button ?disabled=${!name.trim() || name === one.data.name}>${t('Save')}</button></div></form>`
+          ${checkbox(t('Ask everybody for an authenticator'), Boolean(one.data.require_totp), totp)}<div class="row"><button
+            ?disabled=${!name.trim() || name === one.data.name}>${t('Save')}</button></div></form>`
             : ''
         }
         ${facts([

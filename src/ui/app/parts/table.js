@@ -26,7 +26,8 @@ export function table({ label, columns, rows, key, href, selected, onpick, actio
       ${actions ? html`<td role="cell"></td>` : ''}</tr></thead>
     <tbody role="rowgroup">${rows.map(
       (row) => html`<tr key=${key(row)} role="row" class=${selected?.(row) ? 'selected' : null}>
-      ${columns.map((c, i) => html`<td key=${c.name} role="cell" class=${c.kind ?? null} data-label=${c.name}>${i === 0 ? lead(row, c.cell(row)) : c.cell(row)}</td>`)}
+      ${columns.map((c, i) => html`<td key=${c.name} role="cell" class=${c.kind ?? null} data-label=${c.name}>
+        ${i === 0 ? lead(row, c.cell(row)) : c.cell(row)}</td>`)}
       ${actions ? html`<td role="cell" class="row-actions">${actions(row)}</td>` : ''}</tr>`,
     )}</tbody>
   </table></div>`;
