@@ -8,7 +8,7 @@ const MOST = 120_000;
 const folder = process.argv[2];
 const world = await makeWorld();
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] });
-const page = await browser.newPage({ viewport: { width: 1232, height: 700 }, colorScheme: 'light', locale: 'en-US' });
+const page = await browser.newPage({ viewport: { width: 1232, height: 670 }, colorScheme: 'light', locale: 'en-US' });
 
 async function take(name) {
   const file = path.join(folder, `${name}.png`);
