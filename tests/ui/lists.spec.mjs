@@ -40,3 +40,30 @@ test(`${MANY} contacts are scrolled, opened and come back to`, async ({ signed: 
   expect(page.url()).toContain('search=Person+0012');
   await expect(link).toBeInViewport();
 });
+
+test('of thousands of events only those in sight are in the document, and new ones make nothing jump', async ({ signed: page, world }) => {
+  test.setTimeout(120_000);
+  await visit(page, '/events');
+  const table = page.getByRole('table', { name: 'Events' });
+  for (let from = 0; from < 1500; from += 500) {
+    const contacts = [...Array(500).keys()].map((i) => ({ name: `Many ${from + i}.`, phone: `+1555${4_000_000 + from + i}` }));
+    await world.api('POST', '/v1/contacts/batch', { contacts });
+  }
+  const newest = table.getByRole('row').filter({ hasText: 'Many 1499.' });
+  await expect(newest).toBeVisible();
+  expect(await table.getByRole('row').count()).toBeLessThanOrEqual(61);
+  await expect(table).toHaveAttribute('aria-rowcount', /^1\d{3}$/);
+
+  await page.evaluate(() => scrollTo(0, 20_000));
+  const seen = table.getByRole('row').nth(20);
+  await expect(seen).toHaveAttribute('aria-rowindex', /^[56]\d\d$/);
+  const about = (it) => /Many \d+\./.exec(it)?.[0];
+  const text = await seen.textContent();
+  await world.api('POST', '/v1/otp/send', { phone: '+15550100073' });
+  const fresh = page.getByRole('button', { name: /^\d+ new$/ });
+  await expect(fresh).toBeVisible();
+  expect(about(await seen.textContent())).toBe(about(text));
+  await fresh.click();
+  await expect(table.getByRole('row').filter({ hasText: '+15550100073' }).first()).toBeInViewport();
+  expect(await page.evaluate(() => scrollY)).toBe(0);
+});

@@ -15,11 +15,12 @@ import { choice, search } from '../parts/filter.js';
 import { select } from '../parts/form.js';
 import { json } from '../parts/json.js';
 import { idText } from '../parts/code.js';
-import { table } from '../parts/table.js';
+import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').LiveEvent} LiveEvent */
 const KEPT = 2000;
-const SHOWN = 40;
+/** Pixels scrolled from which new rows wait. */
+const FAR = 200;
 
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
@@ -28,9 +29,9 @@ export default function page() {
     held: /** @type {LiveEvent[]} */ ([]),
     paused: false,
     loaded: false,
+    loading: false,
     error: /** @type {any} */ (null),
     open: /** @type {LiveEvent | null} */ (null),
-    pages: 1,
     cursor: /** @type {string | null} */ (null),
   };
   /** @type {AbortSignal | undefined} */
@@ -48,17 +49,14 @@ export default function page() {
       );
       // A server that knows no order gives the oldest first.
       state.rows = [...answer.data].sort((a, b) => b.sequence - a.sequence);
-      Object.assign(state, { loaded: true, error: null, held: [], cursor: answer.next_cursor, pages: 1 });
+      Object.assign(state, { loaded: true, error: null, held: [], cursor: answer.next_cursor });
     } catch (error) {
       if (!signal?.aborted) state.error = error;
     }
     refresh();
   };
   const older = async () => {
-    if (state.rows.length > state.pages * SHOWN) {
-      state.pages += 1;
-      return;
-    }
+    state.loading = true;
     await attempt(async () => {
       const answer = await get(
         '/v1/events',
@@ -71,8 +69,8 @@ export default function page() {
         KEPT,
       );
       state.cursor = answer.data.length ? answer.next_cursor : null;
-      state.pages += 1;
     });
+    state.loading = false;
   };
   /** @param {LiveEvent | null} event */
   const pick = (event) => {
@@ -111,7 +109,10 @@ export default function page() {
     },
     onEvent(event) {
       if (!event.sequence || !fits(event)) return;
-      const into = state.paused ? state.held : state.rows;
+      // What is read does not jump away: below the first rows, new ones wait for a click.
+      const wait = state.paused || scrollY > FAR;
+      if (!wait && state.held.length) resume();
+      const into = wait ? state.held : state.rows;
       if (state.rows.some((e) => e.id === event.id)) return;
       into.unshift(event);
       if (into.length > KEPT) into.pop();
@@ -130,6 +131,10 @@ export default function page() {
         ${search(t('About'), query('about'), (v) => set({ about: v }), t('A phone or an id'))}</div>
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
+        ${!state.paused && state.held.length ? html`<button type="button" class="new-rows" onclick=${() => {
+          resume();
+          scrollTo(0, 0);
+        }}>${t('{n} new', { n: state.held.length })}</button>` : ''}
         ${state.error ? problem(state.error, load) : ''}${!state.loaded && !state.error ? skeleton() : ''}
         ${state.loaded && state.rows.length === 0 ? empty({ icon: 'events', title: t('No events'),
           text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET',
@@ -138,7 +143,7 @@ export default function page() {
           state.rows.length
             ? html`${table({
                 label: t('Events'),
-                rows: state.rows.slice(0, state.pages * SHOWN),
+                rows: state.rows,
                 key: (e) => e.id,
                 onpick: pick,
                 selected: (e) => e.id === state.open?.id,
@@ -148,8 +153,7 @@ export default function page() {
                   { name: t('About'), cell: (e) => html`<span dir="auto">${about(e)}</span>` },
                 ],
               })}
-        ${state.cursor || state.rows.length > state.pages * SHOWN ? html`<div class="row center more"><button type="button"
-          onclick=${older}>${t('Show more')}</button><span class="muted">${number(state.rows.length)}</span></div>` : ''}`
+        ${moreButton({ more: state.cursor !== null && state.rows.length < KEPT, loading: state.loading, loadMore: older, rows: state.rows, total: 0 })}`
             : ''
         }
       </section>${state.open ? aside(state.open) : ''}</div>`,

@@ -1,5 +1,29 @@
-import { html } from '../lib/render.js';
+import { html, refresh } from '../lib/render.js';
 import { t } from '../lib/i18n.js';
+
+/** Above this many rows only those in sight, and some around them, are in the document. */
+const MANY = 60;
+const AROUND = 12;
+const narrow = matchMedia('(max-width: 44rem)');
+let sighted = 0;
+addEventListener('scroll', () => Date.now() - sighted < 60_000 && refresh(), { passive: true });
+
+/** The rows in sight as the page is scrolled. Cards have no common height: of them all are there.
+ * @param {string} label of the table @param {number} count */
+function sight(label, count) {
+  if (count <= MANY || narrow.matches) return { from: 0, to: count, height: 0 };
+  sighted = Date.now();
+  const body = document.querySelector(`main table[aria-label="${CSS.escape(label)}"] tbody`);
+  const height = body?.querySelector('tr:not(.rest)')?.clientHeight || 33;
+  const above = Math.floor(-(body?.getBoundingClientRect().top ?? 0) / height) - AROUND;
+  const shown = Math.ceil(innerHeight / height) + 2 * AROUND;
+  const from = Math.max(0, Math.min(above, count - shown));
+  return { from, to: Math.min(count, from + shown), height };
+}
+
+/** In place of the rows that are not in the document. @param {string} key @param {number} pixels */
+const rest = (key, pixels) =>
+  pixels > 0 ? html`<tr key=${key} class="rest" aria-hidden="true"><td style=${{ 'block-size': `${pixels}px` }}></td></tr>` : '';
 
 /**
  * @template T
@@ -21,21 +45,39 @@ export function table({ label, columns, rows, key, href, selected, onpick, actio
       ? html`<button type="button" class="row-link" aria-pressed=${Boolean(selected?.(row))} onclick=${() => onpick(row)}>${content}</button>`
       : content;
   };
-  return html`<div class="table-box"><table role="table" aria-label=${label} class=${small ? 'table' : 'table cards'}>
+  const { from, to, height } = sight(label, rows.length);
+  return html`<div class="table-box"><table role="table" aria-label=${label} aria-rowcount=${height ? rows.length + 1 : null}
+      class=${small ? 'table' : height ? 'table cards even' : 'table cards'}>
     <thead role="rowgroup"><tr role="row">${columns.map((c) => html`<th key=${c.name} role="columnheader" scope="col" class=${c.kind ?? null}>${c.name}</th>`)}
       ${actions ? html`<td role="cell"></td>` : ''}</tr></thead>
-    <tbody role="rowgroup">${rows.map(
-      (row) => html`<tr key=${key(row)} role="row" class=${selected?.(row) ? 'selected' : null}>
+    <tbody role="rowgroup">${rest('above', from * height)}${rows.slice(from, to).map(
+      (row, at) => html`<tr key=${key(row)} role="row" aria-rowindex=${height ? from + at + 2 : null}
+        class=${selected?.(row) ? 'selected' : null}>
       ${columns.map((c, i) => html`<td key=${c.name} role="cell" class=${c.kind ?? null} data-label=${c.name}>
         ${i === 0 ? lead(row, c.cell(row)) : c.cell(row)}</td>`)}
       ${actions ? html`<td role="cell" class="row-actions">${actions(row)}</td>` : ''}</tr>`,
-    )}</tbody>
+    )}${rest('below', (rows.length - to) * height)}</tbody>
   </table></div>`;
+}
+
+/** Asks for more rows before the end is seen. @param {{loading: boolean, loadMore: () => unknown}} list */
+function near(list) {
+  /** @type {IntersectionObserver | null} */
+  let watch = null;
+  return (/** @type {Element | null} */ node) => {
+    watch?.disconnect();
+    if (!node) return;
+    watch = new IntersectionObserver(
+      ([seen]) => seen?.isIntersecting && scrollY > 0 && !list.loading && list.loadMore(),
+      { rootMargin: '600px' },
+    );
+    watch.observe(node);
+  };
 }
 
 /** @param {{more: boolean, loading: boolean, loadMore: () => unknown, rows: any[], total: number}} list */
 export const moreButton = (list) =>
   list.more
-    ? html`<div class="row center more"><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Show more')}</button>
+    ? html`<div class="row center more" ref=${near(list)}><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Show more')}</button>
       ${list.total ? html`<span class="muted">${t('{shown} of {n}', { shown: list.rows.length, n: list.total })}</span>` : ''}</div>`
     : '';
