@@ -1,7 +1,7 @@
 /** Journeys of people, by role and name only. */
 import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';
-import { expect, guard, test } from './world.mjs';
+import { expect, guard, heading, HOSTILE, signIn, test, visit } from './world.mjs';
 
 test('1: a developer sends a code, sees it and verifies it, with three clicks', async ({ page, world }) => {
   const wrong = guard(page, world);
@@ -93,33 +93,38 @@ test('3: a CSV file is imported and its refused rows are mended', async ({ signe
   await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('3');
 });
 
-test('3: a segment is counted, a broadcast composed, seen before it is sent, and watched', async ({ signed: page, world }) => {
-  test.skip(!world.has('/v1/segments/count', '/v1/messaging/broadcasts/preview'), 'the server has no preview yet');
+test('3: a broadcast is composed, seen before it is sent, and watched', async ({ signed: page, world }) => {
+  test.skip(!world.has('/v1/messaging/broadcasts/preview'), 'the server has no preview yet');
   const tag = 'spring';
-  const contacts = [...Array(60).keys()].map((i) => ({ name: `Person ${i}`, phone: `+1555030${1000 + i}`, tags: [tag] }));
+  const names = ['ليلى العلي', 'Zoë 🎉', HOSTILE, 'Maximilian-Alexander von Hohenstaufen', "O'Hara & Sons"];
+  const contacts = [...Array(60).keys()].map((i) => ({ name: names[i] ?? `Person ${i}`, phone: `+1555030${1000 + i}`, tags: [tag] }));
   await world.api('POST', '/v1/contacts/batch', { contacts });
-  await page.goto(`${world.origin}/ui/segments`);
-  await page.getByRole('button', { name: 'New segment' }).first().click();
-  const dialog = page.getByRole('dialog', { name: 'New segment' });
-  await dialog.getByRole('textbox', { name: 'Name' }).fill(tag);
-  await dialog.getByRole('textbox', { name: 'Any of the tags' }).fill(tag);
-  await expect(dialog.getByRole('status', { name: 'Contacts in segment' })).toHaveText('60 contacts');
-  await dialog.getByRole('button', { name: 'Save segment' }).click();
+  const segment = await world.api('POST', '/v1/segments', { name: tag, filter: { tags_any: [tag] } });
+  const before = (await world.api('GET', '/admin/v1/workspaces/demo')).credits;
+  await visit(page, `/segments/${segment.id}`);
   await page.getByRole('link', { name: 'Send a broadcast' }).click();
-  await page.getByRole('textbox', { name: 'Name' }).fill(`To ${tag}`);
+  await page.getByRole('textbox', { name: 'Name' }).fill('To all');
   await page.getByRole('combobox', { name: 'Template' }).selectOption({ label: 'order_update (en)' });
   await page.getByRole('combobox', { name: '{{1}}' }).selectOption('name');
   await page.getByRole('textbox', { name: 'Text of {{2}}' }).fill('77');
-  await expect(page.getByRole('region', { name: 'Preview' })).toContainText('your order 77 is on its way');
-  await expect(page.getByRole('status', { name: 'Cost' })).toContainText('credits');
+  const preview = page.getByRole('region', { name: 'Preview' });
+  await expect(preview).toContainText('your order 77 is on its way');
+  const samples = await preview.locator('.samples .bubble-text, .samples .template-part').allTextContents();
+  const cost = Number(/[\d,]+/.exec(await page.getByRole('status', { name: 'Cost' }).textContent())[0].replace(',', ''));
   await page.getByRole('button', { name: 'Send broadcast' }).click();
   await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Send now' }).click();
-  await expect(page.getByRole('heading', { level: 1, name: `To ${tag}` })).toBeVisible();
+  await expect(heading(page, 'To all')).toBeVisible();
   await expect(page.getByRole('progressbar', { name: 'Progress' })).toHaveAttribute('aria-valuemax', '60');
   await expect(page.getByRole('status', { name: 'Broadcast status' })).toHaveText('Completed');
+  await expect(page.getByRole('progressbar', { name: 'Progress' })).toHaveAttribute('aria-valuenow', '60');
   const counts = await page.getByRole('table', { name: 'Counts' }).getByRole('row').locator('td:nth-child(2)').allTextContents();
   expect(counts).toHaveLength(8);
   expect(counts.reduce((sum, n) => sum + Number(n.replace(/\D/g, '')), 0)).toBe(60);
+  const after = (await world.api('GET', '/admin/v1/workspaces/demo')).credits;
+  expect(before - after).toBe(cost);
+  const received = (await world.api('GET', '/v1/sandbox/messages?limit=100')).data.map((it) => it.text);
+  expect(samples).toHaveLength(5);
+  for (const sample of samples) expect(received).toContain(sample);
 });
 
 test('4: an agent answers by keyboard, and the window closes', async ({ signed: page, world }) => {
@@ -154,6 +159,66 @@ test('4: an agent answers by keyboard, and the window closes', async ({ signed: 
   await page.getByRole('heading', { level: 1 }).focus();
   await page.keyboard.press('e');
   await expect(page.getByRole('button', { name: 'Reopen' })).toBeVisible();
+});
+
+test('the reply window closes and opens by itself while somebody types', async ({ signed: page, world }) => {
+  test.skip(!world.has('/v1/conversations/counts'), 'the server tells no reply window yet');
+  const write = (text) => world.api('POST', '/v1/sandbox/inbound', { from: '+15550100091', name: 'Ada', text });
+  const move = (seconds) => world.api('POST', '/v1/sandbox/clock', { advance_seconds: seconds });
+  await write('Hello');
+  const { id } = (await world.api('GET', '/v1/conversations?limit=1')).data[0];
+  await visit(page, `/inbox/${id}`);
+  const reply = page.getByRole('textbox', { name: 'Reply' });
+  await reply.fill('I am still typing');
+  const timer = page.getByRole('timer', { name: 'Reply window' });
+  await expect(timer).toHaveText(/^23 h 59 min$|^1 day$/);
+  await move(86_400 - 600);
+  await expect(timer).toHaveText(/^(9|10) min$/);
+  await expect(timer.locator('xpath=..')).toHaveClass(/warning/);
+  await move(720);
+  await expect(timer).toHaveText('Closed');
+  await expect(page.getByRole('button', { name: 'Send template' })).toBeVisible();
+  await expect(reply).toHaveCount(0);
+  await write('Are you there?');
+  await expect(reply).toHaveValue('I am still typing');
+});
+
+test('two agents at once: each message once, and both see both', async ({ page, world, browser }) => {
+  test.skip(!world.has('/v1/conversations/counts'), 'the server tells no reply window yet');
+  await world.api('POST', '/v1/sandbox/inbound', { from: '+15550100092', name: 'Grace', text: 'Who answers?' });
+  const { id } = (await world.api('GET', '/v1/conversations?limit=1')).data[0];
+  const other = await (await browser.newContext()).newPage();
+  const people = [[page, 'agent', 'From the first'], [other, 'admin', 'From the second']];
+  for (const [tab, role] of people) {
+    await signIn(tab, await world.person(role));
+    await visit(tab, `/inbox/${id}`);
+  }
+  await Promise.all(people.map(async ([tab, , text]) => {
+    await tab.getByRole('textbox', { name: 'Reply' }).fill(text);
+    await tab.getByRole('button', { name: 'Send reply' }).dblclick();
+  }));
+  for (const [tab] of people) {
+    const thread = tab.getByRole('log', { name: 'Thread' });
+    for (const [, , text] of people) await expect(thread.getByText(text, { exact: true })).toHaveCount(1);
+  }
+  const sent = (await world.api('GET', `/v1/conversations/${id}/messages?limit=50`)).data.filter((it) => it.direction === 'out');
+  expect(sent.map((it) => it.text).sort()).toEqual(['From the first', 'From the second']);
+});
+
+test('the funnel of codes equals the event log', async ({ signed: page, world }) => {
+  test.skip(!world.has('/v1/analytics/otp'), 'the server counts no codes yet');
+  for (let i = 0; i < 7; i++) {
+    const { request_id } = await world.api('POST', '/v1/otp/send', { phone: `+1555010060${i}` });
+    const { code } = (await world.api('GET', `/v1/sandbox/messages?to=%2B1555010060${i}&limit=1`)).data[0];
+    if (i < 4) await world.api('POST', '/v1/otp/verify', { request_id, otp: code });
+  }
+  const events = (await world.api('GET', '/v1/events?limit=200')).data;
+  const n = (type) => events.filter((it) => it.type === type).length;
+  await visit(page, '/codes');
+  const step = (name) => page.getByRole('region', { name: 'Funnel' }).locator('div', { has: page.locator(`dt:text-is("${name}")`) }).locator('b');
+  await expect(step('Sent').last()).toHaveText(String(n('otp.sent')));
+  await expect(step('Verified').last()).toHaveText(String(n('otp.verified')));
+  await expect(page.getByRole('table', { name: 'Codes' }).getByRole('row')).toHaveCount(8);
 });
 
 test('a key is made, shown once and revoked', async ({ signed: page, world }) => {
