@@ -161,9 +161,9 @@ pub use postrider_workspace::{
     UnsuppressError, UpdateContactError,
 };
 pub use postrider_workspace::{
-    Conversation, ConversationChange, ConversationFilter, ConversationMessage, ConversationStatus,
-    ConversationView, ConversationsPage, Direction, MessagesPage, ReadConversationError,
-    ReplyError, UpdateConversationError,
+    Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationMessage,
+    ConversationStatus, ConversationView, ConversationsPage, Direction, MessagesPage,
+    ReadConversationError, ReplyError, ReplyWindow, UpdateConversationError,
 };
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{

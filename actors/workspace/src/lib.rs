@@ -48,15 +48,17 @@ pub use contacts::{
     SegmentError, SegmentsPage,
 };
 pub use conversations::{
-    Conversation, ConversationChange, ConversationFilter, ConversationStatus, ConversationView,
-    ConversationsPage, CountError, Direction, ReadConversationError, UpdateConversationError,
+    Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationStatus,
+    ConversationView, ConversationsPage, CountError, Direction, ReadConversationError, UpdateConversationError,
     see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;
 pub use handle::{EventsPage, Workspace};
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
-pub use inbox::{ConversationMessage, DeleteContactError, MessagesPage, UpdateContactError};
+pub use inbox::{
+    ConversationMessage, DeleteContactError, MessagesPage, ReplyWindow, UpdateContactError,
+};
 pub use messages::ReplyError;
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};

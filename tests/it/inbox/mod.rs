@@ -1,5 +1,6 @@
 //! The inbox: conversations by chat and e-mail, and the phones that opted out.
 
+mod agents;
 mod conversations;
 pub mod email;
 mod email_server;

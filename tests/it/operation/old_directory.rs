@@ -118,7 +118,7 @@ impl Old {
 }
 
 /// Fields that the server of then did not have.
-const NEW_FIELDS: [&str; 10] = [
+const NEW_FIELDS: [&str; 15] = [
     "recipient",
     "user_id",
     "username",
@@ -129,6 +129,11 @@ const NEW_FIELDS: [&str; 10] = [
     "usage",
     "broadcasts_kept_max",
     "bytes_max",
+    "reply_window",
+    "unread",
+    "last_inbound_at",
+    "assignee",
+    "error",
 ];
 
 /// Takes the fields out of an answer that the server of then did not have.

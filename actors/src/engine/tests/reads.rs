@@ -210,7 +210,7 @@ async fn conversations_that_an_earlier_version_did_not_count_are_counted_at_the_
     let all = Seen::Scan(Table::Conversations, b"acme\0a".into(), std::thread::current().id());
     assert!(!store.hook.take().contains(&all), "the actor counts nothing");
     for status in [None, Some(ConversationStatus::Open)] {
-        let filter = ConversationFilter { status, assigned_to: None };
+        let filter = ConversationFilter { status, ..ConversationFilter::default() };
         assert_eq!(acme.conversations(filter, 0, 1).await.unwrap().total, 6);
     }
 }

@@ -43,6 +43,7 @@ pub(crate) use merge::{
     MERGED_MAX, combined, forget_merged, merged_ids, read as read_contact, read_ahead, take_over,
 };
 pub(crate) use record::{place_of, read_holder_ahead};
+pub(crate) use search_index::has as contact_has;
 
 #[cfg(any(test, feature = "testing"))]
 pub use index_check::whole;

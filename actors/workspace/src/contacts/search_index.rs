@@ -37,6 +37,11 @@ pub(crate) fn text_of(contact: &Contact) -> Vec<u8> {
     text
 }
 
+/// Whether a contact has a text, in one case, in what it is searched by.
+pub(crate) fn has(contact: &Contact, needle: &str) -> bool {
+    memchr::memmem::find(&text_of(contact), needle.as_bytes()).is_some()
+}
+
 /// `texts` with another text in a slot, or none; `None` when there is none in any.
 pub(crate) fn with(texts: Option<&[u8]>, slot: u8, text: Option<&[u8]>) -> Option<Vec<u8>> {
     let mut slots: Vec<&[u8]> = texts.map(slots).into_iter().flatten().collect();

@@ -51,6 +51,7 @@ pub(crate) fn received(
         old.clone().unwrap_or_else(|| Conversation::new(contact.id, context.now(), at, unique));
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
+    new.note_inbound(at);
     // As with the last message, the latest second counts.
     if new.number_at.is_none_or(|last| last.as_secs() <= at.as_secs()) {
         (new.number, new.number_at) = (Some(number), Some(at));

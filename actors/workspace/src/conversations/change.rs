@@ -41,6 +41,17 @@ impl Workspace {
     ) -> Result<(Conversation, Contact), UpdateConversationError> {
         self.perform(UpdateConversation { id, change }).await
     }
+
+    /// Takes what the contact has written in a conversation as read. No event tells of it.
+    ///
+    /// # Errors
+    /// [`UpdateConversationError`]: there is none, or not now.
+    pub async fn mark_conversation_read(
+        &self,
+        id: ConversationId,
+    ) -> Result<(), UpdateConversationError> {
+        self.perform(MarkRead(id)).await
+    }
 }
 
 struct UpdateConversation {
@@ -71,16 +82,39 @@ impl Command for UpdateConversation {
     }
 }
 
-/// The counts once a conversation is answered: it waits for the contact then, if it was open.
+/// A conversation once it is answered: it waits for the contact then, if it was open, and nothing
+/// in it is unread.
+pub(crate) fn once_answered(conversation: &Conversation) -> Conversation {
+    let status = match conversation.status {
+        ConversationStatus::Open => ConversationStatus::Pending,
+        other => other,
+    };
+    Conversation { status, unread: 0, ..conversation.clone() }
+}
+
+/// The counts once a conversation is answered.
 pub(crate) fn answered(
     context: &Context<'_>,
     conversation: &Conversation,
 ) -> Result<Counted, Unavailable> {
-    if conversation.status != ConversationStatus::Open {
-        return Ok(Counted::default());
+    moved(context, &[conversation], &[&once_answered(conversation)])
+}
+
+struct MarkRead(ConversationId);
+
+impl Command for MarkRead {
+    type Answer = ();
+    type Error = UpdateConversationError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), UpdateConversationError> {
+        let old = find(context, self.0)?.ok_or(UpdateConversationError::NotFound)?;
+        if old.unread > 0 {
+            let new = Conversation { unread: 0, ..old.clone() };
+            let counted = moved(context, &[&old], &[&new])?;
+            put(context, Some(&old), &new, counted);
+        }
+        Ok(())
     }
-    let pending = Conversation { status: ConversationStatus::Pending, ..conversation.clone() };
-    moved(context, &[conversation], &[&pending])
 }
 
 pub(crate) fn find_with_contact(

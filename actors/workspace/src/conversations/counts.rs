@@ -1,15 +1,18 @@
-//! Counts the conversations of each status and of each agent.
+//! Counts the conversations of each status and of each agent, and those with something unread.
 //!
 //! The counts change in the commit that changes a conversation. Where an earlier version kept none,
-//! the start counts, so that no command has to.
+//! or fewer, the start counts, so that no command has to.
 //!
-//! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` once they are kept, `n ‖ status` for
-//! all of a status and `n ‖ status ‖ agent` for those of one agent.
+//! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` with the version once they are kept,
+//! `n ‖ status` for all of a status, `n ‖ status ‖ agent` for those of one agent, `u ‖ status` for
+//! those of nobody, and `r` for those with something unread. Version 1 had neither of the last two,
+//! and no conversation of its time has anything unread.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::Workspace;
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;
@@ -19,6 +22,8 @@ use postrider_store::{Change, CommitError, Direction, StoreError, Table, View, W
 use crate::conversations::record::{Conversation, ConversationStatus, Counted, prefix};
 
 const TABLE: Table = Table::Conversations;
+/// The version of the counts, as a number like theirs.
+const VERSION: u64 = 2;
 /// Counts that one commit writes.
 const COUNTS_AT_ONCE: usize = 1000;
 
@@ -47,7 +52,7 @@ pub async fn see_to_counts(
     workspaces: &[WorkspaceId],
 ) -> Result<(), CountError> {
     for workspace in workspaces {
-        if store.get(TABLE, &kept_key(workspace))?.is_some() {
+        if number(store.get(TABLE, &kept_key(workspace))?)? == VERSION {
             continue;
         }
         let (view, of) = (Arc::clone(store), workspace.clone());
@@ -57,7 +62,7 @@ pub async fn see_to_counts(
         if counts.is_empty() {
             continue;
         }
-        let mark = (kept_key(workspace), 1);
+        let mark = (kept_key(workspace), VERSION);
         let all: Vec<_> = counts.into_iter().chain([mark]).collect();
         for some in all.chunks(COUNTS_AT_ONCE) {
             let change = |(key, count): &(Vec<u8>, u64)| {
@@ -78,10 +83,21 @@ fn key(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> Vec<u8> {
     [kept_key(workspace).as_slice(), &[status], agent].concat()
 }
 
-/// What counts conversations of a status and an agent's: without an agent there is one count.
-fn keys(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let of_agent = (!agent.is_empty()).then(|| key(workspace, status, agent));
-    [key(workspace, status, &[])].into_iter().chain(of_agent)
+fn nobodys_key(workspace: &WorkspaceId, status: u8) -> Vec<u8> {
+    [prefix(workspace, b'u').as_slice(), &[status]].concat()
+}
+
+fn unread_key(workspace: &WorkspaceId) -> Vec<u8> {
+    prefix(workspace, b'r')
+}
+
+/// What counts conversations of a status and an agent's, or nobody's.
+fn keys(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> [Vec<u8>; 2] {
+    let of_agent = match agent {
+        [] => nobodys_key(workspace, status),
+        agent => key(workspace, status, agent),
+    };
+    [key(workspace, status, &[]), of_agent]
 }
 
 /// The counts once these conversations are not what they were but what they are to be. Where none
@@ -91,19 +107,21 @@ pub(crate) fn moved(
     from: &[&Conversation],
     to: &[&Conversation],
 ) -> Result<Counted, Unavailable> {
-    let standing = |of: &&Conversation| (of.status, of.assigned_to.clone());
+    let standing = |of: &&Conversation| (of.status, of.assigned_to.clone(), of.unread > 0);
     if from.iter().map(standing).eq(to.iter().map(standing)) {
         return Ok(Counted::default());
     }
     let workspace = &context.core.id;
     let mut counts = match context.get(TABLE, &kept_key(workspace))? {
         Some(_) => BTreeMap::new(),
-        None => BTreeMap::from([(kept_key(workspace), 1)]),
+        None => BTreeMap::from([(kept_key(workspace), VERSION)]),
     };
     let changes = from.iter().map(|it| (it, -1)).chain(to.iter().map(|it| (it, 1)));
     for (conversation, change) in changes {
         let agent = conversation.assigned_to.as_deref().unwrap_or_default().as_bytes();
-        for key in keys(workspace, conversation.status.as_byte(), agent) {
+        let unread = (conversation.unread > 0).then(|| unread_key(workspace));
+        let of = keys(workspace, conversation.status.as_byte(), agent);
+        for key in of.into_iter().chain(unread) {
             let count = match counts.get(&key) {
                 Some(count) => *count,
                 None => number(context.get(TABLE, &key)?).map_err(unreadable)?,
@@ -123,7 +141,9 @@ fn count_all(
     let all = prefix(workspace, b'a');
     store.scan(TABLE, &all, None, Direction::Forward, &mut |_, value| {
         if let Some((status, agent)) = value.split_first() {
-            keys(workspace, *status, agent).for_each(|key| *counts.entry(key).or_default() += 1);
+            for key in keys(workspace, *status, agent) {
+                *counts.entry(key).or_default() += 1;
+            }
         }
         ControlFlow::Continue(())
     })?;
@@ -149,6 +169,73 @@ pub(crate) fn total(
         }
     }
     Ok(Some(total as usize))
+}
+
+/// How many conversations are nobody's and stand so; without a status of all.
+pub(crate) fn unassigned(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    wanted: Option<ConversationStatus>,
+) -> Result<usize, StoreError> {
+    let mut total = 0;
+    for status in ConversationStatus::ALL {
+        if wanted.is_none_or(|wanted| wanted == status) {
+            total += number(store.get(TABLE, &nobodys_key(workspace, status.as_byte()))?)?;
+        }
+    }
+    Ok(total as usize)
+}
+
+/// How many conversations there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConversationCounts {
+    /// Those whose contact waits for an answer.
+    pub open: usize,
+    /// Those that are answered.
+    pub pending: usize,
+    /// Those that are done.
+    pub resolved: usize,
+    /// Those of one agent that are not done.
+    pub mine: usize,
+    /// Those of nobody that are not done.
+    pub unassigned: usize,
+    /// Those with something unread.
+    pub unread: usize,
+}
+
+impl Workspace {
+    /// How many conversations there are, and how many of them are this agent's.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn conversation_counts(
+        &self,
+        agent: Option<String>,
+    ) -> Result<ConversationCounts, Unavailable> {
+        self.read(move |store, workspace| count(store, workspace, agent.as_deref())).await
+    }
+}
+
+fn count(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    agent: Option<&str>,
+) -> Result<ConversationCounts, StoreError> {
+    use ConversationStatus::{Open, Pending, Resolved};
+    let of = |status, agent| Ok(total(store, workspace, Some(status), agent)?.unwrap_or(0));
+    let mine = match agent.filter(|agent| !agent.is_empty()) {
+        Some(_) => of(Open, agent)? + of(Pending, agent)?,
+        None => 0,
+    };
+    let nobodys = |status| unassigned(store, workspace, Some(status));
+    Ok(ConversationCounts {
+        open: of(Open, None)?,
+        pending: of(Pending, None)?,
+        resolved: of(Resolved, None)?,
+        mine,
+        unassigned: nobodys(Open)? + nobodys(Pending)?,
+        unread: number(store.get(TABLE, &unread_key(workspace))?)? as usize,
+    })
 }
 
 fn number(value: Option<Vec<u8>>) -> Result<u64, StoreError> {

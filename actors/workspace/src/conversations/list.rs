@@ -4,13 +4,17 @@ use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
 use crate::Workspace;
-use crate::contacts::{Contact, read_contact};
+use crate::contacts::{Contact, contact_has, read_contact};
+use postrider_domain::fold::fold;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ConversationId, WorkspaceId};
 use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 
 use crate::conversations::counts;
 use crate::conversations::record::{Conversation, ConversationStatus, conversation_key, prefix};
+
+/// Conversations that a search looks at: each is two records, which takes some 10 µs.
+const SEARCHED_MAX: usize = 5_000;
 
 /// Which conversations are asked for; the default is all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,6 +23,10 @@ pub struct ConversationFilter {
     pub status: Option<ConversationStatus>,
     /// Those that this agent sees to; nobody has an empty name, and sees to none.
     pub assigned_to: Option<String>,
+    /// Those that nobody sees to.
+    pub unassigned: bool,
+    /// Those whose contact or last message has this text, in any case.
+    pub search: Option<String>,
 }
 
 /// A conversation and its contact.
@@ -69,6 +77,9 @@ impl Workspace {
         limit: usize,
     ) -> Result<ConversationsPage, Unavailable> {
         self.scan(move |store, workspace| {
+            if let Some(text) = &filter.search {
+                return search(store, workspace, &filter, text, skip, limit);
+            }
             let (ids, total) = find(store, workspace, &filter, skip, limit)?;
             let found = ids.into_iter().map(|id| view(store, workspace, id));
             // One that was deleted meanwhile is left out.
@@ -101,32 +112,73 @@ fn find(
     limit: usize,
 ) -> Result<(Vec<ConversationId>, usize), StoreError> {
     let (mut ids, mut seen) = (Vec::new(), 0);
-    if filter.assigned_to.as_deref() == Some("") {
-        return Ok((ids, seen));
-    }
-    let total = counts::total(store, workspace, filter.status, filter.assigned_to.as_deref())?;
+    let total = match filter.assigned_to.as_deref() {
+        Some("") => return Ok((ids, seen)),
+        // An agent and nobody at once.
+        Some(_) if filter.unassigned => return Ok((ids, seen)),
+        None if filter.unassigned => Some(counts::unassigned(store, workspace, filter.status)?),
+        agent => counts::total(store, workspace, filter.status, agent)?,
+    };
+    walk(store, workspace, filter, &mut |id| {
+        seen += 1;
+        if seen > skip && ids.len() < limit {
+            ids.push(id);
+        }
+        // Where the total is known, the rest need not be looked at.
+        match total {
+            Some(total) if ids.len() == limit || seen >= total => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    })?;
+    Ok((ids, total.unwrap_or(seen)))
+}
+
+/// Visits the conversations of a status and an agent, the one that was last written in first.
+fn walk(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    filter: &ConversationFilter,
+    visit: &mut dyn FnMut(ConversationId) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
     let prefix = prefix(workspace, b'a');
     let status = filter.status.map(ConversationStatus::as_byte);
-    let assigned_to = filter.assigned_to.as_deref().map(str::as_bytes);
-    store.scan(
-        Table::Conversations,
-        &prefix,
-        None,
-        ScanDirection::Backward,
-        &mut |key, value| {
-            let Some((of, to)) = value.split_first() else { return ControlFlow::Continue(()) };
-            if status.is_none_or(|status| status == *of) && assigned_to.is_none_or(|it| it == to) {
-                seen += 1;
-                if seen > skip && ids.len() < limit {
-                    ids.extend(key.last_chunk().map(|id| ConversationId::from_bytes(*id)));
-                }
+    let nobody = filter.unassigned.then_some(&b""[..]);
+    let assigned_to = filter.assigned_to.as_deref().map(str::as_bytes).or(nobody);
+    let direction = ScanDirection::Backward;
+    store.scan(Table::Conversations, &prefix, None, direction, &mut |key, value| {
+        let Some((of, to)) = value.split_first() else { return ControlFlow::Continue(()) };
+        let fits = status.is_none_or(|it| it == *of) && assigned_to.is_none_or(|it| it == to);
+        match key.last_chunk().filter(|_| fits) {
+            Some(id) => visit(ConversationId::from_bytes(*id)),
+            None => ControlFlow::Continue(()),
+        }
+    })
+}
+
+/// The page of those whose contact or last message has a text, of the last [`SEARCHED_MAX`].
+fn search(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    filter: &ConversationFilter,
+    text: &str,
+    skip: usize,
+    limit: usize,
+) -> Result<ConversationsPage, StoreError> {
+    let mut ids = Vec::new();
+    walk(store, workspace, filter, &mut |id| {
+        ids.push(id);
+        if ids.len() < SEARCHED_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    let needle = fold(text);
+    let (mut conversations, mut total) = (Vec::new(), 0);
+    for id in ids {
+        let Some(found) = view(store, workspace, id)? else { continue };
+        if contact_has(&found.1, &needle) || fold(&found.0.last_message).contains(&needle) {
+            total += 1;
+            if total > skip && conversations.len() < limit {
+                conversations.push(found);
             }
-            // Where the total is known, the rest need not be looked at.
-            match total {
-                Some(total) if ids.len() == limit || seen >= total => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        },
-    )?;
-    Ok((ids, total.unwrap_or(seen)))
+        }
+    }
+    Ok(ConversationsPage { conversations, total })
 }

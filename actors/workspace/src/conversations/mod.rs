@@ -14,12 +14,12 @@ mod merge;
 pub(crate) mod record;
 
 pub use change::{ConversationChange, UpdateConversationError};
-pub use counts::{CountError, see_to_counts};
+pub use counts::{ConversationCounts, CountError, see_to_counts};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use record::{Conversation, ConversationStatus, Direction};
 
 pub(crate) use append::{Wrote, note, of_party, received, sent};
-pub(crate) use change::answered;
+pub(crate) use change::{answered, once_answered};
 pub(crate) use counts::moved;
 pub(crate) use merge::{all_of, forget_former, read_all_ahead, take_over};
 pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, emit, find, put, read_ahead};

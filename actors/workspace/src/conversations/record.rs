@@ -83,6 +83,12 @@ pub struct Conversation {
     /// When that was written; earlier versions did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number_at: Option<Timestamp>,
+    /// When the contact last wrote; earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_inbound_at: Option<Timestamp>,
+    /// Messages of the contact since the last reply, and since somebody said that all are read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unread: u64,
     /// What a conversation by e-mail needs; nothing in one over the chat-app channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<MailThread>,
@@ -115,8 +121,22 @@ impl Conversation {
             added: 0,
             number: None,
             number_at: None,
+            last_inbound_at: None,
+            unread: 0,
             mail: None,
         }
+    }
+
+    /// Takes up that the contact has written.
+    pub(crate) fn note_inbound(&mut self, at: Timestamp) {
+        self.unread += 1;
+        self.last_inbound_at = self.last_inbound_at.max(Some(at));
+    }
+
+    /// When the contact last wrote, as far as is known.
+    #[must_use]
+    pub fn last_inbound(&self) -> Option<Timestamp> {
+        self.last_inbound_at.max(self.number_at)
     }
 
     /// `messaging` or `email`.
@@ -124,6 +144,11 @@ impl Conversation {
     pub const fn channel(&self) -> &'static str {
         if self.mail.is_some() { "email" } else { "messaging" }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl std::fmt::Debug for Conversation {

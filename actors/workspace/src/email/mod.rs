@@ -23,7 +23,7 @@ pub use secret::resealed;
 pub use outgoing::claim;
 
 pub(crate) use deletion::{address_of, beside, is_waiting, of_mail};
-pub(crate) use outgoing::status_of;
+pub(crate) use outgoing::outcome_of;
 pub(crate) use reply::reply;
 
 use sha2::{Digest, Sha256};

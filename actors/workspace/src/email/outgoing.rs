@@ -58,15 +58,15 @@ pub(crate) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
     emit(context, id, record);
 }
 
-/// What became of a mail.
-pub(crate) fn status_of(
+/// What became of a mail, and why it failed, if it did.
+pub(crate) fn outcome_of(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: MessageId,
-) -> Result<Option<MessageStatus>, StoreError> {
+) -> Result<Option<(MessageStatus, Option<MessageError>)>, StoreError> {
     let found = store.get(Table::Mails, &mail_key(workspace, id))?;
     let found = found.map(|json| codec::decode::<Record>(&json)).transpose()?;
-    Ok(found.map(|record| record.status))
+    Ok(found.map(|record| (record.status, record.error)))
 }
 
 /// Takes a mail to be handed over; nothing if it is not to be. Once this is durable it may have

@@ -182,6 +182,7 @@ fn written(
     let mut new = old.cloned().unwrap_or_else(new);
     let opens = new.status != ConversationStatus::Open;
     new.status = ConversationStatus::Open;
+    new.note_inbound(mail.at);
     new.mail = Some(thread);
     // A mail may say all in its subject.
     let text = if mail.text.is_empty() { &mail.subject } else { &mail.text };

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::conversations;
-use crate::conversations::{Conversation, ConversationStatus, MailThread, Wrote};
+use crate::conversations::{Conversation, MailThread, Wrote};
 use crate::core::command::Context;
 use crate::messages::ReplyError;
 use crate::messages::{MessageContent, MessageSent, MessageStatus};
@@ -54,12 +54,11 @@ pub(crate) fn reply(
     context.put(Table::Mails, known, old.id.as_bytes().to_vec());
     let wrote = Wrote { id, kind: "email", text: text.as_str() };
     let appended = conversations::sent(context, old.clone(), &wrote);
-    let mut new = appended.clone();
+    let mut new = conversations::once_answered(&appended);
     if let Some(thread) = &mut new.mail {
         thread.references.push(record.message_id);
     }
-    if new.status == ConversationStatus::Open {
-        new.status = ConversationStatus::Pending;
+    if new.status != appended.status {
         conversations::emit(context, EventData::ConversationUpdated, &new, phone);
     }
     conversations::put(context, Some(&appended), &new, counted);

@@ -14,8 +14,10 @@ pub(crate) mod old_messages;
 pub mod phone_aliases;
 mod received;
 mod reply;
+mod reply_window;
 mod transcript;
 
 pub use change_contact::UpdateContactError;
 pub use delete_contact::DeleteContactError;
+pub use reply_window::ReplyWindow;
 pub use transcript::{ConversationMessage, MessagesPage};

@@ -4,8 +4,8 @@ use postrider_domain::{ConversationId, Email, EventData, PartyId};
 use postrider_runtime::random;
 
 use crate::Workspace;
-use crate::conversations::change::{answered, find_with_contact};
-use crate::conversations::{Conversation, ConversationStatus, emit, find, put};
+use crate::conversations::change::{answered, find_with_contact, once_answered};
+use crate::conversations::{emit, find, put};
 use crate::core::command::{Command, Context, Footprint};
 use crate::email;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
@@ -61,12 +61,14 @@ impl Command for Reply {
         let send = Send { message, through, unique, waiter: None };
         let sent = send.carry_out(context)?;
         // Sending has added the message to the conversation.
-        if let Some(old) = find(context, id)?
-            && old.status == ConversationStatus::Open
-        {
-            let new = Conversation { status: ConversationStatus::Pending, ..old.clone() };
-            put(context, Some(&old), &new, counted);
-            emit(context, EventData::ConversationUpdated, &new, contact.phone);
+        if let Some(old) = find(context, id)? {
+            let new = once_answered(&old);
+            if new != old {
+                put(context, Some(&old), &new, counted);
+            }
+            if new.status != old.status {
+                emit(context, EventData::ConversationUpdated, &new, contact.phone);
+            }
         }
         Ok(sent)
     }

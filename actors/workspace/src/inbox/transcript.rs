@@ -10,7 +10,7 @@ use crate::Workspace;
 use crate::conversations::list::{ReadConversationError, view};
 use crate::conversations::record::{Direction, Written, messages_prefix};
 use crate::email;
-use crate::messages::{MessageState, MessageStatus};
+use crate::messages::{MessageError, MessageState};
 
 /// A message of a conversation.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct ConversationMessage {
     pub text: String,
     /// What became of it; `received` for one of the contact's.
     pub status: &'static str,
+    /// Why it failed, if it did.
+    pub error: Option<MessageError>,
     /// When it was written.
     pub at: Timestamp,
 }
@@ -92,17 +94,17 @@ fn message(
     json: &[u8],
 ) -> Result<ConversationMessage, StoreError> {
     let Written { direction, kind, text, at, .. } = codec::decode(json)?;
-    let status = match direction {
-        Direction::In => "received",
+    let (status, error) = match direction {
+        Direction::In => ("received", None),
         Direction::Out => {
             let state = store.get(Table::Messages, &MessageState::key(workspace, id))?;
             let state = state.map(|json| codec::decode::<MessageState>(&json)).transpose()?;
-            let status = match state {
-                Some(state) => Some(state.status),
-                None => email::status_of(store, workspace, id)?,
+            let found = match state {
+                Some(state) => Some((state.status, state.error)),
+                None => email::outcome_of(store, workspace, id)?,
             };
-            status.map_or("unknown", MessageStatus::as_str)
+            found.map_or(("unknown", None), |(status, error)| (status.as_str(), error))
         }
     };
-    Ok(ConversationMessage { id, direction, kind, text, status, at })
+    Ok(ConversationMessage { id, direction, kind, text, status, error, at })
 }

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
-use postrider_store::{StoreError, Table};
+use postrider_store::{StoreError, Table, View};
 
 use crate::core::command::Context;
 use crate::core::view::unreadable;
@@ -105,6 +105,24 @@ pub(crate) fn last(
     }
     // Earlier versions knew it by the number's own id.
     Ok(last.max(read(context, &window_key(&context.core.id, number, contact))?))
+}
+
+/// When the last of a contact's windows with these numbers closes, or has closed. A number is known
+/// by its line, and by its own id since earlier versions.
+pub(crate) fn latest_end(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    numbers: &[[NumberId; 2]],
+    contact: &PartyId,
+) -> Result<Option<Timestamp>, StoreError> {
+    let mut latest = None;
+    for [line, id] in numbers {
+        for known_by in std::iter::once(line).chain(Some(id).filter(|id| *id != line)) {
+            let found = store.get(Table::Windows, &window_key(workspace, *known_by, contact))?;
+            latest = latest.max(found.map(moment).transpose()?);
+        }
+    }
+    Ok(latest.map(|last| last.plus(OPEN_FOR)))
 }
 
 fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<Timestamp>, Unavailable> {

@@ -1,143 +1,42 @@
 //! Serves the inbox: conversations, their messages, and replies.
 
+mod row;
+
 use postrider_actors::domain::{ConversationId, printable};
 use postrider_actors::{
-    Contact, Conversation, ConversationChange, ConversationFilter, ConversationMessage,
-    ConversationStatus, Direction, Permission, ReadConversationError, Replayable, ReplyError,
-    Route, UpdateConversationError,
+    ConversationChange, ConversationFilter, ConversationStatus, ConversationView, Permission,
+    ReadConversationError, Replayable, ReplyError, Route, UpdateConversationError,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::contacts::ContactRow;
+use super::contacts::search_term;
 use super::message_body::ReplyBody;
 use super::messages::{self, SentAnswer};
 use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
+use row::{
+    ConversationCountsAnswer, ConversationMessageRow, ConversationMessagesAnswer, ConversationRow,
+    ConversationsAnswer,
+};
 
 /// Longest name of an agent, in characters.
 const AGENT_CHARS_MAX: usize = 100;
+
+/// What stands for nobody in a filter, and for oneself everywhere.
+const NOBODY: &str = "none";
+const ONESELF: &str = "me";
 
 const NO_SUCH_CONVERSATION: &str = "no such conversation";
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(list).guarded(Key::of(Permission::InboxRead)))
+        .routes(route!(counts).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(read).guarded(Key::of(Permission::InboxRead)))
+        .routes(route!(mark_read).guarded(Key::of(Permission::InboxWrite)))
         .routes(route!(list_messages).guarded(Key::of(Permission::InboxRead)))
         .routes(route!(update).guarded(Key::of(Permission::InboxWrite)))
         .routes(route!(reply).guarded(Key::REPLY))
-}
-
-/// What a contact and the workspace have written to each other.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Conversation)]
-pub(crate) struct ConversationRow {
-    /// Names it in every call.
-    #[schema(example = "cnv_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    id: String,
-    /// With whom.
-    contact: ContactRow,
-    /// `open`: the contact waits for an answer; `pending`: it has one; `resolved`.
-    #[schema(example = "open")]
-    status: &'static str,
-    /// `messaging` or `email`
-    #[schema(example = "messaging")]
-    channel: &'static str,
-    /// The agent who sees to it.
-    #[schema(example = "agent-7")]
-    assigned_to: Option<String>,
-    /// What was written last, its first 200 characters.
-    #[schema(example = "Where is my order?")]
-    last_message: String,
-    /// When.
-    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
-    last_message_at: String,
-    /// When it was made.
-    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
-    created_at: String,
-}
-
-impl From<(Conversation, Contact)> for ConversationRow {
-    fn from((conversation, contact): (Conversation, Contact)) -> Self {
-        Self {
-            id: conversation.id.to_string(),
-            contact: contact.into(),
-            status: conversation.status.as_str(),
-            channel: conversation.channel(),
-            assigned_to: conversation.assigned_to,
-            last_message: conversation.last_message,
-            last_message_at: conversation.last_message_at.to_string(),
-            created_at: conversation.created_at.to_string(),
-        }
-    }
-}
-
-/// A page of conversations.
-#[derive(Serialize, ToSchema)]
-#[allow(dead_code, reason = "describes what `list` writes")]
-pub(crate) struct ConversationsAnswer {
-    /// The one that was last written in first.
-    data: Vec<ConversationRow>,
-    /// How many there are on all pages.
-    total: u64,
-    /// The page's number.
-    page: u64,
-}
-
-/// A message of a conversation.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ConversationMessage)]
-pub(crate) struct ConversationMessageRow {
-    /// The message.
-    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    id: String,
-    /// `in`: the contact wrote it; `out`: the workspace did.
-    #[schema(example = "in")]
-    direction: &'static str,
-    /// `text`, `template`, `email`, or what else the contact sent.
-    #[serde(rename = "type")]
-    #[schema(example = "text")]
-    kind: String,
-    /// What it says.
-    #[schema(example = "Where is my order?")]
-    text: String,
-    /// `received` for one of the contact's; what became of it for one of the workspace's, which is
-    /// `unknown` too when it is older than messages are kept.
-    #[schema(example = "received")]
-    status: &'static str,
-    /// When it was written.
-    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
-    at: String,
-}
-
-impl From<ConversationMessage> for ConversationMessageRow {
-    fn from(message: ConversationMessage) -> Self {
-        let direction = match message.direction {
-            Direction::In => "in",
-            Direction::Out => "out",
-        };
-        Self {
-            id: message.id.to_string(),
-            direction,
-            kind: message.kind,
-            text: message.text,
-            status: message.status,
-            at: message.at.to_string(),
-        }
-    }
-}
-
-/// A page of what was written.
-#[derive(Serialize, ToSchema)]
-#[schema(as = WrittenAnswer)]
-#[allow(dead_code, reason = "describes what `messages` writes")]
-pub(crate) struct ConversationMessagesAnswer {
-    /// Newest first.
-    data: Vec<ConversationMessageRow>,
-    /// How many there are on all pages.
-    total: u64,
-    /// The page's number.
-    page: u64,
 }
 
 #[utoipa::path(
@@ -152,7 +51,12 @@ pub(crate) struct ConversationMessagesAnswer {
         ("status" = Option<String>, Query, description = "Only `open`, `pending` or `resolved` \
          ones"),
         ("assigned_to" = Option<String>, Query, description = "Only those of this agent; \
+         `none`: those of nobody; `me`: those of the user who calls, and a key has none; \
          1 to 100 characters"),
+        ("search" = Option<String>, Query, max_length = 200, description = "A part of the \
+         contact's name, phone or e-mail address, or of the last message; upper and lower case are \
+         the same. Of those that the other filters leave, the 5,000 that were last written in are \
+         searched"),
         ("page" = Option<i64>, Query, minimum = 1, description = "1 unless told"),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most \
          conversations of a page, 50 unless told"),
@@ -166,13 +70,35 @@ pub(crate) struct ConversationMessagesAnswer {
 async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
+    let assigned_to = query.text("assigned_to")?;
     let filter = ConversationFilter {
         status: query.text("status")?.map(status).transpose()?,
-        assigned_to: query.text("assigned_to")?.map(agent).transpose()?,
+        assigned_to: match assigned_to {
+            None | Some(NOBODY) => None,
+            // A key is no user, and nothing is assigned to it.
+            Some(ONESELF) => Some(oneself(&call).unwrap_or_default()),
+            Some(name) => Some(agent(name)?),
+        },
+        unassigned: assigned_to == Some(NOBODY),
+        search: search_term("search", query.text("search")?)?.map(str::to_owned),
     };
     let found = call.caller.workspace().conversations(filter, page.skip(), page.limit()).await?;
-    let rows: Vec<_> = found.conversations.into_iter().map(ConversationRow::from).collect();
+    let rows = rows(&call, found.conversations).await?;
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/conversations/counts",
+    operation_id = "countConversations",
+    tag = "Conversations",
+    summary = "Count the conversations",
+    description = "All counts are kept, so that nothing is scanned.",
+    responses((status = 200, description = "The counts", body = ConversationCountsAnswer))
+)]
+async fn counts(call: Call<Principal>) -> Answer {
+    let counts = call.caller.workspace().conversation_counts(oneself(&call)).await?;
+    Ok(Reply::ok(&ConversationCountsAnswer::from(counts)))
 }
 
 #[utoipa::path(
@@ -186,7 +112,8 @@ async fn list(call: Call<Principal>) -> Answer {
 )]
 async fn read(mut call: Call<Principal>) -> Answer {
     let id = conversation(&mut call).await?;
-    Ok(Reply::ok(&ConversationRow::from(call.caller.workspace().conversation(id).await?)))
+    let found = call.caller.workspace().conversation(id).await?;
+    one(&call, found).await
 }
 
 #[utoipa::path(
@@ -218,7 +145,8 @@ pub(crate) struct ConversationUpdate {
     /// `open`, `pending` or `resolved`.
     #[schema(example = "resolved")]
     status: Option<String>,
-    /// The agent who sees to it; `null` is nobody.
+    /// The agent who sees to it: a user's id, `me`, which is the user who calls, or any other name;
+    /// `null` is nobody.
     #[serde(default, deserialize_with = "super::pipeline::object::nullable")]
     #[schema(value_type = Option<String>, example = "agent-7", min_length = 1, max_length = 100)]
     assigned_to: Option<Option<String>>,
@@ -239,13 +167,36 @@ async fn update(mut call: Call<Principal>) -> Answer {
     let change = ConversationChange {
         status: body.status.as_deref().map(status).transpose()?,
         assigned_to: match body.assigned_to {
+            Some(Some(name)) if name == ONESELF => Some(Some(oneself(&call).ok_or_else(|| {
+                ApiError::field("assigned_to", "can be `me` for a signed-in user only")
+            })?)),
+            Some(Some(name)) if name == NOBODY => {
+                return Err(ApiError::field("assigned_to", "must be `null` for nobody"));
+            }
             Some(Some(name)) => Some(Some(agent(&name)?)),
             cleared_or_kept => cleared_or_kept,
         },
     };
     let id = conversation(&mut call).await?;
     let updated = call.caller.workspace().update_conversation(id, change).await?;
-    Ok(Reply::ok(&ConversationRow::from(updated)))
+    one(&call, updated).await
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/conversations/{conversation_id}/read",
+    operation_id = "markConversationRead",
+    tag = "Conversations",
+    summary = "Take what the contact has written as read",
+    description = "Nothing in the conversation is `unread` then, for every agent alike. No event \
+                   tells of it.",
+    params(("conversation_id" = String, Path, description = "The conversation's id")),
+    responses((status = 204, description = "Nothing is unread"))
+)]
+async fn mark_read(mut call: Call<Principal>) -> Answer {
+    let id = conversation(&mut call).await?;
+    call.caller.workspace().mark_conversation_read(id).await?;
+    Ok(Reply::no_content())
 }
 
 #[utoipa::path(
@@ -273,6 +224,42 @@ async fn reply(mut call: Call<Principal>) -> Answer {
     let id = conversation(&mut call).await?;
     let Replayable { answer, replayed } = call.caller.workspace().reply(id, content, key).await?;
     Ok(messages::sent_reply(answer).replayed(replayed))
+}
+
+async fn one(call: &Call<Principal>, view: ConversationView) -> Answer {
+    let row = rows(call, vec![view]).await?.pop();
+    row.map_or_else(|| Err(ApiError::not_found(NO_SUCH_CONVERSATION)), |row| Ok(Reply::ok(&row)))
+}
+
+/// Conversations as they are told.
+async fn rows(
+    call: &Call<Principal>,
+    views: Vec<ConversationView>,
+) -> Result<Vec<ConversationRow>, ApiError> {
+    let workspace = call.caller.workspace();
+    let windows = workspace.reply_windows(&views).await?;
+    let now = call.edge.engine.clock().now();
+    let row = |(view, window): (ConversationView, _)| {
+        let agent = view.0.assigned_to.as_deref();
+        let name = agent.and_then(|agent| user_name(call, agent));
+        ConversationRow::of(view, (window, now), name)
+    };
+    Ok(views.into_iter().zip(windows).map(row).collect())
+}
+
+/// The name of the user of this id, if they may be assigned to the workspace's conversations.
+fn user_name(call: &Call<Principal>, id: &str) -> Option<String> {
+    let person = call.edge.engine.people().person(id.parse().ok()?)?;
+    let may = person.operator || person.role_in(call.caller.workspace().id()).is_some();
+    may.then(|| person.name.to_string())
+}
+
+/// The id of the user who calls; a key and an admin token are none.
+fn oneself(call: &Call<Principal>) -> Option<String> {
+    match &call.caller {
+        Principal::Key(_) => None,
+        Principal::Person(member) => Some(member.signed_in.person.as_ref()?.id.to_string()),
+    }
 }
 
 async fn conversation(call: &mut Call<Principal>) -> Result<ConversationId, ApiError> {

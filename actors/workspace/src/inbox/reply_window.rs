@@ -1,0 +1,92 @@
+//! Until when a conversation may be answered with free text.
+//!
+//! It looks for what a reply would: an open service window of any connected number.
+
+use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
+use postrider_store::{StoreError, View};
+
+use crate::Workspace;
+use crate::conversations::{Conversation, ConversationView};
+use crate::core::records;
+use crate::messages::service_window;
+use postrider_domain::unavailable::Unavailable;
+
+/// Until when a conversation may be answered with free text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyWindow {
+    /// Always, as by e-mail.
+    Always,
+    /// Until this moment, which may have passed.
+    Until(Timestamp),
+    /// Not until the contact writes.
+    Closed,
+}
+
+impl ReplyWindow {
+    /// Whether it is open at a moment.
+    #[must_use]
+    pub fn is_open(self, now: Timestamp) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Until(end) => now < end,
+            Self::Closed => false,
+        }
+    }
+
+    /// When it closes, or has closed.
+    #[must_use]
+    pub const fn closes_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Until(end) => Some(end),
+            Self::Always | Self::Closed => None,
+        }
+    }
+}
+
+impl Workspace {
+    /// Until when each of these conversations may be answered with free text.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn reply_windows(
+        &self,
+        of: &[ConversationView],
+    ) -> Result<Vec<ReplyWindow>, Unavailable> {
+        let names = |(conversation, contact): &ConversationView| {
+            let by_id = contact.user_id.clone().map(PartyId::from);
+            // As a reply is addressed.
+            let to = contact.phone.map(PartyId::from).or(by_id);
+            (is_by_mail(conversation), to)
+        };
+        let asked: Vec<_> = of.iter().map(names).collect();
+        if asked.iter().all(|(by_mail, to)| *by_mail || to.is_none()) {
+            return Ok(asked.iter().map(|(by_mail, _)| without_number(*by_mail)).collect());
+        }
+        self.read(move |store, workspace| read(store, workspace, &asked)).await
+    }
+}
+
+const fn is_by_mail(conversation: &Conversation) -> bool {
+    conversation.mail.is_some()
+}
+
+const fn without_number(by_mail: bool) -> ReplyWindow {
+    if by_mail { ReplyWindow::Always } else { ReplyWindow::Closed }
+}
+
+fn read(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    asked: &[(bool, Option<PartyId>)],
+) -> Result<Vec<ReplyWindow>, StoreError> {
+    let numbers = records::load(store, workspace)?.map(|found| found.numbers).unwrap_or_default();
+    let known_by: Vec<[NumberId; 2]> = numbers.iter().map(|it| [it.line(), it.id]).collect();
+    let window = |(by_mail, to): &(bool, Option<PartyId>)| {
+        let Some(to) = to.as_ref().filter(|_| !by_mail) else {
+            return Ok(without_number(*by_mail));
+        };
+        let end = service_window::latest_end(store, workspace, &known_by, to)?;
+        Ok(end.map_or(ReplyWindow::Closed, ReplyWindow::Until))
+    };
+    asked.iter().map(window).collect()
+}

@@ -1,0 +1,223 @@
+//! Conversations and what was written in them, as bodies tell it.
+
+use postrider_actors::domain::Timestamp;
+use postrider_actors::{
+    ConversationCounts, ConversationMessage, ConversationView, Direction, MessageError, ReplyWindow,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::contacts::ContactRow;
+
+/// What a contact and the workspace have written to each other.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Conversation)]
+pub(crate) struct ConversationRow {
+    /// Names it in every call.
+    #[schema(example = "cnv_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// With whom.
+    contact: ContactRow,
+    /// `open`: the contact waits for an answer; `pending`: it has one; `resolved`.
+    #[schema(example = "open")]
+    status: &'static str,
+    /// `messaging` or `email`
+    #[schema(example = "messaging")]
+    channel: &'static str,
+    /// The agent who sees to it.
+    #[schema(example = "agent-7")]
+    assigned_to: Option<String>,
+    /// What was written last, its first 200 characters.
+    #[schema(example = "Where is my order?")]
+    last_message: String,
+    /// When.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    last_message_at: String,
+    /// When it was made.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    created_at: String,
+    /// Until when it may be answered with free text.
+    reply_window: ReplyWindowRow,
+    /// Messages that the contact has written since the last reply, and since they were taken as
+    /// read.
+    #[schema(minimum = 0, example = 2)]
+    unread: u64,
+    /// When the contact last wrote; `null` where an earlier version did not keep it.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    last_inbound_at: Option<String>,
+    /// The agent who sees to it, by name.
+    assignee: Option<Assignee>,
+}
+
+/// Until when a conversation may be answered with free text.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ReplyWindow)]
+pub(crate) struct ReplyWindowRow {
+    /// Whether it may be now.
+    open: bool,
+    /// When that ends, or has ended; `null` by e-mail, where it never does, and where the contact
+    /// has not written for long.
+    #[schema(format = DateTime, example = "2026-02-01T09:25:00.000Z")]
+    closes_at: Option<String>,
+}
+
+/// An agent.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Assignee {
+    /// What `assigned_to` says: a user's id, or a name that a key gave.
+    #[schema(example = "usr_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// The user's name, or what `assigned_to` says.
+    #[schema(example = "Ada")]
+    name: String,
+}
+
+impl ConversationRow {
+    /// A conversation with its window at a moment, and the name of its assignee, if it is a user.
+    pub(super) fn of(
+        (conversation, contact): ConversationView,
+        (window, now): (ReplyWindow, Timestamp),
+        user: Option<String>,
+    ) -> Self {
+        let last_inbound = conversation.last_inbound();
+        let assigned_to = conversation.assigned_to.clone();
+        let assignee =
+            assigned_to.map(|id| Assignee { name: user.unwrap_or_else(|| id.clone()), id });
+        Self {
+            id: conversation.id.to_string(),
+            contact: contact.into(),
+            status: conversation.status.as_str(),
+            channel: conversation.channel(),
+            assigned_to: conversation.assigned_to,
+            last_message: conversation.last_message,
+            last_message_at: conversation.last_message_at.to_string(),
+            created_at: conversation.created_at.to_string(),
+            reply_window: ReplyWindowRow {
+                open: window.is_open(now),
+                closes_at: window.closes_at().map(|at| at.to_string()),
+            },
+            unread: conversation.unread,
+            last_inbound_at: last_inbound.map(|at| at.to_string()),
+            assignee,
+        }
+    }
+}
+
+/// A page of conversations.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what `list` writes")]
+pub(crate) struct ConversationsAnswer {
+    /// The one that was last written in first.
+    data: Vec<ConversationRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
+
+/// How many conversations there are.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ConversationCountsAnswer {
+    /// Those whose contact waits for an answer.
+    #[schema(minimum = 0, example = 3)]
+    open: usize,
+    /// Those that are answered.
+    #[schema(minimum = 0, example = 12)]
+    pending: usize,
+    /// Those that are done.
+    #[schema(minimum = 0, example = 250)]
+    resolved: usize,
+    /// Those of the user who calls that are not done; a key has none.
+    #[schema(minimum = 0, example = 4)]
+    mine: usize,
+    /// Those of nobody that are not done.
+    #[schema(minimum = 0, example = 2)]
+    unassigned: usize,
+    /// Those with something unread.
+    #[schema(minimum = 0, example = 3)]
+    unread: usize,
+}
+
+impl From<ConversationCounts> for ConversationCountsAnswer {
+    fn from(counts: ConversationCounts) -> Self {
+        let ConversationCounts { open, pending, resolved, mine, unassigned, unread } = counts;
+        Self { open, pending, resolved, mine, unassigned, unread }
+    }
+}
+
+/// A message of a conversation.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ConversationMessage)]
+pub(crate) struct ConversationMessageRow {
+    /// The message.
+    #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// `in`: the contact wrote it; `out`: the workspace did.
+    #[schema(example = "in")]
+    direction: &'static str,
+    /// `text`, `template`, `email`, or what else the contact sent.
+    #[serde(rename = "type")]
+    #[schema(example = "text")]
+    kind: String,
+    /// What it says.
+    #[schema(example = "Where is my order?")]
+    text: String,
+    /// `received` for one of the contact's; what became of it for one of the workspace's, which is
+    /// `unknown` too when it is older than messages are kept.
+    #[schema(example = "received")]
+    status: &'static str,
+    /// Why it failed, if it did.
+    error: Option<WrittenError>,
+    /// When it was written.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    at: String,
+}
+
+/// Why a message of a conversation failed.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WrittenError {
+    /// The channel's error code, where it gave one.
+    #[schema(example = 131_026)]
+    code: Option<u32>,
+    /// The channel's explanation, or else `channel_refused` or `not_sent_in_time`.
+    #[schema(example = "Message undeliverable")]
+    message: String,
+}
+
+impl From<MessageError> for WrittenError {
+    fn from(error: MessageError) -> Self {
+        let message = if error.details.is_empty() { error.reason } else { error.details };
+        Self { code: error.code, message: message.into() }
+    }
+}
+
+impl From<ConversationMessage> for ConversationMessageRow {
+    fn from(message: ConversationMessage) -> Self {
+        let direction = match message.direction {
+            Direction::In => "in",
+            Direction::Out => "out",
+        };
+        Self {
+            id: message.id.to_string(),
+            direction,
+            kind: message.kind,
+            text: message.text,
+            status: message.status,
+            error: message.error.map(WrittenError::from),
+            at: message.at.to_string(),
+        }
+    }
+}
+
+/// A page of what was written.
+#[derive(Serialize, ToSchema)]
+#[schema(as = WrittenAnswer)]
+#[allow(dead_code, reason = "describes what `messages` writes")]
+pub(crate) struct ConversationMessagesAnswer {
+    /// Newest first.
+    data: Vec<ConversationMessageRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
