@@ -139,6 +139,7 @@ pub use postrider_workspace::broadcasts::{
     Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
     RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
 };
+pub use postrider_workspace::core::otp::day_counts::OtpCounts;
 pub use postrider_workspace::core::otp::types::{
     Delivery, OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
@@ -148,8 +149,8 @@ pub use postrider_workspace::core::settings::{
 };
 pub use postrider_workspace::event_options::EventOptions;
 pub use postrider_workspace::messages::{
-    MessageContent, MessageError, MessageKind, MessageSent, MessageState, MessageStatus,
-    SendMessage, SendMessageError, TemplateMessage,
+    MessageContent, MessageError, MessageFilter, MessageKind, MessageSent, MessageState,
+    MessageStatus, MessagesListed, SendMessage, SendMessageError, TemplateMessage,
 };
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
@@ -167,6 +168,7 @@ pub use postrider_workspace::{
 };
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
-    EventsPage, IdempotencyKey, IdempotentError, NewTemplate, Replayable, Route, Template,
-    TemplateError, UseTemplateError, WebhookChange, WebhookError, Workspace,
+    EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpCursor,
+    OtpDays, OtpFilter, OtpRow, OtpsPage, Replayable, Route, Template, TemplateError,
+    UseTemplateError, WebhookChange, WebhookError, Workspace,
 };

@@ -2,7 +2,7 @@
 
 use postrider_actors::domain::Day;
 use postrider_actors::{
-    AdDay, CampaignCounts, CampaignGrouping, CampaignRow, DayRange, Permission,
+    AdDay, CampaignCounts, CampaignGrouping, CampaignRow, DayRange, OtpCounts, Permission,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,6 +18,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(campaigns).guarded(Key::of(Permission::AnalyticsRead)))
         .routes(route!(ads).guarded(Key::of(Permission::AnalyticsRead)))
+        .routes(route!(otp).guarded(Key::of(Permission::AnalyticsRead)))
 }
 
 /// What happened to messages of broadcasts.
@@ -203,6 +204,112 @@ async fn ads(call: Call<Principal>) -> Answer {
     let found = call.caller.workspace().ad_days(range, page.skip(), page.limit()).await?;
     let rows = found.0.into_iter().map(AdRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.1)))
+}
+
+/// What happened to one-time passwords.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OtpCounts)]
+pub(crate) struct OtpCountsRow {
+    /// Requests that were accepted; resends are not counted.
+    #[schema(example = 1200)]
+    sent: u64,
+    /// Messages that came onto a device.
+    #[schema(example = 1150)]
+    delivered: u64,
+    /// Codes that were entered in time.
+    #[schema(example = 1080)]
+    verified: u64,
+    /// Wrong codes that were entered.
+    #[schema(example = 60)]
+    wrong: u64,
+    /// Codes that nobody entered in time.
+    #[schema(example = 110)]
+    expired: u64,
+    /// Requests that came to nothing: five wrong codes, or a message that failed.
+    #[schema(example = 10)]
+    failed: u64,
+    /// Requests that a limit, the balance, the destinations or the pumping guard refused. A crash
+    /// may lose those of the last seconds.
+    #[schema(example = 4)]
+    refused: u64,
+}
+
+impl From<OtpCounts> for OtpCountsRow {
+    fn from(counts: OtpCounts) -> Self {
+        let OtpCounts { sent, delivered, verified, wrong, expired, failed, refused } = counts;
+        Self { sent, delivered, verified, wrong, expired, failed, refused }
+    }
+}
+
+/// What happened on a day, or to a country.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OtpCountsOf)]
+pub(crate) struct OtpCountsOfRow {
+    /// The day, in UTC, when grouped by day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = Date, example = "2026-01-31")]
+    day: Option<String>,
+    /// The country calling code, without `+`, when grouped by country.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "1")]
+    country: Option<String>,
+    /// What happened.
+    #[serde(flatten)]
+    counts: OtpCountsRow,
+}
+
+/// What happened to one-time passwords.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OtpAnalyticsAnswer {
+    /// By day, the oldest first, or by calling code; those to which something happened.
+    data: Vec<OtpCountsOfRow>,
+    /// Of all rows together.
+    totals: OtpCountsRow,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/analytics/otp",
+    operation_id = "readOtpAnalytics",
+    tag = "Analytics",
+    summary = "See what happened to one-time passwords, by day or country",
+    description = "Each thing counts on the day on which it happened, as the event log tells it. \
+                   Counts are kept for 400 days, and are not there for days of an earlier version.",
+    params(
+        ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
+         most 365 days before `to`; 30 days before it unless told"),
+        ("to" = Option<String>, Query, format = Date, description = "The last day, in UTC, at \
+         most 365 days after `from` and not before it; today unless told"),
+        ("group_by" = Option<String>, Query, description = "`day`, also unless told, or \
+         `country`"),
+    ),
+    responses((status = 200, description = "What happened", body = OtpAnalyticsAnswer))
+)]
+async fn otp(call: Call<Principal>) -> Answer {
+    let query = call.query()?;
+    let DayRange { from, to } = days(&call, &query)?;
+    let by_country = match query.text("group_by")? {
+        None | Some("day") => false,
+        Some("country") => true,
+        Some(_) => return Err(ApiError::field("group_by", "must be day or country")),
+    };
+    let found = call.caller.workspace().otp_days(from, to).await?;
+    let data = if by_country {
+        let row = |(code, counts): (u16, OtpCounts)| OtpCountsOfRow {
+            day: None,
+            country: Some(code.to_string()),
+            counts: counts.into(),
+        };
+        found.countries.into_iter().map(row).collect()
+    } else {
+        let row = |(day, counts): (Day, OtpCounts)| OtpCountsOfRow {
+            day: Some(day.to_string()),
+            country: None,
+            counts: counts.into(),
+        };
+        found.days.into_iter().map(row).collect()
+    };
+    Ok(Reply::ok(&OtpAnalyticsAnswer { data, totals: found.totals.into() }))
 }
 
 /// Reads the range of days from `from` and `to`.

@@ -34,6 +34,8 @@ pub struct Expiry(u16);
 impl Expiry {
     const MIN: u16 = 60;
     const MAX: u16 = 900;
+    /// The longest, in seconds.
+    pub const MAX_SECONDS: u16 = Self::MAX;
 
     /// The expiry of this many seconds.
     ///

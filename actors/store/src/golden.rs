@@ -82,6 +82,7 @@ fn tables_keep_their_names() {
         analytics
         mails
         mail_queue
-        audit"#]]
+        audit
+        otps"#]]
     .assert_eq(&names.join("\n"));
 }

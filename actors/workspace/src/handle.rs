@@ -1,6 +1,8 @@
 //! What callers hold of a workspace.
 
 use postrider_store::view::event_log::{self, EventEntry};
+
+use crate::events::{self, EventFilter, EventsBack, EventsPage};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -35,15 +37,6 @@ pub struct Workspace {
     pub(crate) slot: Arc<Slot>,
     /// Who makes changes by this handle; `None` is the server itself.
     caller: Option<Arc<AuditContext>>,
-}
-
-/// Entries of a workspace's event log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventsPage {
-    /// In order, oldest first.
-    pub entries: Vec<EventEntry>,
-    /// The sequence to go on after: that of the last entry that was looked at.
-    pub next_after: u64,
 }
 
 impl std::fmt::Debug for Workspace {
@@ -82,8 +75,45 @@ impl Workspace {
         limit: usize,
         kind: Option<&str>,
     ) -> Result<EventsPage, Unavailable> {
-        let kind = kind.map(str::to_owned);
-        self.scan(move |store, id| read_events(store, id, after, limit, kind.as_deref())).await
+        let filter = EventFilter { types: kind.map(|kind| vec![kind.to_owned()]), about: None };
+        self.events_that(after, limit, filter).await
+    }
+
+    /// The same of the events that a filter asks for.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn events_that(
+        &self,
+        after: u64,
+        limit: usize,
+        filter: EventFilter,
+    ) -> Result<EventsPage, Unavailable> {
+        self.scan(move |store, id| events::after(store, id, after, limit, &filter)).await
+    }
+
+    /// The workspace's events before sequence `before` (`None`: from the newest on), newest first,
+    /// at most `limit` of them. Looks at a bounded part of the log, so a page can be empty before
+    /// the oldest.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn events_back(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+        filter: EventFilter,
+    ) -> Result<EventsBack, Unavailable> {
+        let before = before.unwrap_or(u64::MAX);
+        self.scan(move |store, id| events::before(store, id, before, limit, &filter)).await
+    }
+
+    /// The event of this id; `None` when the workspace has none, or none any more.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn event(&self, id: EventId) -> Result<Option<EventEntry>, Unavailable> {
+        self.read(move |store, of| events::one(store, of, id)).await
     }
 
     /// The sequence of the newest event; 0 when there is none.
@@ -246,25 +276,3 @@ fn not_scanned(error: ScanError) -> Unavailable {
         ScanError::Failed => UnavailableReason::Storage,
     })
 }
-
-fn read_events(
-    store: &dyn View,
-    id: &WorkspaceId,
-    after: u64,
-    limit: usize,
-    kind: Option<&str>,
-) -> Result<EventsPage, StoreError> {
-    let mut page = EventsPage { entries: Vec::new(), next_after: after };
-    event_log::read(store, id, after, &mut |sequence, entry| {
-        page.next_after = sequence;
-        if kind.is_none_or(|kind| entry.event.kind() == kind) {
-            page.entries.push(EventEntry::of(id, sequence, entry));
-        }
-        page.entries.len() < limit && sequence - after < EVENTS_LOOKED_AT_MAX
-    })?;
-    Ok(page)
-}
-
-/// Most entries that one page looks at: with a filter that matches nothing a page would otherwise
-/// read the whole log.
-const EVENTS_LOOKED_AT_MAX: u64 = 50_000;

@@ -19,6 +19,7 @@ pub mod directory;
 pub mod disk_space;
 pub mod email;
 pub mod event_options;
+mod events;
 mod handle;
 pub mod idempotency;
 pub mod inbox;
@@ -49,17 +50,19 @@ pub use contacts::{
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationStatus,
-    ConversationView, ConversationsPage, CountError, Direction, ReadConversationError, UpdateConversationError,
-    see_to_counts,
+    ConversationView, ConversationsPage, CountError, Direction, ReadConversationError,
+    UpdateConversationError, see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;
-pub use handle::{EventsPage, Workspace};
+pub use events::{EventFilter, EventsBack, EventsPage};
+pub use handle::Workspace;
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
 pub use inbox::{
     ConversationMessage, DeleteContactError, MessagesPage, ReplyWindow, UpdateContactError,
 };
 pub use messages::ReplyError;
+pub use otp::{OtpCursor, OtpDays, OtpFilter, OtpRow, OtpsPage};
 pub use suppressions::{Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};

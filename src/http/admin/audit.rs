@@ -1,6 +1,6 @@
 //! Lists and verifies the audit log.
 
-use postrider_actors::domain::{AuditActor, Timestamp, WorkspaceId};
+use postrider_actors::domain::{AuditActor, WorkspaceId};
 use postrider_actors::store::Direction;
 use postrider_actors::{AuditFault, AuditFilter, AuditRow, DamagedRow};
 use serde::Serialize;
@@ -178,8 +178,8 @@ async fn list(call: Call<()>) -> Answer {
         workspace: workspace.map_err(|error| ApiError::field("workspace", error))?,
         actor: text(&query, "actor")?,
         action: text(&query, "action")?,
-        since: moment(&query, "since")?,
-        until: moment(&query, "until")?,
+        since: query.moment("since")?,
+        until: query.moment("until")?,
     };
     let audit = call.edge.engine.audit();
     // Before the part: what comes between is seen twice rather than never.
@@ -216,11 +216,6 @@ fn text(query: &Query, name: &str) -> Result<Option<String>, ApiError> {
         return Err(ApiError::field(name, rule));
     }
     Ok(Some(text.to_owned()))
-}
-
-fn moment(query: &Query, name: &str) -> Result<Option<Timestamp>, ApiError> {
-    let moment = query.text(name)?.map(str::parse).transpose();
-    moment.map_err(|error| ApiError::field(name, error))
 }
 
 /// The first record that does not fit.

@@ -4,8 +4,8 @@ mod stream;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use postrider_actors::domain::PublicEvent;
-use postrider_actors::{EventEntry, Permission};
+use postrider_actors::domain::{EventId, PublicEvent};
+use postrider_actors::{EventEntry, EventFilter, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -16,9 +16,13 @@ use super::pipeline::{
 /// First byte of a cursor, which defines the format of the rest.
 const CURSOR_VERSION: u8 = 1;
 
+/// Longest text that events are to be about, in characters.
+const ABOUT_CHARS_MAX: usize = 200;
+
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(list).guarded(Key::of(Permission::EventsRead)))
+        .routes(route!(read).guarded(Key::of(Permission::EventsRead)))
         .merge(stream::routes())
 }
 
@@ -67,11 +71,13 @@ impl EventRow {
 /// A part of the log.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EventsAnswer {
-    /// Oldest first.
+    /// In the order of the query. It may be empty while `next_cursor` goes on.
     data: Vec<EventRow>,
-    /// Give it as `cursor` to go on after this part; the same again while there is nothing new.
+    /// Give it as `cursor`, with the same `order`, to go on after this part. Oldest first it is
+    /// always there, and the same again while there is nothing new; newest first it is null at the
+    /// oldest event.
     #[schema(example = "AQAAAAAAAAAB")]
-    next_cursor: String,
+    next_cursor: Option<String>,
 }
 
 #[utoipa::path(
@@ -81,7 +87,9 @@ pub(crate) struct EventsAnswer {
     tag = "Events",
     summary = "Read the event log",
     description = "Old events are kept for a time and up to an amount that the operator sets. A \
-                   cursor before the oldest goes on at the oldest: then `sequence` has a gap.",
+                   cursor before the oldest goes on at the oldest: then `sequence` has a gap. A \
+                   filtered part is empty only at the end of the log, or after a bounded search: \
+                   then its cursor has moved.",
     params(
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before; left \
          out: from the beginning"),
@@ -89,22 +97,86 @@ pub(crate) struct EventsAnswer {
          50 unless told"),
         ("type" = Option<String>, Query, description = "Only events of this type, \
          which is the name of one of the document's webhooks", example = "otp.verified"),
+        ("types" = Option<String>, Query, description = "Only events of these types, with commas \
+         between; not beside `type`", example = "otp.sent,otp.verified"),
+        ("about" = Option<String>, Query, min_length = 1, max_length = 200, description = "Only \
+         events in whose `data` this is a value: an id, or a phone in E.164",
+         example = "+15550123456"),
+        ("order" = Option<String>, Query, description = "`asc`, oldest first, also unless told, \
+         or `desc`, newest first"),
     ),
-    responses((status = 200, description = "Events, oldest first", body = EventsAnswer))
+    responses((status = 200, description = "Events in that order", body = EventsAnswer))
 )]
 async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
-    let after = after_cursor(&query)?.unwrap_or(0);
-    let kind = query.text("type")?.map(|name| kind("type", name)).transpose()?;
-    let page = call.caller.workspace().events(after, limit, kind).await?;
+    let filter = EventFilter { types: types(&query)?, about: about(&query)? };
+    let cursor = after_cursor(&query)?;
+    match query.text("order")? {
+        None | Some("asc") => {}
+        Some("desc") => return newest_first(&call, cursor, limit, filter).await,
+        Some(_) => return Err(ApiError::field("order", "must be asc or desc")),
+    }
+    let after = cursor.unwrap_or(0);
+    let page = call.caller.workspace().events_that(after, limit, filter).await?;
     if page.next_after == after && after > call.caller.workspace().last_event().await? {
         return Err(ahead_of_the_log("cursor"));
     }
     Ok(Reply::ok(&EventsAnswer {
         data: page.entries.into_iter().map(EventRow::from).collect(),
-        next_cursor: encode_cursor(page.next_after),
+        next_cursor: Some(encode_cursor(page.next_after)),
     }))
+}
+
+async fn newest_first(
+    call: &Call<Principal>,
+    cursor: Option<u64>,
+    limit: usize,
+    filter: EventFilter,
+) -> Answer {
+    let page = call.caller.workspace().events_back(cursor, limit, filter).await?;
+    Ok(Reply::ok(&EventsAnswer {
+        data: page.entries.into_iter().map(EventRow::from).collect(),
+        next_cursor: page.next_before.map(encode_cursor),
+    }))
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/events/{event_id}",
+    operation_id = "readEvent",
+    tag = "Events",
+    summary = "Read an event",
+    params(("event_id" = String, Path, description = "The event's id")),
+    responses((status = 200, description = "The event", body = EventRow))
+)]
+async fn read(mut call: Call<Principal>) -> Answer {
+    const MISSING: &str = "no such event";
+    let id: EventId = call.path("event_id", MISSING).await?;
+    match call.caller.workspace().event(id).await? {
+        Some(event) => Ok(Reply::ok(&EventRow::from(event))),
+        None => Err(ApiError::not_found(MISSING)),
+    }
+}
+
+/// The types that the query asks for, one or more.
+fn types(query: &Query) -> Result<Option<Vec<String>>, ApiError> {
+    let names = match (query.text("type")?, query.text("types")?) {
+        (Some(_), Some(_)) => return Err(ApiError::field("types", "must not be beside `type`")),
+        (Some(name), None) => vec![kind("type", name)?],
+        (None, Some(names)) => kinds("types", names)?,
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(names.into_iter().map(str::to_owned).collect()))
+}
+
+/// What the events are to be about. An unescaped `+` arrives as a space, with which no id begins.
+fn about(query: &Query) -> Result<Option<String>, ApiError> {
+    let Some(text) = query.text("about")? else { return Ok(None) };
+    if !(1..=ABOUT_CHARS_MAX).contains(&text.chars().count()) {
+        return Err(ApiError::field("about", "must have 1 to 200 characters"));
+    }
+    Ok(Some(text.strip_prefix(' ').map_or_else(|| text.to_owned(), |it| format!("+{it}"))))
 }
 
 /// The event type of this name, which the query's `field` gives.

@@ -260,6 +260,8 @@ const LISTS: &[&str] = &[
     "/admin/v1/audit/check",
     "/v1/analytics/campaigns",
     "/v1/analytics/ads",
+    "/v1/analytics/otp",
+    "/v1/otp",
     "/contacts",
     "/contacts/export",
     "/v1/conversations",

@@ -26,6 +26,9 @@ const CONTACT_ID: &str = "^con_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const MESSAGE_ID: &str = "^msg_[0-7][0-9a-hjkmnp-tv-z]{25}$";
 const WORKSPACE: &str = "^[a-z0-9-]{1,40}$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
+const OTP_CURSOR: &str = "^A(Ww|XI)[A-Za-z0-9_-]{21}$";
+const MESSAGE_CURSOR: &str = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
+const PARTY: &str = r"^(\+[1-9][0-9]{6,14}|[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128})$";
 const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
 const EVENT_PLACE: &str = "^(evt_[0-7][0-9a-hjkmnp-tv-z]{25}|[0-9]{1,19})$";
 
@@ -41,6 +44,8 @@ enum Rule {
     Words(fn() -> Vec<&'static str>),
     /// It matches this.
     Pattern(&'static str),
+    /// It matches what this makes.
+    PatternOf(fn() -> String),
     /// It has this form.
     Format(&'static str),
     /// At least and at most so many characters.
@@ -53,7 +58,7 @@ enum Rule {
     Items(&'static [Rule]),
 }
 
-use Rule::{Chars, Format, Items, Max, NotEmpty, Pattern, Words};
+use Rule::{Chars, Format, Items, Max, NotEmpty, Pattern, PatternOf, Words};
 
 const TAG: Rule = Items(&[Chars(1, 64), Pattern(FILLED_NAME)]);
 const KINDS: Rule = Items(&[Words(kinds)]);
@@ -127,6 +132,18 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("exportContacts", "after", &[Pattern(CONTACT_ID)]),
     ("listEvents", "cursor", &[Pattern(CURSOR)]),
     ("listEvents", "type", &[Words(kinds)]),
+    ("listEvents", "types", &[PatternOf(kind_list)]),
+    ("listEvents", "order", &[Words(|| vec!["asc", "desc"])]),
+    ("listOtps", "phone", &[Pattern(PHONE)]),
+    ("listOtps", "status", &[Words(|| vec!["active", "verified", "expired", "invalidated"])]),
+    ("listOtps", "from", &[Format("date-time")]),
+    ("listOtps", "to", &[Format("date-time")]),
+    ("listOtps", "cursor", &[Pattern(OTP_CURSOR)]),
+    ("listMessages", "to", &[Pattern(PARTY)]),
+    ("listMessages", "status", &[Words(message_statuses)]),
+    ("listMessages", "since", &[Format("date-time")]),
+    ("listMessages", "until", &[Format("date-time")]),
+    ("listMessages", "cursor", &[Pattern(MESSAGE_CURSOR)]),
     ("listAudit", "cursor", &[Pattern(CURSOR)]),
     ("listAudit", "workspace", &[Pattern(WORKSPACE)]),
     ("listAudit", "actor", &[Chars(1, 200)]),
@@ -140,6 +157,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("streamEvents", "last_event_id", &[Pattern(EVENT_PLACE)]),
     ("streamEvents", "Last-Event-ID", &[Pattern(EVENT_PLACE)]),
     ("listSandboxMessages", "to", &[Pattern(PHONE)]),
+    ("readOtpAnalytics", "group_by", &[Words(|| vec!["day", "country"])]),
     ("readCampaignAnalytics", "group_by", &[Words(|| vec!["day", "broadcast"])]),
 ];
 
@@ -161,6 +179,16 @@ const REASONS: &[(&str, &[&str])] = &[
 
 fn kinds() -> Vec<&'static str> {
     PublicEvent::KINDS.iter().map(|(name, _)| *name).collect()
+}
+
+/// Types of events with commas between.
+fn kind_list() -> String {
+    let kinds = kinds().join("|").replace('.', r"\.");
+    format!("^({kinds})(,({kinds}))*$")
+}
+
+fn message_statuses() -> Vec<&'static str> {
+    vec!["queued", "sent", "delivered", "read", "failed", "unknown"]
 }
 
 fn scopes() -> Vec<&'static str> {
@@ -291,6 +319,7 @@ impl Rule {
                 object.enum_values = Some(allowed);
             }
             Pattern(pattern) => object.pattern = Some(pattern.to_owned()),
+            PatternOf(made) => object.pattern = Some(made()),
             Format(format) => object.format = Some(SchemaFormat::Custom(format.to_owned())),
             Chars(min, max) => {
                 (object.min_length, object.max_length) = ((min > 0).then_some(min), Some(max));

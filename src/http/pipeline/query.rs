@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use axum::extract::Query as AxumQuery;
 use axum::http::Uri;
-use postrider_actors::domain::Phone;
+use postrider_actors::domain::{Phone, Timestamp};
 
 use super::error::ApiError;
 
@@ -46,6 +46,12 @@ impl Query {
                 let rule = format_args!("must be a whole number from {min} to {max}");
                 ApiError::field(name, rule)
             })
+    }
+
+    /// A moment, as RFC 3339 writes it.
+    pub(crate) fn moment(&self, name: &str) -> Result<Option<Timestamp>, ApiError> {
+        let moment = self.text(name)?.map(str::parse).transpose();
+        moment.map_err(|error| ApiError::field(name, error))
     }
 
     /// A phone. An unescaped `+` arrives as a space, which no phone starts with.

@@ -1,5 +1,6 @@
 //! Single messages: sending them, the 24-hour window, and the templates that open it.
 
+mod list;
 mod send;
 mod service_window;
 mod templates;

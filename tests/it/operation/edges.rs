@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 16] = [
+const SAMPLES: [(&str, &[&str]); 20] = [
     (r"^[A-Z]{2}\.", &["US.1", "DE.ENT.A9"]),
     (r"^\+[1-9]", &["+1555012", "+155501234567890"]),
     (r"^(\*|", &["*", "+15550123456"]),
@@ -19,16 +19,21 @@ const SAMPLES: [(&str, &[&str]); 16] = [
     ("^msg_", &["msg_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^con_", &["con_01jd3v0x5n8m7k2q4r6s8t0w2y"]),
     ("^AQ", &["AQAAAAAAAAAA"]),
+    ("^A(Ww", &["AXIAAAAAAAAAAAAAAAAAAAAA"]),
+    ("^A[Q-Z", &["AQAAAAAAAAAAAAAAAAAAAAA"]),
+    (r"^(\+[1-9]", &["+15550123456", "US.1"]),
+    (r"^(otp\.", &["otp.sent", "otp.sent,otp.verified"]),
     ("^(evt_", &["0"]),
     (r"^[^\u0000-\u001f\u007f-\u009f]*$", &["a", "é 名 \u{a0}"]),
     (r"^[^\u0000-\u001f\u007f-\u009f]*[^\s", &["a", " é "]),
 ];
 
 /// What no schema can say: the value is refused for what the server knows.
-const KNOWN_BY_THE_SERVER: [(&str, &str); 2] = [
+const KNOWN_BY_THE_SERVER: [(&str, &str); 3] = [
     // Sums, and what is only known once others are.
     ("readCampaignAnalytics", "from"),
     ("readAdAnalytics", "from"),
+    ("readOtpAnalytics", "from"),
 ];
 
 struct Document(Value);

@@ -2,6 +2,7 @@
 
 mod lifecycle;
 mod limits;
+mod list;
 mod pumping_guard;
 
 pub use lifecycle::{PHONE, send, verify};

@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 16] = [
         "services",
         "directory",
         "event_options",
+        "events",
         "recovered",
         "snapshots",
         "template_syncs",

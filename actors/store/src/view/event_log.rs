@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::log_chunk::{Head, event_log_prefix, scan_event_log};
+use super::log_chunk::{Head, event_log_prefix, scan_event_log, scan_event_log_back};
 use super::{Direction, Table, View};
 use crate::error::StoreError;
 use postrider_domain::{EventId, LogEntry, PublicEvent, Timestamp, WorkspaceId};
@@ -53,6 +53,39 @@ pub fn read(
                     damage = Some(StoreError::Damaged(format!("log entry {sequence}: {error}")));
                     return ControlFlow::Break(());
                 }
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    damage.map_or(Ok(()), Err)
+}
+
+/// Visits the entries before sequence `before`, newest first, until `visit` returns false.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_back(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    before: u64,
+    visit: &mut dyn FnMut(u64, LogEntry) -> bool,
+) -> Result<(), StoreError> {
+    let mut damage = None;
+    scan_event_log_back(store, workspace, before.saturating_sub(1), &mut |chunk| {
+        // A chunk is read from its beginning, and is small.
+        let mut entries = Vec::new();
+        for (sequence, entry) in (chunk.first..before).zip(LogEntry::decode_all(&chunk.entries)) {
+            match entry {
+                Ok(entry) => entries.push((sequence, entry)),
+                Err(error) => {
+                    damage = Some(StoreError::Damaged(format!("log entry {sequence}: {error}")));
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        for (sequence, entry) in entries.into_iter().rev() {
+            if !visit(sequence, entry) {
+                return ControlFlow::Break(());
             }
         }
         ControlFlow::Continue(())
@@ -174,6 +207,18 @@ mod tests {
             let since = Timestamp::from_millis(millis);
             let expected = (9..49).filter(|sequence| moment(*sequence) < since).max().unwrap_or(0);
             assert_eq!(before(&store, &workspace, since).unwrap(), expected, "{millis}");
+        }
+        // Backwards the same entries are read, from any place.
+        for from in [0, 8, 9, 10, 13, 14, 30, 48, 49, 90, u64::MAX] {
+            let mut seen = Vec::new();
+            read_back(&store, &workspace, from, &mut |sequence, entry| {
+                assert_eq!(entry.at, moment(sequence));
+                seen.push(sequence);
+                true
+            })
+            .unwrap();
+            let expected: Vec<_> = (9..49).filter(|sequence| *sequence < from).rev().collect();
+            assert_eq!(seen, expected, "{from}");
         }
     }
 }

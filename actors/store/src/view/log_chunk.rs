@@ -85,6 +85,32 @@ pub fn scan_event_log(
     outcome
 }
 
+/// Visits the chunks of a workspace, newest first, beginning with the last one that begins at or
+/// before the sequence `from`.
+///
+/// # Errors
+/// Those of [`scan_event_log`].
+pub fn scan_event_log_back(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    from: u64,
+    visit: &mut dyn FnMut(LogChunk) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let prefix = event_log_prefix(workspace);
+    let start = event_log_key(workspace, from);
+    let mut outcome = Ok(());
+    store.scan(Table::Events, &prefix, Some(&start), Direction::Backward, &mut |key, value| {
+        match chunk(&prefix, key, value) {
+            Ok(chunk) => visit(chunk),
+            Err(error) => {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    outcome
+}
+
 /// The head of a chunk: the count of entries (u32, big endian) with its highest bit set, and the
 /// bytes of the entries before them (u64, big endian). An earlier version wrote neither that bit
 /// nor the second number.

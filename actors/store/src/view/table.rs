@@ -55,6 +55,8 @@ pub enum Table {
     MailQueue,
     /// The audit log. The writer numbers its records and chains them by their hashes.
     Audit,
+    /// What became of one-time passwords that have ended.
+    Otps,
 }
 
 impl Table {
@@ -86,6 +88,7 @@ impl Table {
         Self::Mails,
         Self::MailQueue,
         Self::Audit,
+        Self::Otps,
     ];
 
     /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
@@ -124,6 +127,7 @@ impl Table {
             Self::Mails => "mails",
             Self::MailQueue => "mail_queue",
             Self::Audit => "audit",
+            Self::Otps => "otps",
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod child_spec;
 pub mod configure;
+mod count_records;
 pub mod recovery;
 pub mod snapshots;
 mod state;

@@ -15,6 +15,7 @@ use crate::core::records;
 use crate::core::records::WorkspaceRecords;
 use crate::core::settings::Rules;
 use crate::mailbox::slot::Slot;
+use crate::otp;
 use crate::templates;
 use postrider_store::view::event_log::{self, End};
 
@@ -71,6 +72,8 @@ fn read(
         guard: shared.guard.options,
     };
     let otp_template = records.profile.otp_template();
+    // The journal may have seen a later moment.
+    let now = shared.clock.now().max(hot.now());
     let core = Core {
         id: id.clone(),
         hot,
@@ -83,6 +86,7 @@ fn read(
             .map_err(park_if_damaged)?,
         otp_template: Arc::new(otp_template),
         needs_template: records::need_template(&records.numbers),
+        otp_days: otp::counts_of_today(store, id, now).map_err(park_if_damaged)?,
         opt_out: Arc::clone(&shared.opt_out),
     };
     let log_end = event_log::end(store, id).map_err(park_if_damaged)?;

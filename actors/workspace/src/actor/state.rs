@@ -14,6 +14,7 @@ use postrider_number::{NumberSlot, Numbers, Outcomes};
 use postrider_store::{Batch, Subscriber, Table, View};
 use postrider_store::{ChangeRef, CommitError, GroupNumber};
 
+use crate::actor::count_records::CountRecords;
 use crate::actor::sweeping::Sweeping;
 use crate::actor::unannounced::Unannounced;
 use crate::core::Core;
@@ -73,6 +74,8 @@ pub struct WorkspaceState {
     pub(crate) unreleased: Vec<MessageId>,
     /// The key of the balance's record.
     credits_key: Vec<u8>,
+    /// The records of the counts that a command changes.
+    counts: CountRecords,
     /// Time has brought more than was seen to.
     pub(crate) behind: bool,
     /// Who waits for time's work to be done.
@@ -112,6 +115,7 @@ impl WorkspaceState {
             unrecorded: Vec::new(),
             unreleased: Vec::new(),
             credits_key: records::credits_key(&slot.id),
+            counts: CountRecords::new(&slot.id),
             behind: false,
             barriers: Vec::new(),
         }
@@ -182,18 +186,25 @@ impl WorkspaceState {
             key: &self.credits_key,
             value: Some(balance),
         });
-        // At most one change on the hot path: no allocation for it.
-        let (one, many): (_, Vec<_>);
-        let changes: &[ChangeRef<'_>] = match balance {
-            None if self.effects.changes.is_empty() => &[],
-            Some(balance) if self.effects.changes.is_empty() => {
-                one = [balance];
+        self.counts.encode(&self.effects.counted);
+        let mut counts = self.counts.changes();
+        // At most the balance and one count on the hot path: no allocation for them.
+        let (one, two, many): (_, _, Vec<_>);
+        let is_hot = self.effects.changes.is_empty() && counts.len() <= 1;
+        let changes: &[ChangeRef<'_>] = match (balance, counts.next()) {
+            (None, None) if is_hot => &[],
+            (Some(change), None) | (None, Some(change)) if is_hot => {
+                one = [change];
                 &one
             }
-            balance => {
+            (Some(balance), Some(count)) if is_hot => {
+                two = [balance, count];
+                &two
+            }
+            (balance, count) => {
                 let changes = self.effects.changes.iter();
                 let changes = changes.map(|(table, key, value)| ChangeRef { table, key, value });
-                many = balance.into_iter().chain(changes).collect();
+                many = balance.into_iter().chain(count).chain(counts).chain(changes).collect();
                 &many
             }
         };

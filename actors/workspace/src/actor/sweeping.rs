@@ -22,7 +22,7 @@ use crate::mailbox::message::WorkspaceMessage;
 use crate::sweep::{
     KINDS, Kept, Look, RecordKeys, SweepCursor, SweepCursors, SweepSlice, SweepStep,
 };
-use crate::{analytics, broadcasts, idempotency, messages};
+use crate::{analytics, broadcasts, idempotency, messages, otp};
 
 /// How long a kind rests whose records cannot be read.
 const REST: Duration = Duration::from_secs(60);
@@ -74,6 +74,8 @@ static ALL: [Kind; KINDS] = [
     Kind::new("days of advertisements", analytics::long_past::<{ analytics::ADS }>),
     Kind::new("who came by advertisements", analytics::long_past::<{ analytics::COUNTED }>),
     Kind::new("messages", messages::too_old),
+    Kind::new("one-time passwords", otp::long_ended),
+    Kind::new("days of one-time passwords", otp::long_past),
     Kind::new("what was written in conversations", old_messages::too_old),
 ];
 

@@ -5,6 +5,7 @@ use postrider_number::capacity::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
 use crate::core::message_status::MessageStatus;
+use crate::core::otp::day_counts::Row;
 use crate::core::view::Changes;
 use crate::core::waiters::Waiter;
 
@@ -21,6 +22,8 @@ pub struct Effects {
     pub(crate) changes: Changes,
     /// The new balance, if it changed.
     pub(crate) credits: Option<u64>,
+    /// Counts of one-time passwords of a day and a calling code, which changed.
+    pub(crate) counted: Vec<Row>,
     /// A country calling code to which there are suspiciously many one-time passwords.
     pub(crate) suspected: Option<u16>,
     /// One-time passwords that are sent, and such that are verified.
@@ -43,6 +46,7 @@ impl Effects {
         self.events.is_empty()
             && self.log.is_empty()
             && self.credits.is_none()
+            && self.counted.is_empty()
             && self.changes.is_empty()
     }
 
@@ -52,6 +56,7 @@ impl Effects {
         self.log.len() > FRAME_BYTES_MAX
             && self.events.is_empty()
             && self.credits.is_none()
+            && self.counted.is_empty()
             && self.outbound.is_empty()
             && self.outcomes.is_empty()
     }
@@ -62,6 +67,7 @@ impl Effects {
         self.log.clear();
         self.log_count = 0;
         self.credits = None;
+        self.counted.clear();
         self.changes.clear();
         self.suspected = None;
         self.otps = [0; 2];
@@ -81,6 +87,15 @@ impl Effects {
     pub(crate) fn replaces_all(&mut self, settings: impl serde::Serialize) {
         if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(settings) {
             self.replaced.extend(fields);
+        }
+    }
+
+    /// Has counts written, in place of those before of the same day and calling code.
+    pub(crate) fn count(&mut self, row: Row) {
+        let same = |known: &&mut Row| (known.0, known.1) == (row.0, row.1);
+        match self.counted.iter_mut().find(same) {
+            Some(known) => *known = row,
+            None => self.counted.push(row),
         }
     }
 

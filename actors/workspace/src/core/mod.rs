@@ -23,17 +23,23 @@ mod tests;
 use std::sync::Arc;
 
 use postrider_channel::Outbound;
+use postrider_domain::destination::calling_code;
 use postrider_domain::event::OtpStatus;
 use postrider_domain::keys::CodeKeys;
 use postrider_domain::prices::CREDITS_MAX;
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::{
-    Destinations, Event, MessageId, NumberId, OptOutWords, PublicEvent, Timestamp, WorkspaceId,
+    Destinations, Event, MessageId, NumberId, OptOutWords, Phone, PublicEvent, Timestamp,
+    WorkspaceId,
 };
+use postrider_store::Table;
 
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
+use crate::core::otp::day_counts::{Counted, DayCounts};
+use crate::core::otp::ended::{self, Ended};
+use crate::core::otp::requests::Otp;
 use crate::core::otp::retries;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
 
@@ -60,6 +66,8 @@ pub struct Core {
     pub(crate) otp_template_status: Option<TemplateStatus>,
     /// Whether the number can send nothing without a template that its provider knows.
     pub(crate) needs_template: bool,
+    /// What happened to one-time passwords today.
+    pub(crate) otp_days: DayCounts,
     /// How people opt out of messages, and in again.
     pub(crate) opt_out: Arc<OptOutWords>,
 }
@@ -85,6 +93,7 @@ impl Core {
         for _ in 0..TICK_MAX {
             let Some(slot) = self.hot.otps.take_due(self.hot.now()) else {
                 self.hot.forget_repeats();
+                self.otp_days.take_refused().into_iter().for_each(|row| effects.count(row));
                 return false;
             };
             let otp = *self.hot.otps.at(slot);
@@ -94,6 +103,8 @@ impl Core {
                     self.hot.now(),
                     PublicEvent::OtpExpired { request_id: otp.id, phone: otp.phone },
                 );
+                self.keep_ended(&otp, OtpStatus::Expired, effects);
+                self.count(otp.phone, Counted::Expired, effects);
             }
             if self.hot.otps.forgotten_at(&otp) <= self.hot.now() {
                 self.give_up_unsent(*self.hot.otps.at(slot), effects);
@@ -139,6 +150,18 @@ impl Core {
     pub(crate) fn perform(&mut self, event: Event, effects: &mut Effects) {
         self.hot.play(&event);
         effects.journal(&event);
+    }
+
+    /// Counts what happens to a one-time password for this phone.
+    pub(crate) fn count(&mut self, phone: Phone, what: Counted, effects: &mut Effects) {
+        effects.count(self.otp_days.note(self.hot.now(), calling_code(phone), what));
+    }
+
+    /// Keeps what became of a request that ends now.
+    pub(crate) fn keep_ended(&self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
+        let sends = self.hot.otps.earlier.newest(otp.id);
+        let ended = Ended::of(otp, sends, status, self.hot.now());
+        effects.changes.set(Table::Otps, ended::key(&self.id, otp.id), Some(ended.encode()));
     }
 
     pub(crate) fn set_credits(&mut self, credits: u64, effects: &mut Effects) {

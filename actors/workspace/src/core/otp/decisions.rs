@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_channel::{Content, Origin, Outbound};
+use postrider_domain::destination::calling_code;
 use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::template::TemplateStatus;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{Event, MessageId, OtpCode, Phone, PublicEvent, RequestId};
 
+use super::day_counts::Counted;
 use super::pumping_guard;
 use super::requests::Otp;
 use super::types::{
@@ -34,7 +36,12 @@ impl Core {
     ) -> Result<OtpSent, SendOtpError> {
         let SendOtp { phone, expiry, length } = command;
         debug_assert!(id.timestamp() == self.hot.now());
-        self.may_send(phone, down, effects)?;
+        if let Err(refused) = self.may_send(phone, down, effects) {
+            if !matches!(refused, SendOtpError::Unavailable(_) | SendOtpError::NotConnected) {
+                self.otp_days.note_refused(self.hot.now(), calling_code(phone));
+            }
+            return Err(refused);
+        }
         if self.hot.otps.len() >= self.rules.otps_max {
             return Err(Unavailable::because(UnavailableReason::Overloaded).into());
         }
@@ -43,6 +50,7 @@ impl Core {
         self.set_credits(self.credits - self.rules.prices.otp, effects);
         let otp = Otp::new(id, phone, expiry, length, key_version);
         let message = MessageId::from_bytes(*id.as_bytes());
+        self.count(phone, Counted::Sent, effects);
         self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
     }
 
@@ -74,6 +82,8 @@ impl Core {
         let attempts = otp.attempts + 1;
         if self.code_of(&otp).is_some_and(|code| code.matches(submitted)) {
             self.perform(Event::OtpVerified { id }, effects);
+            self.keep_ended(&otp, OtpStatus::Verified, effects);
+            self.count(otp.phone, Counted::Verified, effects);
             effects.emit(
                 self.hot.now(),
                 PublicEvent::OtpVerified { request_id: id, phone: otp.phone },
@@ -81,8 +91,11 @@ impl Core {
             return Ok(Verification::Verified);
         }
         self.perform(Event::OtpMissed { id, attempts }, effects);
-        match (Otp { attempts, ..otp }).attempts_remaining() {
+        self.count(otp.phone, Counted::Wrong, effects);
+        let otp = Otp { attempts, ..otp };
+        match otp.attempts_remaining() {
             0 => {
+                self.keep_ended(&otp, OtpStatus::Invalidated, effects);
                 self.emit_failure(&otp, OtpFailure::MaxAttempts, effects);
                 Err(VerifyOtpError::MaxAttempts)
             }
@@ -212,7 +225,8 @@ impl Core {
         })
     }
 
-    pub(crate) fn emit_failure(&self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
+    pub(crate) fn emit_failure(&mut self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
+        self.count(otp.phone, Counted::Failed, effects);
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
         effects.emit(self.hot.now(), event);
     }

@@ -9,6 +9,7 @@ use postrider_domain::{Event, EventData, RequestId};
 
 use crate::core::Core;
 use crate::core::effects::Effects;
+use crate::core::otp::day_counts::Counted;
 use crate::core::otp::requests::Otp;
 use crate::core::otp::resends::{OtpMessage, Standing};
 use crate::core::otp::retries;
@@ -107,6 +108,7 @@ impl Core {
         };
         self.perform(message.reported(id, delivery), effects);
         if delivery == Delivery::Delivered {
+            self.count(otp.phone, Counted::Delivered, effects);
             let data = OtpData { request_id: id, phone: otp.phone };
             effects.emit(self.now(), EventData::OtpDelivered(data));
         }

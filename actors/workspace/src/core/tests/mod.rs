@@ -106,6 +106,7 @@ impl Bench {
             otp_template: Arc::new(TemplateName { name: "otp_code".into(), language: "en".into() }),
             otp_template_status: None,
             needs_template: false,
+            otp_days: Default::default(),
             opt_out: Arc::default(),
         };
         Self {

@@ -1,5 +1,14 @@
 //! One-time passwords, as callers send and verify them.
 
+mod days;
+mod list;
+
+pub use days::OtpDays;
+pub use list::{OtpCursor, OtpFilter, OtpRow, OtpsPage};
+
+pub(crate) use days::{counts_of_today, long_past};
+pub(crate) use list::long_ended;
+
 use postrider_domain::RequestId;
 use postrider_runtime::random;
 

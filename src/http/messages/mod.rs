@@ -1,5 +1,7 @@
 //! Sends and reads single messages.
 
+mod list;
+
 use postrider_actors::domain::MessageId;
 use postrider_actors::domain::template::TemplateName;
 use postrider_actors::{
@@ -16,6 +18,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .routes(route!(send).guarded(Key::of(Permission::MessagesSend)))
         .routes(route!(read).guarded(Key::of(Permission::MessagesRead)))
+        .merge(list::routes())
 }
 
 /// A message was accepted.

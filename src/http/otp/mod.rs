@@ -1,5 +1,7 @@
 //! Sends, verifies, resends and reads one-time passwords.
 
+mod list;
+
 use std::borrow::Cow;
 use std::io::Write;
 
@@ -25,6 +27,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(verify).guarded(Key::of(Permission::OtpSend)))
         .routes(route!(resend).guarded(Key::of(Permission::OtpSend)))
         .routes(route!(read).guarded(Key::of(Permission::OtpRead)))
+        .merge(list::routes())
         .routes(
             route!(send)
                 .at("/v1/messaging/otp/send", "sendOtpByMessagingPath")

@@ -1,0 +1,159 @@
+//! Pure: the record of a one-time password that has ended.
+//!
+//! It is written once, in the commit of that end: the right code, the fifth wrong one, or the end
+//! of its time. So sending a code writes none. [`Table::Otps`] has it under
+//! `workspace ‖ 0 ‖ request`, in the order of time. It is the version (1), the phone (eight bytes),
+//! the seconds of validity (two), the status, the delivery, the wrong codes and the sends (one
+//! each), and of a verified code the moment of that (eight); all big endian.
+//!
+//! [`Table::Otps`]: postrider_store::Table::Otps
+
+use postrider_domain::event::{Delivery, OtpStatus};
+use postrider_domain::{Phone, RequestId, Timestamp, WorkspaceId};
+use postrider_store::StoreError;
+
+use crate::core::otp::requests::Otp;
+
+const VERSION: u8 = 1;
+const STATUSES: [OtpStatus; 4] =
+    [OtpStatus::Active, OtpStatus::Verified, OtpStatus::Expired, OtpStatus::Invalidated];
+const DELIVERIES: [Delivery; 6] = [
+    Delivery::Queued,
+    Delivery::Sent,
+    Delivery::Failed,
+    Delivery::Unknown,
+    Delivery::Delivered,
+    Delivery::Read,
+];
+
+/// What became of a one-time password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) phone: Phone,
+    pub(crate) valid_seconds: u16,
+    pub(crate) status: OtpStatus,
+    pub(crate) delivery: Delivery,
+    pub(crate) attempts: u8,
+    pub(crate) sends: u8,
+    pub(crate) verified_at: Option<Timestamp>,
+}
+
+impl Ended {
+    /// How a request with so many sends ends at `at`.
+    pub(crate) fn of(otp: &Otp, sends: u8, status: OtpStatus, at: Timestamp) -> Self {
+        Self {
+            phone: otp.phone,
+            valid_seconds: otp.expiry.as_seconds(),
+            status,
+            delivery: otp.delivery,
+            attempts: otp.attempts,
+            sends,
+            verified_at: (status == OtpStatus::Verified).then_some(at),
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let place = |at: Option<usize>| at.map_or(0, |at| at as u8);
+        let status = place(STATUSES.iter().position(|it| *it == self.status));
+        let delivery = place(DELIVERIES.iter().position(|it| *it == self.delivery));
+        let mut bytes = Vec::with_capacity(23);
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&self.phone.as_u64().to_be_bytes());
+        bytes.extend_from_slice(&self.valid_seconds.to_be_bytes());
+        bytes.extend_from_slice(&[status, delivery, self.attempts, self.sends]);
+        if let Some(at) = self.verified_at {
+            bytes.extend_from_slice(&at.as_millis().to_be_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        Self::read(bytes).ok_or_else(|| StoreError::Damaged("a one-time password".into()))
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (&version, rest) = bytes.split_first()?;
+        let (phone, rest) = rest.split_first_chunk()?;
+        let (seconds, rest) = rest.split_first_chunk()?;
+        let ([status, delivery, attempts, sends], rest) = rest.split_first_chunk()?;
+        let verified_at = match rest {
+            [] => None,
+            at => Some(Timestamp::from_millis(u64::from_be_bytes(at.try_into().ok()?))),
+        };
+        (version == VERSION).then_some(())?;
+        Some(Self {
+            phone: format!("+{}", u64::from_be_bytes(*phone)).parse().ok()?,
+            valid_seconds: u16::from_be_bytes(*seconds),
+            status: *STATUSES.get(usize::from(*status))?,
+            delivery: *DELIVERIES.get(usize::from(*delivery))?,
+            attempts: *attempts,
+            sends: *sends,
+            verified_at,
+        })
+    }
+}
+
+/// What the keys of a workspace's records begin with.
+pub(crate) fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0]].concat()
+}
+
+/// The key of a request's record.
+pub(crate) fn key(workspace: &WorkspaceId, id: RequestId) -> Vec<u8> {
+    [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use postrider_domain::golden::{AT, Sheet, UNIQUE};
+
+    #[test]
+    fn what_has_ended_is_stored_as_ever() {
+        let phone: Phone = "+15550123456".parse().unwrap();
+        let expired = Ended {
+            phone,
+            valid_seconds: 300,
+            status: OtpStatus::Expired,
+            delivery: Delivery::Delivered,
+            attempts: 2,
+            sends: 3,
+            verified_at: None,
+        };
+        let verified = Ended { status: OtpStatus::Verified, verified_at: Some(AT), ..expired };
+        let mut sheet = Sheet::default();
+        sheet.text("key", &key(&"acme".parse().unwrap(), RequestId::from_parts(AT, UNIQUE)));
+        sheet.bytes("expired", &expired.encode());
+        sheet.bytes("verified", &verified.encode());
+        sheet.is(expect![[r#"
+            key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+            expired: 01000000039edc0dc0012c02040203
+            verified: 01000000039edc0dc0012c010402030000018bcfe5687b
+        "#]]);
+        for ended in [expired, verified] {
+            let bytes = ended.encode();
+            assert_eq!(Ended::decode(&bytes), Ok(ended));
+            for cut in 0..bytes.len() {
+                // Without the moment it is whole as well.
+                let is_whole = Ended::decode(&bytes[..cut]).is_ok();
+                assert_eq!(is_whole, cut == 15, "{cut}");
+            }
+            assert!(Ended::decode(&[bytes, vec![0]].concat()).is_err());
+        }
+        for (at, wrong) in [(0, 2), (11, 4), (12, 6)] {
+            let mut bytes = expired.encode();
+            bytes[at] = wrong;
+            assert!(Ended::decode(&bytes).is_err(), "{at}");
+        }
+        for (at, status) in STATUSES.into_iter().enumerate() {
+            let bytes = Ended { status, ..expired }.encode();
+            assert_eq!(usize::from(bytes[11]), at);
+        }
+        for (at, delivery) in DELIVERIES.into_iter().enumerate() {
+            let bytes = Ended { delivery, ..expired }.encode();
+            assert_eq!(usize::from(bytes[12]), at);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What happened to one-time passwords, by day and country.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use postrider_domain::day::Day;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
+
+use crate::Workspace;
+use crate::core::otp::day_counts::{DayCounts, OtpCounts, key_into, prefix, read_key};
+use crate::sweep::{self, Look, RecordKeys, SweepCursor};
+
+/// Days that are counted are kept for so many more.
+const DAYS_KEPT: u32 = 400;
+/// How often it is looked for days to forget.
+const ROUND: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// What happened to one-time passwords on some days.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OtpDays {
+    /// By day, the oldest first: those on which something happened.
+    pub days: BTreeMap<Day, OtpCounts>,
+    /// By calling code.
+    pub countries: BTreeMap<u16, OtpCounts>,
+    /// Of all together.
+    pub totals: OtpCounts,
+}
+
+impl Workspace {
+    /// What happened to one-time passwords from one day to another, both included.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the store cannot be read.
+    pub async fn otp_days(&self, from: Day, to: Day) -> Result<OtpDays, Unavailable> {
+        self.scan(move |store, workspace| {
+            let mut found = OtpDays::default();
+            scan(store, workspace, (from, to), &mut |day, code, counts| {
+                found.days.entry(day).or_default().add(&counts);
+                found.countries.entry(code).or_default().add(&counts);
+                found.totals.add(&counts);
+            })?;
+            Ok(found)
+        })
+        .await
+    }
+}
+
+fn scan(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    (from, to): (Day, Day),
+    visit: &mut dyn FnMut(Day, u16, OtpCounts),
+) -> Result<(), StoreError> {
+    let (prefix, mut first, mut damage) = (prefix(workspace), Vec::new(), None);
+    key_into(&prefix, from, 0, &mut first);
+    let direction = Direction::Forward;
+    store.scan(Table::Analytics, &prefix, Some(&first), direction, &mut |key, value| {
+        let Some((day, code)) = read_key(&key[prefix.len()..]) else {
+            return ControlFlow::Continue(());
+        };
+        if day > to {
+            return ControlFlow::Break(());
+        }
+        match OtpCounts::decode(value) {
+            Ok(counts) => visit(day, code, counts),
+            Err(error) => damage = Some(error),
+        }
+        ControlFlow::Continue(())
+    })?;
+    damage.map_or(Ok(()), Err)
+}
+
+/// What is counted of the running day, for an actor that starts.
+pub(crate) fn counts_of_today(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    now: Timestamp,
+) -> Result<DayCounts, StoreError> {
+    let (today, mut found) = (Day::of(now), Vec::new());
+    scan(store, workspace, (today, today), &mut |_, code, counts| found.push((code, counts)))?;
+    Ok(DayCounts::stored(today, found.into_iter()))
+}
+
+/// Reads what is counted of days long past.
+pub(crate) fn long_past(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<RecordKeys, StoreError> {
+    let first = Day::of(look.now).minus(DAYS_KEPT);
+    let of = prefix(look.workspace);
+    let is_past = |key: &[u8]| read_key(key).is_some_and(|(day, _)| day < first);
+    let (keys, more) = sweep::while_over(look, (Table::Analytics, &of), &cursor.from, is_past)?;
+    if let Some((_, key)) = keys.last() {
+        cursor.pass(key);
+    }
+    if !more {
+        cursor.rest_until(look.now.plus(ROUND));
+    }
+    Ok(keys)
+}

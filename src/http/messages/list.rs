@@ -1,0 +1,141 @@
+//! Lists single messages.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use postrider_actors::domain::{MessageId, PartyId};
+use postrider_actors::{MessageFilter, MessageStatus, Permission};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::MessageAnswer;
+use crate::http::pipeline::{
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
+};
+
+/// First byte of a cursor, which defines the format of the rest.
+const CURSOR_VERSION: u8 = 1;
+/// Longest name of a template that is asked for, in characters.
+const TEMPLATE_CHARS_MAX: usize = 512;
+const STATUSES: [MessageStatus; 6] = [
+    MessageStatus::Queued,
+    MessageStatus::Unknown,
+    MessageStatus::Sent,
+    MessageStatus::Delivered,
+    MessageStatus::Read,
+    MessageStatus::Failed,
+];
+
+pub(super) fn routes() -> Routes {
+    Routes::default().routes(route!(list).guarded(Key::of(Permission::MessagesRead)))
+}
+
+/// A part of the messages.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ListedMessagesAnswer {
+    /// Newest first. It may be short of rows, or empty, while `next_cursor` goes on.
+    data: Vec<MessageAnswer>,
+    /// Give it as `cursor`, with the same filters, to go on after this part; null at the oldest.
+    #[schema(example = "AQGQ8fgbOAECAwQFBgcICQo")]
+    next_cursor: Option<String>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/messaging/messages",
+    operation_id = "listMessages",
+    tag = "Messaging",
+    summary = "List single messages",
+    description = "Those that were sent by `POST /v1/messaging/send` and as replies by chat. What \
+                   became of a broadcast's messages, its recipients tell.",
+    params(
+        ("to" = Option<String>, Query, description = "Only those to this phone, in E.164, or to \
+         the person of this id of the channel"),
+        ("status" = Option<String>, Query, description = "Only `queued`, `sent`, `delivered`, \
+         `read`, `failed` or `unknown` ones"),
+        ("template" = Option<String>, Query, max_length = 512, description = "Only those of the \
+         template of this name, in any language"),
+        ("since" = Option<String>, Query, format = DateTime, description = "Only those that were \
+         accepted at this moment or later"),
+        ("until" = Option<String>, Query, format = DateTime, description = "Only those that were \
+         accepted before this moment"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows, 50 \
+         unless told"),
+    ),
+    responses((status = 200, description = "Messages, newest first", body = ListedMessagesAnswer))
+)]
+async fn list(call: Call<Principal>) -> Answer {
+    let query = call.query()?;
+    let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+    let filter = MessageFilter {
+        to: party(&query)?,
+        status: query.text("status")?.map(status).transpose()?,
+        template: template(&query)?,
+        since: query.moment("since")?,
+        until: query.moment("until")?,
+    };
+    let after = cursor(&query)?;
+    let page = call.caller.workspace().messages(filter, after, limit).await?;
+    Ok(Reply::ok(&ListedMessagesAnswer {
+        data: page.messages.into_iter().map(MessageAnswer::from).collect(),
+        next_cursor: page.next.map(encode),
+    }))
+}
+
+/// The recipient. An unescaped `+` arrives as a space, with which no id begins.
+fn party(query: &Query) -> Result<Option<PartyId>, ApiError> {
+    let Some(text) = query.text("to")? else { return Ok(None) };
+    let parsed = match text.strip_prefix(' ') {
+        Some(digits) => format!("+{digits}").parse(),
+        None => text.parse(),
+    };
+    parsed.map(Some).map_err(|error| ApiError::field("to", error))
+}
+
+fn status(text: &str) -> Result<MessageStatus, ApiError> {
+    STATUSES.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+        let rule = "must be one of queued, sent, delivered, read, failed, unknown";
+        ApiError::field("status", rule)
+    })
+}
+
+fn template(query: &Query) -> Result<Option<String>, ApiError> {
+    let Some(name) = query.text("template")? else { return Ok(None) };
+    if name.chars().count() > TEMPLATE_CHARS_MAX {
+        return Err(ApiError::field("template", "must have at most 512 characters"));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+fn cursor(query: &Query) -> Result<Option<MessageId>, ApiError> {
+    let Some(text) = query.text("cursor")? else { return Ok(None) };
+    let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
+    decode(text).map(Some).ok_or_else(bad)
+}
+
+fn encode(before: MessageId) -> String {
+    URL_SAFE_NO_PAD.encode([&[CURSOR_VERSION][..], before.as_bytes()].concat())
+}
+
+fn decode(cursor: &str) -> Option<MessageId> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let (version, id) = bytes.split_first()?;
+    let id = id.try_into().ok()?;
+    (*version == CURSOR_VERSION).then(|| MessageId::from_bytes(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_actors::domain::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_cursor_gives_its_message_back() {
+        let id = MessageId::from_parts(Timestamp::from_millis(1_700_000_000_000), 5);
+        assert_eq!(decode(&encode(id)), Some(id));
+        for bad in ["", "AQ", "AgAAAAAAAAAAAAAAAAAAAAA", "é"] {
+            assert_eq!(decode(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Lists one-time passwords.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use postrider_actors::domain::destination::calling_code;
+use postrider_actors::domain::{RequestId, Timestamp};
+use postrider_actors::{Delivery, OtpCursor, OtpFilter, OtpRow, OtpStatus, Permission};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::pipeline::{
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
+};
+
+/// First byte of a cursor, which defines the format of the rest.
+const CURSOR_VERSION: u8 = 1;
+const IN_LOG: u8 = b'l';
+const IN_RECORDS: u8 = b'r';
+
+pub(super) fn routes() -> Routes {
+    Routes::default().routes(route!(list).guarded(Key::of(Permission::OtpRead)))
+}
+
+/// A request for a one-time password, without its code.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ListedOtp)]
+pub(crate) struct ListedOtpRow {
+    /// The request.
+    #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    request_id: String,
+    /// Where the code went.
+    #[schema(example = "+15550123456")]
+    phone: String,
+    /// `active`, `verified`, `expired` or `invalidated` (five wrong codes).
+    #[schema(value_type = String, example = "active")]
+    status: OtpStatus,
+    /// What became of the message, after a resend of the newest: `queued`, `sent`, `delivered`,
+    /// `read`, `failed` or `unknown`. From an hour after the end on: what had by that end.
+    #[schema(value_type = String, example = "sent")]
+    delivery_status: Delivery,
+    /// Wrong codes that are still allowed.
+    #[schema(minimum = 0, maximum = 5)]
+    attempts_remaining: u8,
+    /// How often the code was sent.
+    #[schema(minimum = 1, example = 1)]
+    sends: u8,
+    /// The country calling code of the phone, without `+`.
+    #[schema(example = "1")]
+    country: String,
+    /// When the request was made.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    created_at: String,
+    /// When the code stops, or stopped, being valid.
+    #[schema(format = DateTime, example = "2026-01-31T09:30:00.000Z")]
+    expires_at: String,
+    /// When the right code was entered.
+    #[schema(format = DateTime, example = "2026-01-31T09:26:00.000Z")]
+    verified_at: Option<String>,
+}
+
+impl From<OtpRow> for ListedOtpRow {
+    fn from(row: OtpRow) -> Self {
+        Self {
+            request_id: row.request_id.to_string(),
+            phone: row.phone.to_string(),
+            status: row.status,
+            delivery_status: row.delivery,
+            attempts_remaining: row.attempts_remaining,
+            sends: row.sends,
+            country: calling_code(row.phone).to_string(),
+            created_at: row.request_id.timestamp().to_string(),
+            expires_at: row.expires_at.to_string(),
+            verified_at: row.verified_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+/// A part of the one-time passwords.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OtpsAnswer {
+    /// Newest first. It may be short of rows, or empty, while `next_cursor` goes on.
+    data: Vec<ListedOtpRow>,
+    /// Give it as `cursor`, with the same filters, to go on after this part; null at the oldest.
+    #[schema(example = "AWwAAAAAAAAAAQAAAZDx-Bs4")]
+    next_cursor: Option<String>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/otp",
+    operation_id = "listOtps",
+    tag = "OTP",
+    summary = "List one-time passwords",
+    description = "Never with their codes. They are known as long as the event log keeps their \
+                   events. Of those that ended under an earlier version, which kept none, nothing \
+                   is told.",
+    params(
+        ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164"),
+        ("status" = Option<String>, Query, description = "Only `active`, `verified`, `expired` or \
+         `invalidated` ones"),
+        ("from" = Option<String>, Query, format = DateTime, description = "Only those that were \
+         made at this moment or later"),
+        ("to" = Option<String>, Query, format = DateTime, description = "Only those that were \
+         made before this moment"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most rows, 50 \
+         unless told"),
+    ),
+    responses((status = 200, description = "One-time passwords, newest first", body = OtpsAnswer))
+)]
+async fn list(call: Call<Principal>) -> Answer {
+    let query = call.query()?;
+    let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+    let filter = OtpFilter {
+        phone: query.phone("phone")?,
+        status: query.text("status")?.map(status).transpose()?,
+        from: query.moment("from")?,
+        to: query.moment("to")?,
+    };
+    let after = cursor(&query)?;
+    let page = call.caller.workspace().otps(filter, after, limit).await?;
+    Ok(Reply::ok(&OtpsAnswer {
+        data: page.otps.into_iter().map(ListedOtpRow::from).collect(),
+        next_cursor: page.next.map(encode),
+    }))
+}
+
+fn status(text: &str) -> Result<OtpStatus, ApiError> {
+    match text {
+        "active" => Ok(OtpStatus::Active),
+        "verified" => Ok(OtpStatus::Verified),
+        "expired" => Ok(OtpStatus::Expired),
+        "invalidated" => Ok(OtpStatus::Invalidated),
+        _ => {
+            let rule = "must be one of active, verified, expired, invalidated";
+            Err(ApiError::field("status", rule))
+        }
+    }
+}
+
+fn cursor(query: &Query) -> Result<Option<OtpCursor>, ApiError> {
+    let Some(text) = query.text("cursor")? else { return Ok(None) };
+    let bad = || ApiError::field("cursor", "must be the `next_cursor` of an earlier answer");
+    decode(text).map(Some).ok_or_else(bad)
+}
+
+fn encode(cursor: OtpCursor) -> String {
+    let mut bytes = vec![CURSOR_VERSION];
+    match cursor {
+        OtpCursor::Log { before, until } => {
+            bytes.push(IN_LOG);
+            bytes.extend_from_slice(&before.to_be_bytes());
+            bytes.extend_from_slice(&until.as_millis().to_be_bytes());
+        }
+        OtpCursor::Records { before } => {
+            bytes.push(IN_RECORDS);
+            bytes.extend_from_slice(before.as_bytes());
+        }
+    }
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn decode(cursor: &str) -> Option<OtpCursor> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let ([CURSOR_VERSION, kind], rest) = bytes.split_first_chunk()? else { return None };
+    let rest: [u8; 16] = rest.try_into().ok()?;
+    let [before, until] = [0, 8].map(|at| std::array::from_fn(|byte| rest[at + byte]));
+    match *kind {
+        IN_LOG => Some(OtpCursor::Log {
+            before: u64::from_be_bytes(before),
+            until: Timestamp::from_millis(u64::from_be_bytes(until)),
+        }),
+        IN_RECORDS => Some(OtpCursor::Records { before: RequestId::from_bytes(rest) }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_gives_its_place_back() {
+        let until = Timestamp::from_millis(1_700_000_000_000);
+        for cursor in [
+            OtpCursor::Log { before: 7, until },
+            OtpCursor::Log { before: u64::MAX, until },
+            OtpCursor::Records { before: RequestId::from_parts(until, 5) },
+        ] {
+            assert_eq!(decode(&encode(cursor)), Some(cursor));
+        }
+        for bad in ["", "AQ", "AWw", "AngAAAAAAAAAAAAAAAAAAAAAAAAA", "é"] {
+            assert_eq!(decode(bad), None, "{bad}");
+        }
+    }
+}
