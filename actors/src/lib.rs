@@ -113,6 +113,7 @@ pub use engine::{
     Engine, EngineOptions, Health, SandboxOptions, SharedRecorder, ShutdownError, StartError,
     StoredClock, rebase_clock, stored_clock,
 };
+pub use postrider_broadcast::parameters::with_variables;
 pub use postrider_broadcast::{
     Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,
 };
@@ -136,8 +137,9 @@ pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::ssrf::{AddressRules, WebhookUrlError};
 pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
 pub use postrider_workspace::broadcasts::{
-    Broadcast, BroadcastCounts, BroadcastError, BroadcastMade, CreateBroadcastError, NewBroadcast,
-    RecipientError, RecipientRow, RecipientStatus, RecipientsPage, RetryBroadcastError,
+    Broadcast, BroadcastChange, BroadcastCounts, BroadcastError, BroadcastMade, BroadcastPreview,
+    BroadcastSample, CreateBroadcastError, NewBroadcast, RecipientError, RecipientRow,
+    RecipientStatus, RecipientsPage, RetryBroadcastError, SegmentAudience, VariableSource,
 };
 pub use postrider_workspace::core::otp::day_counts::OtpCounts;
 pub use postrider_workspace::core::otp::types::{
@@ -148,6 +150,7 @@ pub use postrider_workspace::core::settings::{
     ChangeError, GuardMode, GuardOptions, MessageOptions, WorkspaceSettings,
 };
 pub use postrider_workspace::event_options::EventOptions;
+pub use postrider_workspace::mailbox::watching::{Progress, Watched};
 pub use postrider_workspace::messages::{
     MessageContent, MessageError, MessageFilter, MessageKind, MessageSent, MessageState,
     MessageStatus, MessagesListed, SendMessage, SendMessageError, TemplateMessage,

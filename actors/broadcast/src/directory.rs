@@ -67,6 +67,25 @@ impl Broadcasts {
         self.directory.slot_or_insert_with(id, || BroadcastEntry::new(workspace.clone(), due));
     }
 
+    /// Has a broadcast that has not begun begin at another time.
+    pub fn reschedule(&self, id: BroadcastId, due: Timestamp) {
+        if let Some(slot) = self.slot(id) {
+            slot.set_due(due);
+        }
+    }
+
+    /// The broadcasts of a workspace that are not over.
+    #[must_use]
+    pub fn all_of(&self, workspace: &WorkspaceId) -> Vec<BroadcastId> {
+        let mut found = Vec::new();
+        self.directory.for_each(|id, slot| {
+            if slot.workspace == *workspace {
+                found.push(*id);
+            }
+        });
+        found
+    }
+
     /// Removes a broadcast that is over.
     pub fn remove(&self, id: BroadcastId) {
         self.directory.remove(&id);

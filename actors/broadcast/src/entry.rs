@@ -41,6 +41,11 @@ impl BroadcastEntry {
         }
     }
 
+    /// Records another moment at which the broadcast is due.
+    pub(crate) fn set_due(&self, due: Timestamp) {
+        self.due_ms.store(due.as_millis(), Ordering::Release);
+    }
+
     /// Counts a wake and records that the actor has work. This must come before the caller looks
     /// for the actor: see [`rest`].
     pub(crate) fn wake(&self) {

@@ -194,6 +194,14 @@ impl CustomFields {
         Ok(Self(text.into()))
     }
 
+    /// The value of a field.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<Value> {
+        // It was made from an object.
+        let mut fields: serde_json::Map<String, Value> = serde_json::from_str(&self.0).ok()?;
+        fields.remove(name)
+    }
+
     /// Parses and validates JSON text.
     ///
     /// # Errors

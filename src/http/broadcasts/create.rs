@@ -4,12 +4,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use postrider_actors::domain::{SegmentId, Timestamp};
-use postrider_actors::{Audience, BroadcastMade, BroadcastPolicy, NewBroadcast, Permission, Route};
+use postrider_actors::{
+    Audience, BroadcastMade, BroadcastPolicy, NewBroadcast, Permission, Route, SegmentAudience,
+    VariableSource,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::recipients::Recipients;
+use super::variables::sources;
 use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, route,
 };
@@ -52,6 +56,10 @@ pub(crate) struct NewBroadcastBody<'a> {
     /// also needs the scope `contacts:read`.
     #[serde(borrow)]
     segment_id: Option<Cow<'a, str>>,
+    /// With a segment: what fills the places of the template's body for each contact, in their
+    /// order: `name`, `custom_fields.` and a field's name, or `{"text": "the same for all"}`.
+    #[schema(value_type = Option<Vec<super::variables::SourceSchema>>, max_items = 100)]
+    variables_from: Option<Vec<serde_json::Value>>,
     /// When it begins, RFC 3339; left out: at once.
     #[serde(borrow)]
     #[schema(format = DateTime, example = "2030-01-31T09:30:00Z")]
@@ -124,24 +132,35 @@ async fn create(call: Call<Principal>) -> Answer {
         return Ok(Reply::ok(&BroadcastMadeAnswer::from(made)).replayed(true));
     }
     if let Some(segment) = segment {
-        new.audience = members(&caller, segment).await?;
+        new.audience = complete(members(&caller, segment).await?)?;
     }
     let made = workspace.create_broadcast(new, key).await?;
     drop(permit);
     Ok(Reply::ok(&BroadcastMadeAnswer::from(made.answer)).replayed(made.replayed))
 }
 
+/// A segment, and what fills the places of the template.
+pub(super) type Members = (SegmentId, Vec<VariableSource>);
+
 /// The audience of a segment: its contacts that have a phone.
-async fn members(caller: &Principal, segment: SegmentId) -> Result<Audience, ApiError> {
+pub(super) async fn members(
+    caller: &Principal,
+    (segment, sources): Members,
+) -> Result<SegmentAudience, ApiError> {
     caller.check(Permission::ContactsRead)?;
-    let mut audience = Audience::new();
-    for phone in caller.workspace().segment_phones(segment).await? {
-        audience.add(phone, Box::default());
-    }
-    if audience.is_empty() {
+    let found = caller.workspace().segment_audience(segment, &sources).await?;
+    if found.audience.is_empty() {
         return Err(ApiError::field("segment_id", "must name a segment with phones in it"));
     }
-    Ok(audience)
+    Ok(found)
+}
+
+/// Refuses an audience of which some lack a value for a place.
+fn complete(found: SegmentAudience) -> Result<Audience, ApiError> {
+    let Some(first) = found.named.first() else { return Ok(found.audience) };
+    let lacking = found.without_value;
+    let rule = format_args!("has no value for {lacking} of the contacts, such as that of {first}");
+    Err(ApiError::field("variables_from", rule))
 }
 
 /// Parses the parameters that all messages share. Checks their size first.
@@ -155,15 +174,21 @@ fn components(text: &RawValue) -> Result<Vec<serde_json::Value>, ApiError> {
     Ok(components.unwrap_or_default())
 }
 
-/// Checks a body. When the audience is a segment, it is still empty and the segment is returned.
-fn new_broadcast(
-    body: NewBroadcastBody<'_>,
-) -> Result<(NewBroadcast, Option<SegmentId>), ApiError> {
-    let chars = body.name.chars().count();
-    if !(1..=NAME_CHARS_MAX).contains(&chars) || body.name.chars().any(char::is_control) {
+/// Checks a broadcast's name.
+pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
+    let fits = (1..=NAME_CHARS_MAX).contains(&name.chars().count());
+    if !fits || name.chars().any(char::is_control) {
         let rule = format_args!("must have 1 to {NAME_CHARS_MAX} characters, none of them control");
         return Err(ApiError::field("name", rule));
     }
+    Ok(())
+}
+
+/// Checks a body. When the audience is a segment, it is still empty and the segment is returned.
+pub(super) fn new_broadcast(
+    body: NewBroadcastBody<'_>,
+) -> Result<(NewBroadcast, Option<Members>), ApiError> {
+    check_name(&body.name)?;
     if body.template_name.is_empty() {
         return Err(ApiError::field("template_name", "must not be empty"));
     }
@@ -182,11 +207,15 @@ fn new_broadcast(
             return Err(ApiError::field("policy", "must be at_most_once or at_least_once"));
         }
     };
+    let sources = body.variables_from.as_deref().map(sources).transpose()?;
     let (audience, segment) = match (body.recipients, body.segment_id.as_deref()) {
+        (Some(_), None) if sources.is_some() => {
+            return Err(ApiError::field("variables_from", "must be given with `segment_id` only"));
+        }
         (Some(recipients), None) => (recipients.audience()?, None),
         (None, Some(id)) => {
             let id = id.parse().map_err(|_| ApiError::not_found(NO_SUCH_SEGMENT))?;
-            (Audience::new(), Some(id))
+            (Audience::new(), Some((id, sources.unwrap_or_default())))
         }
         (None, None) => return Err(ApiError::field("recipients", "must be given")),
         (Some(_), Some(_)) => {

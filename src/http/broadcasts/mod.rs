@@ -2,8 +2,12 @@
 
 mod control;
 mod create;
+mod preview;
 mod read;
 mod recipients;
+mod trial;
+mod update;
+mod variables;
 
 use postrider_actors::domain::BroadcastId;
 use postrider_actors::{BroadcastError, CreateBroadcastError, RetryBroadcastError};
@@ -12,7 +16,13 @@ use super::pipeline::{ApiError, Call, Code, Principal, Routes};
 use super::templates::template_refusal;
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().merge(create::routes()).merge(read::routes()).merge(control::routes())
+    Routes::default()
+        .merge(create::routes())
+        .merge(preview::routes())
+        .merge(trial::routes())
+        .merge(read::routes())
+        .merge(update::routes())
+        .merge(control::routes())
 }
 
 /// The id of the broadcast that the path names. The broadcast may not exist.
@@ -58,6 +68,7 @@ impl From<BroadcastError> for ApiError {
             BroadcastError::WrongState(_) | BroadcastError::NothingFailed => {
                 Self::new(Code::Conflict, message)
             }
+            BroadcastError::Past => Self::field("schedule_at", "must not be in the past"),
             BroadcastError::Template(error) => template_refusal(error, ""),
             BroadcastError::NotConnected => Self::new(Code::MessagingNotConnected, message),
             BroadcastError::Unavailable(error) => error.into(),

@@ -1,5 +1,6 @@
 //! Reads the event log of a workspace.
 
+mod progress;
 mod stream;
 
 use base64::Engine as _;

@@ -12,9 +12,10 @@ use postrider_actors::domain::EventId;
 use postrider_actors::{Permission, Unavailable, UnavailableReason, Workspace};
 use tokio::sync::watch;
 
+use super::progress::{self, ProgressFeed};
 use super::{EventRow, after_cursor, ahead_of_the_log, kinds};
 use crate::http::edge::Edge;
-use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Reply, Routes, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Query, Reply, Routes, route};
 
 /// The same in the query.
 const LAST_EVENT: &str = "last_event_id";
@@ -44,7 +45,11 @@ pub(crate) fn routes() -> Routes {
                    `data`, so that a client that has seen no event yet knows its place. An event \
                    `ping` without an id tells the engine's clock as `GET /v1/sandbox/clock` does: \
                    at first, when a sandbox's clock is moved, and at least every 15 seconds. A \
-                   person sees the types that their role may read. It ends when the server stops, \
+                   person sees the types that their role may read. An event `broadcast.progress` \
+                   without an id tells where a broadcast under way stands, with the fields \
+                   `broadcast_id`, `status`, `total_recipients`, `counts`, `rate_per_second` and \
+                   `eta_seconds`: at most twice a second for a broadcast, and after each change \
+                   of its status. It is no entry of the log. It ends when the server stops, \
                    and when the key is revoked or expires or the session ends; connect again with \
                    the last id.",
     params(
@@ -72,7 +77,7 @@ async fn stream(call: Call<Principal>) -> Answer {
         Some((field, id)) => Some((field, sequence(workspace, field, id).await?)),
         None => after_cursor(&query)?.map(|after| ("cursor", after)),
     };
-    let types = query.text("types")?.map(|types| kinds("types", types)).transpose()?;
+    let (types, with_progress) = wanted(&query)?;
     let growth = workspace.follow_events()?;
     let newest = workspace.last_event().await?;
     let after = match from {
@@ -89,6 +94,8 @@ async fn stream(call: Call<Principal>) -> Answer {
         opening: format!(": here\n{place}\n"),
         after,
         types,
+        progress: (with_progress && may_see(&call.caller, progress::KIND))
+            .then(|| ProgressFeed::of(workspace)),
         growth,
         clock_moves: call.edge.engine.clock().moves(),
         sender,
@@ -120,6 +127,34 @@ fn permission_of(kind: &str) -> Option<Permission> {
     }
 }
 
+fn may_see(caller: &Principal, kind: &str) -> bool {
+    match caller {
+        Principal::Key(_) => true,
+        Principal::Person(_) => {
+            permission_of(kind).is_none_or(|permission| caller.check(permission).is_ok())
+        }
+    }
+}
+
+/// The types of the log that are asked for, if any are, and whether progress is.
+fn wanted(query: &Query) -> Result<(Option<Vec<&'static str>>, bool), ApiError> {
+    let Some(names) = query.text("types")? else { return Ok((None, true)) };
+    let (passing, logged): (Vec<_>, Vec<_>) =
+        names.split(',').partition(|name| name.trim() == progress::KIND);
+    if logged.is_empty() {
+        return Ok((Some(Vec::new()), true));
+    }
+    Ok((Some(kinds("types", &logged.join(","))?), !passing.is_empty()))
+}
+
+/// Returns when there is something new to tell of broadcasts.
+async fn news(progress: &mut Option<ProgressFeed>) {
+    match progress {
+        Some(progress) => progress.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Returns when the key expires.
 async fn expiry(edge: &Edge, caller: &Principal) {
     match caller.expires_at() {
@@ -137,6 +172,8 @@ struct EventStream {
     after: u64,
     /// Only these types; `None`: all.
     types: Option<Vec<&'static str>>,
+    /// How broadcasts come along, if that is told.
+    progress: Option<ProgressFeed>,
     growth: watch::Receiver<()>,
     clock_moves: watch::Receiver<()>,
     sender: Sender<Bytes, Infallible>,
@@ -149,6 +186,7 @@ impl EventStream {
         let edge = Arc::clone(&self.edge);
         let sending = async {
             let mut text = std::mem::take(&mut self.opening) + &self.ping();
+            text.push_str(&self.take_progress());
             while self.sender.send_data(Bytes::from(text)).await.is_ok()
                 && self.caller.still_works(&edge)
             {
@@ -191,21 +229,27 @@ impl EventStream {
                 _ = self.growth.changed() => Ok(String::new()),
                 () = expiry(&self.edge, &self.caller) => Ok(String::new()),
                 Ok(()) = self.clock_moves.changed() => Ok(self.ping()),
+                () = news(&mut self.progress) => Ok(self.take_progress()),
                 () = tokio::time::sleep(HEARTBEAT) => Ok(self.ping()),
             };
         }
+        if self.progress.is_some() {
+            let told = page.entries.iter().filter_map(|entry| progress::about(&entry.event));
+            told.for_each(|id| self.caller.workspace().hurry_progress(id));
+        }
+        // However fast the log grows.
+        let progress = self.take_progress();
         let shown = page.entries.into_iter().filter(|entry| self.shows(entry.event.kind()));
-        Ok(shown.map(|entry| EventRow::from(entry).as_message()).collect())
+        let shown: String = shown.map(|entry| EventRow::from(entry).as_message()).collect();
+        Ok(shown + &progress)
+    }
+
+    fn take_progress(&mut self) -> String {
+        self.progress.as_mut().map(ProgressFeed::take).unwrap_or_default()
     }
 
     fn shows(&self, kind: &str) -> bool {
         let is_wanted = self.types.as_ref().is_none_or(|types| types.contains(&kind));
-        let may_see = || match &self.caller {
-            Principal::Key(_) => true,
-            Principal::Person(_) => {
-                permission_of(kind).is_none_or(|permission| self.caller.check(permission).is_ok())
-            }
-        };
-        is_wanted && may_see()
+        is_wanted && may_see(&self.caller, kind)
     }
 }

@@ -55,7 +55,17 @@ const SENT: &[Fields] = &[
 const ALL: &[Alternatives] = &[
     Alternatives {
         schema: "NewBroadcastBody",
-        of: &[one(&["recipients"], &["segment_id"]), one(&["segment_id"], &["recipients"])],
+        of: &[
+            one(&["recipients"], &["segment_id", "variables_from"]),
+            one(&["segment_id"], &["recipients"]),
+        ],
+    },
+    Alternatives {
+        schema: "BroadcastTestBody",
+        of: &[
+            one(&["recipients"], &["segment_id", "variables_from"]),
+            one(&["segment_id"], &["recipients"]),
+        ],
     },
     Alternatives {
         schema: "SignInBody",

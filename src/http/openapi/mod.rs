@@ -240,6 +240,8 @@ impl Area {
             path if path.ends_with("/templates") && has_body => refusals.extend([409, 422]),
             path if path.ends_with("/webhooks") && has_body => refusals.push(422),
             path if path.ends_with("/test") => refusals.push(422),
+            path if path.ends_with("/broadcasts/preview") => refusals.push(422),
+            "/v1/messaging/broadcasts/{broadcast_id}" if has_body => refusals.push(409),
             path if path.ends_with("/broadcasts") && has_body => refusals.extend([404, 422]),
             "/v1/events/stream" => refusals.push(400),
             path if CONTROLS.iter().any(|end| path.ends_with(end)) => refusals.extend([409, 422]),

@@ -3,5 +3,7 @@
 mod analytics;
 pub mod faults;
 mod lifecycle;
+mod preview;
+mod progress;
 mod recipients;
 mod reported;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::support::{Api, TestServer};
 
 /// Texts for the patterns of the document, by their beginning.
-const SAMPLES: [(&str, &[&str]); 20] = [
+const SAMPLES: [(&str, &[&str]); 21] = [
     (r"^[A-Z]{2}\.", &["US.1", "DE.ENT.A9"]),
     (r"^\+[1-9]", &["+1555012", "+155501234567890"]),
     (r"^(\*|", &["*", "+15550123456"]),
@@ -22,6 +22,7 @@ const SAMPLES: [(&str, &[&str]); 20] = [
     ("^A(Ww", &["AXIAAAAAAAAAAAAAAAAAAAAA"]),
     ("^A[Q-Z", &["AQAAAAAAAAAAAAAAAAAAAAA"]),
     (r"^(\+[1-9]", &["+15550123456", "US.1"]),
+    ("^(name|", &["name", "custom_fields.city"]),
     (r"^(otp\.", &["otp.sent", "otp.sent,otp.verified"]),
     ("^(evt_", &["0"]),
     (r"^[^\u0000-\u001f\u007f-\u009f]*$", &["a", "é 名 \u{a0}"]),

@@ -27,6 +27,9 @@ pub enum BroadcastError {
     /// It does not stand where this can be done.
     #[error("the broadcast is {}", .0.as_str())]
     WrongState(BroadcastStatus),
+    /// It should have begun already.
+    #[error("the time is in the past")]
+    Past,
     /// None of its messages has failed.
     #[error("no message of the broadcast has failed")]
     NothingFailed,
@@ -48,6 +51,7 @@ impl From<BroadcastError> for ControlError {
             BroadcastError::WrongState(status) => Self::WrongState(status),
             BroadcastError::Unavailable(why) => Self::Unavailable(why),
             refused @ (BroadcastError::NothingFailed
+            | BroadcastError::Past
             | BroadcastError::Template(_)
             | BroadcastError::NotConnected) => Self::Refused(refused.to_string().into()),
         }

@@ -340,7 +340,10 @@ fn emptied(audience: Audience) -> Audience {
 }
 
 /// The phones that have opted out.
-fn opted_out(store: &dyn View, workspace: &WorkspaceId) -> Result<HashSet<u64>, StoreError> {
+pub(super) fn opted_out(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+) -> Result<HashSet<u64>, StoreError> {
     Ok(suppressions::all(store, workspace)?.into_iter().map(Phone::as_u64).collect())
 }
 

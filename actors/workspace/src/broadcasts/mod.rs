@@ -8,8 +8,11 @@ mod finish;
 #[cfg(test)]
 mod golden;
 mod host;
+mod members;
 mod message;
 mod payment;
+mod preview;
+mod progress;
 mod read;
 pub mod reply_attribution;
 pub(crate) mod reply_lookup;
@@ -17,6 +20,7 @@ mod report;
 mod retry;
 mod room;
 mod sweep;
+mod update;
 mod view;
 
 use postrider_broadcast::record::{Record, record_key};
@@ -34,7 +38,10 @@ pub(crate) use sweep::{dropped, long_over, marks};
 pub use control::BroadcastError;
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
 pub use host::Host;
+pub use members::{SegmentAudience, VariableSource};
+pub use preview::{BroadcastPreview, BroadcastSample};
 pub use retry::RetryBroadcastError;
+pub use update::BroadcastChange;
 pub use view::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
 };

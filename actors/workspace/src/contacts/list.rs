@@ -4,14 +4,16 @@ use std::ops::ControlFlow;
 
 use crate::Workspace;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ContactId, Phone, WorkspaceId};
+use postrider_domain::{ContactId, PartyId, Phone, WorkspaceId};
 use postrider_store::{StoreError, Table, View};
 
 use crate::contacts::chunk::{CHUNK, places};
+use crate::contacts::create::party_holder;
 use crate::contacts::filter::{ContactFilter, Matcher};
 use crate::contacts::merge;
 use crate::contacts::record::{self, Contact};
 use crate::contacts::search_index;
+use crate::core::command::{Command, Context};
 
 /// A page of contacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +45,14 @@ impl Workspace {
         found.ok_or(ReadContactError::NotFound)
     }
 
+    /// The contact with this phone.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the workspace does not answer.
+    pub async fn contact_with_phone(&self, phone: Phone) -> Result<Option<Contact>, Unavailable> {
+        self.perform(WithPhone(phone)).await
+    }
+
     /// The contacts that match, newest first: `limit` of them after the first `skip`.
     ///
     /// # Errors
@@ -54,6 +64,17 @@ impl Workspace {
         limit: usize,
     ) -> Result<ContactsPage, Unavailable> {
         self.scan(move |store, workspace| page(store, workspace, &filter, skip, limit)).await
+    }
+}
+
+struct WithPhone(Phone);
+
+impl Command for WithPhone {
+    type Answer = Option<Contact>;
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
+        party_holder(context, &PartyId::from(self.0))
     }
 }
 

@@ -12,9 +12,11 @@ use postrider_domain::{Phone, SegmentId, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_store::{Direction, StoreError, Table, View};
 
-use crate::contacts::filter::ContactFilter;
+use crate::contacts::chunk::places;
+use crate::contacts::filter::{ContactFilter, Matcher};
 use crate::contacts::list;
 use crate::contacts::list::ContactsPage;
+use crate::contacts::record::{self, Contact};
 use crate::suppressions;
 
 /// A saved filter.
@@ -168,6 +170,28 @@ impl Workspace {
                 ControlFlow::Continue(())
             })?;
             Ok(phones)
+        })
+        .await
+    }
+
+    /// The places of a segment's contacts, those of the newest first.
+    pub(crate) async fn segment_places(&self, id: SegmentId) -> Result<Vec<u64>, SegmentError> {
+        self.of_segment(id, |store, workspace, segment| {
+            let mut found = Vec::new();
+            Matcher::new(&segment.filter).scan(store, workspace, &mut |chunk, mask| {
+                found.extend(places(chunk, mask));
+                ControlFlow::Continue(())
+            })?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// The contacts at these places, without those that are gone.
+    pub(crate) async fn contacts_at(&self, places: Vec<u64>) -> Result<Vec<Contact>, Unavailable> {
+        self.scan(move |store, workspace| {
+            let found = places.into_iter().map(|place| record::read_at(store, workspace, place));
+            found.filter_map(Result::transpose).collect()
         })
         .await
     }

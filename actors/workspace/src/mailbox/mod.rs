@@ -7,3 +7,4 @@ pub mod message;
 pub(crate) mod output_gate;
 pub mod release;
 pub mod slot;
+pub mod watching;

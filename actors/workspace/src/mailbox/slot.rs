@@ -17,6 +17,7 @@ use crate::core::read_ahead::ReadingAhead;
 use crate::mailbox::admission::{Admission, Permit};
 use crate::mailbox::ignored_items::IgnoredLog;
 use crate::mailbox::message::WorkspaceMessage;
+use crate::mailbox::watching::Watching;
 use crate::sweep::{SweepCursor, SweepCursors};
 
 /// One workspace's entry in the directory: it lasts, while its actor comes and goes.
@@ -44,6 +45,8 @@ pub struct WorkspaceEntry {
     pub(crate) reading_ahead: Arc<ReadingAhead>,
     /// What callbacks brought that is of no use.
     pub(crate) ignored: Mutex<IgnoredLog>,
+    /// Who watches its broadcasts.
+    pub(crate) watching: Watching,
 }
 
 impl WorkspaceEntry {
@@ -60,6 +63,7 @@ impl WorkspaceEntry {
             log_sweep: Mutex::default(),
             reading_ahead: Arc::default(),
             ignored: Mutex::default(),
+            watching: Watching::default(),
         }
     }
 

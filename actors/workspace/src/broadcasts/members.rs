@@ -1,0 +1,93 @@
+//! The audience of a segment, with what each contact puts into the template's places.
+
+use postrider_broadcast::Audience;
+use postrider_domain::{Phone, SegmentId};
+use serde_json::Value;
+
+use crate::Workspace;
+use crate::contacts::{Contact, SegmentError};
+
+/// Contacts that are read in one turn of the scan pool.
+const READ_AT_ONCE: usize = 2_000;
+/// Contacts without a value that are named.
+const NAMED_MAX: usize = 5;
+
+/// What a place of a template is filled with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VariableSource {
+    /// The contact's name.
+    Name,
+    /// A custom field of the contact's, if it is a text, a number or a boolean.
+    CustomField(Box<str>),
+    /// The same text for all.
+    Text(Box<str>),
+}
+
+impl VariableSource {
+    /// What a contact puts into the place; empty where it has nothing.
+    #[must_use]
+    pub fn value_of(&self, contact: &Contact) -> Box<str> {
+        match self {
+            Self::Name => contact.name.as_str().into(),
+            Self::Text(text) => text.clone(),
+            Self::CustomField(name) => match contact.custom_fields.value(name) {
+                Some(Value::String(text)) => text.into(),
+                Some(value @ (Value::Number(_) | Value::Bool(_))) => value.to_string().into(),
+                _ => Box::default(),
+            },
+        }
+    }
+}
+
+/// The audience of a segment.
+#[derive(Debug, Clone, Default)]
+pub struct SegmentAudience {
+    /// Its contacts that have a phone, the newest first.
+    pub audience: Audience,
+    /// Contacts of the segment without a phone, which are left out.
+    pub without_phone: usize,
+    /// Recipients that lack a value for a place.
+    pub without_value: usize,
+    /// The first of them.
+    pub named: Vec<Phone>,
+}
+
+impl Workspace {
+    /// The audience of a segment as its contacts are now, with what each of them puts into the
+    /// places of a template; without `sources` nothing.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: there is no such segment, or not now.
+    pub async fn segment_audience(
+        &self,
+        id: SegmentId,
+        sources: &[VariableSource],
+    ) -> Result<SegmentAudience, SegmentError> {
+        let mut found = SegmentAudience::default();
+        let total = self.segment_places(id).await?;
+        if sources.is_empty() {
+            for phone in self.segment_phones(id).await? {
+                found.audience.add(phone, Box::default());
+            }
+            found.without_phone = total.len().saturating_sub(found.audience.len());
+            return Ok(found);
+        }
+        // Others have their turn between the parts.
+        for places in total.chunks(READ_AT_ONCE) {
+            for contact in self.contacts_at(places.to_vec()).await? {
+                let Some(phone) = contact.phone else {
+                    found.without_phone += 1;
+                    continue;
+                };
+                let values: Box<[_]> =
+                    sources.iter().map(|source| source.value_of(&contact)).collect();
+                if values.iter().any(|value| value.is_empty()) {
+                    found.without_value += 1;
+                    found.named.extend((found.named.len() < NAMED_MAX).then_some(phone));
+                }
+                found.audience.add(phone, values);
+            }
+        }
+        Ok(found)
+    }
+}

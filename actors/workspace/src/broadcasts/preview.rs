@@ -1,0 +1,192 @@
+//! What a broadcast would send and cost. Nothing is made.
+
+use std::time::Duration;
+
+use postrider_broadcast::parameters::with_variables;
+use postrider_domain::PartyId;
+use postrider_domain::template::parameters;
+use postrider_domain::{Phone, Timestamp, WorkspaceId};
+use postrider_store::{StoreError, View};
+use serde_json::Value;
+
+use crate::Workspace;
+use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast, opted_out};
+use crate::contacts::party_holder;
+use crate::core::command::{Command, Context};
+use crate::core::settings::UseTemplateError;
+use crate::templates::{Template, approved_template};
+use postrider_domain::unavailable::Unavailable;
+
+/// Recipients whose messages are shown.
+const SAMPLES_MAX: usize = 5;
+
+/// A recipient's message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BroadcastSample {
+    /// Who gets it.
+    pub to: Phone,
+    /// The contact's name, if there is one.
+    pub name: Option<Box<str>>,
+    /// What their phone shows.
+    pub text: Box<str>,
+}
+
+/// What a broadcast would send and cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BroadcastPreview {
+    /// Recipients, each once, those that have opted out included.
+    pub recipients: usize,
+    /// Those that have opted out.
+    pub suppressed: usize,
+    /// Those whose variables do not fit the template.
+    pub missing_variables: usize,
+    /// Credits for those that have not opted out.
+    pub cost: u64,
+    /// The balance.
+    pub credits_left: u64,
+    /// How long it takes where the number has a pace.
+    pub at_pace: Option<Duration>,
+    /// The messages of the first recipients.
+    pub samples: Vec<BroadcastSample>,
+}
+
+/// What the actor knows.
+struct Quote {
+    template: Template,
+    price: u64,
+    credits: u64,
+    per_second: Option<u32>,
+}
+
+struct Ask {
+    name: Box<str>,
+    language: Box<str>,
+    schedule_at: Option<Timestamp>,
+}
+
+impl Command for Ask {
+    type Answer = Quote;
+    type Error = CreateBroadcastError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Quote, CreateBroadcastError> {
+        if self.schedule_at.is_some_and(|at| at < context.now()) {
+            return Err(CreateBroadcastError::Past);
+        }
+        let template = approved_template(context, &self.name, &self.language)?;
+        let number = context.core.number.ok_or(CreateBroadcastError::NotConnected)?;
+        let known = context.connected.iter().find(|known| known.id == number);
+        Ok(Quote {
+            price: context.core.rules.prices.template(template.category),
+            template,
+            credits: context.core.credits,
+            per_second: known.and_then(|known| known.messages_per_second),
+        })
+    }
+}
+
+/// The names of the contacts with these phones.
+struct Names(Vec<Phone>);
+
+impl Command for Names {
+    type Answer = Vec<Option<Box<str>>>;
+    type Error = Unavailable;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
+        let name = |phone: Phone| {
+            let holder = party_holder(context, &PartyId::from(phone))?;
+            Ok(holder.map(|contact| contact.name.as_str().into()))
+        };
+        self.0.into_iter().map(name).collect()
+    }
+}
+
+impl Workspace {
+    /// What a broadcast would send and cost. It is refused for what its making would be, but for
+    /// the balance, and recipients whose variables do not fit are counted.
+    ///
+    /// # Errors
+    /// [`CreateBroadcastError`]
+    pub async fn preview_broadcast(
+        &self,
+        new: NewBroadcast,
+    ) -> Result<BroadcastPreview, CreateBroadcastError> {
+        if new.audience.is_empty() {
+            return Err(CreateBroadcastError::NoRecipients);
+        }
+        let (name, language) = (new.template.clone(), new.language.clone());
+        let quote = self.perform(Ask { name, language, schedule_at: new.schedule_at }).await?;
+        let Quote { template, price, credits, per_second } = quote;
+        if new.audience.variables.is_none() {
+            template.content(&new.components).map_err(UseTemplateError::Parameters)?;
+        }
+        let counted = self.scan(move |store, workspace| count(store, workspace, &template, new));
+        let Counted { recipients, sendable, missing_variables, shown } = counted.await?;
+        let recipients_max = self.shared.broadcasts.options.recipients_max;
+        if recipients > recipients_max {
+            return Err(CreateBroadcastError::TooManyRecipients(recipients_max));
+        }
+        let phones = shown.iter().map(|(phone, _)| *phone).collect();
+        let names = self.perform(Names(phones)).await?;
+        let samples = shown.into_iter().zip(names);
+        let sample = |((to, text), name)| BroadcastSample { to, name, text };
+        Ok(BroadcastPreview {
+            recipients,
+            suppressed: recipients - sendable,
+            missing_variables,
+            cost: price.saturating_mul(sendable as u64),
+            credits_left: credits,
+            at_pace: per_second.map(|rate| at_pace(sendable, rate)),
+            samples: samples.map(sample).collect(),
+        })
+    }
+}
+
+/// How long so many messages take at a pace.
+fn at_pace(messages: usize, per_second: u32) -> Duration {
+    Duration::from_secs((messages as u64).div_ceil(per_second.max(1).into()))
+}
+
+/// What counting an audience gives.
+struct Counted {
+    recipients: usize,
+    sendable: usize,
+    missing_variables: usize,
+    shown: Vec<(Phone, Box<str>)>,
+}
+
+fn count(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    template: &Template,
+    new: NewBroadcast,
+) -> Result<Counted, StoreError> {
+    let NewBroadcast { mut audience, components, .. } = new;
+    audience.leave_each_once();
+    let sendable = audience.set_aside(&opted_out(store, workspace)?);
+    let all = audience.variables.as_deref().unwrap_or_default();
+    let lacks = |variables: &[Box<str>]| {
+        let given = with_variables(&components, variables);
+        variables.iter().any(|text| text.is_empty())
+            || parameters::fill(&template.components, &given).is_err()
+    };
+    let missing_variables = all.iter().take(sendable).filter(|it| lacks(it)).count();
+    let text = |at: usize| text_of(template, &components, all.get(at).map_or(&[][..], |it| it));
+    let phone = |at: usize| format!("+{}", audience.phones[at]).parse::<Phone>().ok();
+    let shown = (0..sendable).filter_map(|at| Some((phone(at)?, text(at)))).take(SAMPLES_MAX);
+    let shown = shown.collect();
+    Ok(Counted { recipients: audience.len(), sendable, missing_variables, shown })
+}
+
+/// What a recipient reads; where the variables do not fit, the template as it is.
+fn text_of(template: &Template, components: &[Value], variables: &[Box<str>]) -> Box<str> {
+    match template.content(&with_variables(components, variables)) {
+        Ok(content) => content.text,
+        Err(_) => template
+            .components
+            .iter()
+            .filter_map(|component| component["text"].as_str())
+            .collect::<Vec<_>>()
+            .join("\n")
+            .into(),
+    }
+}

@@ -1,0 +1,73 @@
+//! Tells on the event stream how broadcasts come along. No entry of the log is made for it.
+
+use postrider_actors::domain::{BroadcastId, PublicEvent};
+use postrider_actors::{Progress, Watched, Workspace};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+/// The type of its events.
+pub(super) const KIND: &str = "broadcast.progress";
+
+/// What a stream tells of broadcasts.
+pub(super) struct ProgressFeed {
+    newest: watch::Receiver<Watched>,
+    /// What was told of has no higher version.
+    told: u64,
+}
+
+#[derive(Serialize)]
+struct ProgressRow {
+    broadcast_id: String,
+    status: &'static str,
+    total_recipients: u32,
+    counts: Map<String, Value>,
+    rate_per_second: f64,
+    eta_seconds: Option<u64>,
+}
+
+impl ProgressFeed {
+    pub(super) fn of(workspace: &Workspace) -> Self {
+        Self { newest: workspace.watch_broadcasts(), told: 0 }
+    }
+
+    /// Returns when there is something new to tell.
+    pub(super) async fn changed(&mut self) {
+        if self.newest.changed().await.is_err() {
+            // The workspace is gone, and so is what could change.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What has changed since it was told, as messages of the stream.
+    pub(super) fn take(&mut self) -> String {
+        let newest = self.newest.borrow_and_update().clone();
+        let mut news: Vec<_> = newest.iter().filter(|(_, it)| it.version > self.told).collect();
+        news.sort_unstable_by_key(|(_, it)| it.version);
+        self.told = news.last().map_or(self.told, |(_, it)| it.version);
+        news.into_iter().map(|(id, progress)| message(*id, progress)).collect()
+    }
+}
+
+/// The broadcast whose status an event tells.
+pub(super) fn about(event: &PublicEvent) -> Option<BroadcastId> {
+    if !event.kind().starts_with("broadcast.") {
+        return None;
+    }
+    event.data()["broadcast_id"].as_str()?.parse().ok()
+}
+
+fn message(id: BroadcastId, progress: &Progress) -> String {
+    let counts = progress.counts.iter().map(|(name, count)| ((*name).to_owned(), (*count).into()));
+    let row = ProgressRow {
+        broadcast_id: id.to_string(),
+        status: progress.status.as_str(),
+        total_recipients: progress.total_recipients,
+        counts: counts.collect(),
+        rate_per_second: progress.rate_per_second,
+        eta_seconds: progress.eta_seconds,
+    };
+    // A struct of texts and numbers always has a JSON form, and that has no line break.
+    let data = serde_json::to_string(&row).unwrap_or_default();
+    format!("event: {KIND}\ndata: {data}\n\n")
+}
