@@ -13,6 +13,7 @@ use super::dashboard::DashboardOptions;
 use super::pipeline::Compressed;
 use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::drain::Drain;
+use super::pipeline::error::help::{ERRORS_PATH, Help};
 use crate::metrics::Metrics;
 use crate::settings::{SandboxClock, Settings};
 
@@ -36,6 +37,8 @@ pub struct AppOptions {
     pub docs: bool,
     /// Whether the dashboard is mounted, and how it is reached.
     pub dashboard: DashboardOptions,
+    /// Where the pages about errors are, without a slash at the end. `None`: nowhere.
+    pub errors_url: Option<String>,
     /// Largest request body, in bytes.
     pub max_body_bytes: usize,
     /// Largest body of a request that creates a broadcast, in bytes.
@@ -70,6 +73,10 @@ impl AppOptions {
             has_mail: !settings.email.host.is_empty(),
             docs: settings.server.docs,
             dashboard: DashboardOptions::new(settings),
+            errors_url: match &settings.server.errors_url {
+                Some(url) => Some(url.clone()).filter(|url| !url.is_empty()),
+                None => settings.server.docs.then(|| ERRORS_PATH.to_owned()),
+            },
             max_body_bytes: settings.server.max_body_bytes,
             max_broadcast_body_bytes: settings.server.max_broadcast_body_bytes,
             max_contacts_batch_body_bytes: settings.server.max_contacts_batch_body_bytes,
@@ -94,6 +101,8 @@ pub(crate) struct Edge {
     pub(crate) broadcast_parsers: Arc<Semaphore>,
     /// The OpenAPI document as JSON.
     pub(crate) document: &'static LazyLock<Arc<Compressed>>,
+    /// What refusals link to.
+    pub(crate) help: Help,
     /// Held while the sandbox checks and moves its clock.
     pub(crate) clock_moves: Mutex<()>,
 }
@@ -107,7 +116,8 @@ impl Edge {
         let broadcast_parsers = Arc::new(Semaphore::new(BROADCAST_PARSERS_MAX));
         let body_budget = BodyBudget::new(options.bodies_bytes_max);
         let clock_moves = Mutex::default();
-        Self { engine, options, body_budget, broadcast_parsers, document, clock_moves }
+        let help = options.errors_url.as_deref().map(Help::below).unwrap_or_default();
+        Self { engine, options, body_budget, broadcast_parsers, document, help, clock_moves }
     }
 }
 

@@ -80,6 +80,10 @@ fn router(edge: &Arc<Edge>, part: Part) -> Router {
     let routes = match part {
         Part::All => routes(mounted),
         Part::Clients => client_routes(mounted),
+        // What they are refused links to a page on the same listener.
+        Part::Operators if mounted.docs => {
+            operator_routes(mounted).merge(openapi::pages::error_routes())
+        }
         Part::Operators => operator_routes(mounted),
     };
     let (router, _) = routes.split_for_parts();

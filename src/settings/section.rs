@@ -82,6 +82,9 @@ section! {
     data_group_access: bool = value::flag, "true or false";
     /// Whether `/docs` and `/openapi.json` are served.
     docs: bool = value::flag, "true or false";
+    /// Where the pages about errors are. `None`: at this server, while `docs` is on.
+    errors_url: Option<String> = value::errors_url,
+        "auto, empty, or a path or an http(s) URL without spaces and quotes";
     /// Largest request body, in bytes.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
     /// Largest body of a request that creates a broadcast, in bytes.

@@ -82,6 +82,10 @@ fn a_mistake_names_where_what_and_what_is_allowed() {
             from_text("[limits]\notp_per_phone_10m = -1"),
             "my.toml: bad value of `limits.otp_per_phone_10m`: must be a whole number from 0",
         ),
+        (
+            from_text("[server]\nerrors_url = \"https://x/<\""),
+            "my.toml: bad value of `server.errors_url`: must be auto, empty, or a path or an http(s)",
+        ),
         (from_text("[limits"), "my.toml: not TOML: "),
         (
             from_variable("POSTRIDER__LIMITS__NO", "1"),

@@ -102,6 +102,18 @@ pub(super) fn path(raw: &Raw) -> Option<PathBuf> {
     raw.as_text().filter(|text| !text.is_empty()).map(PathBuf::from)
 }
 
+/// `auto` is `None`. What is given stands between angle brackets in a header.
+pub(super) fn errors_url(raw: &Raw) -> Option<Option<String>> {
+    let url = raw.as_text()?;
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&byte);
+    let is_absolute = ["/", "https://", "http://"].iter().any(|start| url.starts_with(start));
+    match url {
+        "auto" => Some(None),
+        _ if url.is_empty() || is_absolute && url.bytes().all(is_plain) => Some(Some(url.into())),
+        _ => None,
+    }
+}
+
 pub(super) fn flag(raw: &Raw) -> Option<bool> {
     match raw {
         Raw::Toml(value) => value.as_bool(),

@@ -177,6 +177,11 @@ impl Reply {
             assert!(body[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {body}");
         }
         assert_eq!(body["request_id"].as_str(), self.header("x-request-id"));
+        // Without a link, the settings say so.
+        if let Some(link) = self.header("link") {
+            let page = format!("/{}>; rel=\"help\"", body["code"].as_str().unwrap());
+            assert!(link.starts_with('<') && link.ends_with(&page), "{link}: {body}");
+        }
         let retry_after = self.header("retry-after").map(|_| self.number("retry-after"));
         assert_eq!(body["retry_after"].as_u64(), retry_after, "{body}");
         assert!(retry_after.is_none_or(|seconds| seconds >= 1), "{body}");

@@ -40,7 +40,8 @@ use webhooks::Deliveries;
             HTTP request for this server is refused before all that: 400, 421 or 501.\n\n\
             Unknown fields of a body are ignored; `null` is the same as leaving an optional field \
             out. Every answer has `X-Request-Id`: the client's, when it is 1 to 128 characters of \
-            `A-Za-z0-9._:-`, or else a new one.\n\n\
+             `A-Za-z0-9._:-`, or else a new one. Every refusal has a `Link` with `rel=\"help\"` to the \
+             page about its code, unless the settings say that there is none.\n\n\
             Without `Authorization` a session's cookie counts, below `/v1` with the header \
             `Postrider-Workspace` where somebody has several workspaces. `x-permission` of an \
             operation names what a person's role must have: `any` is nothing, `operator` no role \

@@ -1,16 +1,26 @@
-//! Serves the OpenAPI document, and leads to the page that shows it.
+//! Serves the OpenAPI document and the pages about errors, and leads to the page that shows the
+//! document.
 
 use axum::http::StatusCode;
 
-use crate::http::pipeline::{Answer, Call, Open, Reply, Routes, page, route};
+use crate::http::pipeline::{Answer, ApiError, Call, Code, Open, Reply, Routes, page, route};
 
 /// The dashboard's page of the interface, which needs no session in a sandbox.
 const EXPLORER: &str = "/ui/explorer";
 
-/// The document, and, unless the dashboard is off, the way to the page that shows it.
+/// Where the page about an error code is served.
+const ERROR_PATH: &str = "/docs/errors/{code}";
+
+/// The document, the pages about errors, and, unless the dashboard is off, the way to the page that
+/// shows the document.
 pub(crate) fn routes(with_page: bool) -> Routes {
-    let routes = Routes::default().routes(route!(document).guarded(Open));
+    let routes = Routes::default().routes(route!(document).guarded(Open)).merge(error_routes());
     if with_page { routes.route("/docs", page("/docs", Open, docs)) } else { routes }
+}
+
+/// The pages about errors, to which refusals link.
+pub(crate) fn error_routes() -> Routes {
+    Routes::default().route(ERROR_PATH, page(ERROR_PATH, Open, error_page))
 }
 
 #[utoipa::path(
@@ -31,4 +41,23 @@ async fn document(call: Call<()>) -> Answer {
 
 async fn docs(_: Call<()>) -> Answer {
     Ok(Reply::redirect(StatusCode::TEMPORARY_REDIRECT, EXPLORER))
+}
+
+async fn error_page(mut call: Call<()>) -> Answer {
+    const MISSING: &str = "there is no such error code";
+    let name: String = call.path("code", MISSING).await?;
+    let code = Code::ALL.iter().find(|code| code.as_str() == name);
+    let code = code.ok_or_else(|| ApiError::not_found(MISSING))?;
+    Ok(Reply::of(StatusCode::OK, "text/markdown; charset=utf-8", code.page()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_about_errors_are_where_refusals_link_to() {
+        let linked = crate::http::pipeline::error::help::ERRORS_PATH;
+        assert_eq!(ERROR_PATH, format!("{linked}/{{code}}"));
+    }
 }

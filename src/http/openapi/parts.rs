@@ -8,13 +8,15 @@ use utoipa::openapi::{ContentBuilder, Header, ObjectBuilder, Ref, RefOr, Respons
 use crate::http::pipeline::Code;
 
 pub(super) fn refusal(status: u16) -> Response {
-    let codes = Code::ALL.into_iter().filter(|code| code.status().as_u16() == status);
+    let codes = Code::ALL.iter().filter(|code| code.status().as_u16() == status);
     let codes: Vec<_> = codes.map(|code| format!("`{}`", code.as_str())).collect();
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Error"))).build();
     let mut response = ResponseBuilder::new()
         .description(codes.join(", "))
         .content("application/json", content)
         .build();
+    let page = header("The page about the code, as `<URL>; rel=\"help\"` (`server.errors_url`)");
+    response.headers.insert("Link".to_owned(), page);
     if matches!(status, 429 | 500 | 503) {
         let wait = count_header("Seconds to wait before another try, at least 1");
         response.headers.insert("Retry-After".to_owned(), wait);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use postrider_actors::Permission;
 use postrider_actors::domain::Scope;
 use postrider_actors::domain::time::whole_seconds;
@@ -13,134 +13,14 @@ use utoipa::ToSchema;
 
 use super::reply::Reply;
 
+mod code;
 mod conversions;
+pub(crate) mod help;
 #[cfg(test)]
 mod tests;
 
-/// The `code` of an error body. Each code has one status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
-    ValidationError,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    MethodNotAllowed,
-    RequestTimeout,
-    MisdirectedRequest,
-    Conflict,
-    PayloadTooLarge,
-    UnsupportedMediaType,
-    Unprocessable,
-    OtpExpired,
-    OtpMaxAttempts,
-    TemplateNotApproved,
-    MessagingNotConnected,
-    InsufficientCredits,
-    RateLimited,
-    OtpRateLimited,
-    OtpWorkspaceLimit,
-    ServerError,
-    NotImplemented,
-    ServiceUnavailable,
-}
-
-impl Code {
-    /// Every code, for the document.
-    pub(crate) const ALL: [Self; 22] = [
-        Self::ValidationError,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::MisdirectedRequest,
-        Self::Conflict,
-        Self::PayloadTooLarge,
-        Self::UnsupportedMediaType,
-        Self::Unprocessable,
-        Self::OtpExpired,
-        Self::OtpMaxAttempts,
-        Self::TemplateNotApproved,
-        Self::MessagingNotConnected,
-        Self::InsufficientCredits,
-        Self::RateLimited,
-        Self::OtpRateLimited,
-        Self::OtpWorkspaceLimit,
-        Self::ServerError,
-        Self::NotImplemented,
-        Self::ServiceUnavailable,
-    ];
-
-    /// The code as it is written in a body.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::ValidationError => "VALIDATION_ERROR",
-            Self::Unauthorized => "UNAUTHORIZED",
-            Self::Forbidden => "FORBIDDEN",
-            Self::NotFound => "NOT_FOUND",
-            Self::MethodNotAllowed => "METHOD_NOT_ALLOWED",
-            Self::RequestTimeout => "REQUEST_TIMEOUT",
-            Self::MisdirectedRequest => "MISDIRECTED_REQUEST",
-            Self::Conflict => "CONFLICT",
-            Self::PayloadTooLarge => "PAYLOAD_TOO_LARGE",
-            Self::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
-            Self::Unprocessable => "UNPROCESSABLE",
-            Self::OtpExpired => "OTP_EXPIRED",
-            Self::OtpMaxAttempts => "OTP_MAX_ATTEMPTS",
-            Self::TemplateNotApproved => "TEMPLATE_NOT_APPROVED",
-            Self::MessagingNotConnected => "MESSAGING_NOT_CONNECTED",
-            Self::InsufficientCredits => "INSUFFICIENT_CREDITS",
-            Self::RateLimited => "RATE_LIMITED",
-            Self::OtpRateLimited => "OTP_RATE_LIMITED",
-            Self::OtpWorkspaceLimit => "OTP_WORKSPACE_LIMIT",
-            Self::ServerError => "SERVER_ERROR",
-            Self::NotImplemented => "NOT_IMPLEMENTED",
-            Self::ServiceUnavailable => "SERVICE_UNAVAILABLE",
-        }
-    }
-
-    /// The HTTP status of the code.
-    pub(crate) const fn status(self) -> StatusCode {
-        match self {
-            Self::ValidationError => StatusCode::BAD_REQUEST,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-            Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
-            Self::Conflict => StatusCode::CONFLICT,
-            Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Unprocessable
-            | Self::OtpExpired
-            | Self::OtpMaxAttempts
-            | Self::TemplateNotApproved
-            | Self::MessagingNotConnected
-            | Self::InsufficientCredits => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::RateLimited | Self::OtpRateLimited | Self::OtpWorkspaceLimit => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
-            Self::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::NotImplemented => StatusCode::NOT_IMPLEMENTED,
-            Self::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
-    /// The `error` of a body: the status in words.
-    pub(crate) fn title(self) -> &'static str {
-        match self.status() {
-            // The API specification uses this instead of the phrase of RFC 9110.
-            StatusCode::UNPROCESSABLE_ENTITY => "Unprocessable",
-            status => status.canonical_reason().unwrap_or("Error"),
-        }
-    }
-
-    /// Whether the same request may succeed later. Such answers have `Retry-After`.
-    const fn is_retryable(self) -> bool {
-        matches!(self.status().as_u16(), 429 | 500 | 503)
-    }
-}
+pub(crate) use code::Code;
+use help::Help;
 
 /// An error that is answered to the client.
 #[derive(Debug)]
@@ -182,7 +62,7 @@ pub(crate) struct ErrorBody<'a> {
     error: &'a str,
     /// For a person; of a bad value it names the field.
     message: &'a str,
-    /// For a program.
+    /// For a program; what to do is on the page that `Link` names.
     code: &'a str,
     /// Seconds to wait before another try, as in `Retry-After`: with 429, 500 and 503.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -313,7 +193,7 @@ impl ApiError {
     }
 
     /// Builds the answer.
-    pub(crate) fn into_reply(self, request_id: &str) -> Reply {
+    pub(crate) fn into_reply(self, request_id: &str, help: &Help) -> Reply {
         let body = ErrorBody {
             error: self.code.title(),
             message: &self.message,
@@ -323,6 +203,9 @@ impl ApiError {
             request_id,
         };
         let mut reply = Reply::json(self.code.status(), &body);
+        if let Some(link) = help.link(self.code) {
+            reply.header(header::LINK, link);
+        }
         if let Some(seconds) = self.retry_after {
             reply.header(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -10,7 +10,7 @@ pub(crate) mod browser;
 pub(crate) mod client;
 mod compressed;
 pub(crate) mod drain;
-mod error;
+pub(crate) mod error;
 mod framing;
 mod integer;
 mod list;

@@ -227,7 +227,8 @@ impl<G: Guard> Stage<G> {
         if let Err(error) = &answer {
             count_refusal(&edge, &origin, error);
         }
-        let mut reply = answer.unwrap_or_else(|error| error.into_reply(origin.request_id.as_str()));
+        let id = origin.request_id.as_str();
+        let mut reply = answer.unwrap_or_else(|error| error.into_reply(id, &edge.help));
         let took = watch.elapsed();
         meter.record(&edge.options.metrics, reply.status(), took);
         log(&meter, &origin, named.as_deref(), reply.status(), took);

@@ -24,10 +24,15 @@ fn document(name: &str) -> Document {
     Document { name: name.to_owned(), text: text.unwrap_or_else(|_| panic!("{name} is not there")) }
 }
 
+/// The files of a folder and of the folders in it.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let paths = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
 /// The readme and what is below `docs/`, in the order of their names.
 fn documents() -> Vec<Document> {
-    let entries = root().join("docs").read_dir().unwrap();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut paths = files(&root().join("docs"));
     paths.sort();
     let below = paths.iter().map(|path| path.strip_prefix(root()).unwrap().display().to_string());
     let names = std::iter::once("README.md".to_owned()).chain(below);

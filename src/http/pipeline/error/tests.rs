@@ -5,7 +5,7 @@ use postrider_actors::{SendOtpError, Unavailable, UnavailableReason, VerifyOtpEr
 use super::*;
 
 fn answer(error: impl Into<ApiError>) -> (u16, serde_json::Value, Option<String>) {
-    let response = error.into().into_reply("r-1").into_response();
+    let response = error.into().into_reply("r-1", &Help::default()).into_response();
     let retry_after = response.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.map(|value| value.to_str().unwrap().to_owned());
     let status = response.status().as_u16();
@@ -37,7 +37,7 @@ fn what_may_be_tried_again_says_when() {
     let (status, body, retry_after) = answer(SendOtpError::PhoneLimit { retry_after: wait });
     assert_eq!((status, body["code"].as_str()), (429, Some("OTP_RATE_LIMITED")));
     assert_eq!((body["retry_after"].as_u64(), retry_after.as_deref()), (Some(12), Some("12")));
-    for code in Code::ALL {
+    for &code in Code::ALL {
         let (status, body, retry_after) = answer(ApiError::new(code, "m"));
         let retryable = [429, 500, 503].contains(&status);
         assert_eq!(body["retry_after"].as_u64(), retryable.then_some(1), "{code:?}");
