@@ -117,6 +117,11 @@ fn unexpected(server: &str, status: StatusCode) -> CliError {
 
 /// Builds an HTTP client.
 pub(super) fn http(server: &str) -> Result<reqwest::Client, CliError> {
+    http_trusting(server, false)
+}
+
+/// The same, which takes any certificate if `anyone` is set.
+pub(super) fn http_trusting(server: &str, anyone: bool) -> Result<reqwest::Client, CliError> {
     // reqwest needs a crypto provider even for plain HTTP. If another one is installed already, it
     // is used instead.
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -124,6 +129,7 @@ pub(super) fn http(server: &str) -> Result<reqwest::Client, CliError> {
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(TIMEOUT)
         .no_proxy()
+        .tls_danger_accept_invalid_certs(anyone)
         .build()
         .map_err(|error| unreachable(server, &error))
 }

@@ -10,6 +10,7 @@ mod demo;
 mod destinations;
 mod error;
 mod files;
+mod health;
 mod keys;
 mod limits;
 mod numbers;
@@ -19,6 +20,7 @@ mod remote;
 mod secret;
 mod serve;
 mod server_args;
+mod service;
 mod table;
 mod templates;
 mod terminal;
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Serve(serve::ServeArgs),
     /// See it at work: a password, a broadcast, on a temporary directory that goes afterwards
     Demo(demo::DemoArgs),
+    /// Ask whether a server takes work; ends with status 1 if it does not
+    Health(health::HealthArgs),
     /// Make and see workspaces
     Workspaces(Group<workspaces::WorkspacesCommand>),
     /// Make, list and revoke API keys
@@ -82,6 +86,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         None => serve::run(&cli.serve).await,
         Some(Command::Serve(args)) => serve::run(&args).await,
         Some(Command::Demo(args)) => demo::run(&args).await,
+        Some(Command::Health(args)) => health::run(&args).await,
         Some(Command::Workspaces(group)) => workspaces::run(group).await,
         Some(Command::Keys(group)) => keys::run(group).await,
         Some(Command::Tokens(group)) => tokens::run(group).await,
@@ -145,6 +150,8 @@ mod tests {
         for good in [
             "postrider demo",
             "postrider demo --recipients 900000",
+            "postrider health",
+            "postrider health --alive --server http://h:1 --json",
             "postrider workspaces create acme --name Acme",
             "postrider workspaces list --server http://h:1 --json",
             "postrider keys create --workspace a --name n --scope messaging:send --scope contacts:read",

@@ -10,6 +10,7 @@ use postrider::{Server, logging};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::CliError;
+use super::service;
 
 /// Exit status after a second signal.
 const STATUS_FORCED: i32 = 1;
@@ -41,6 +42,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
         tracing::warn!(%error, "the banner could not be shown");
     }
     let mut hangup = listen(SignalKind::hangup())?;
+    service::ready();
     loop {
         tokio::select! {
             () = signals.next() => break,
@@ -48,6 +50,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
             _ = hangup.recv() => server.reload_certificates(),
         }
     }
+    service::stopping();
     tracing::info!("draining; a second signal ends the process at once");
     tokio::spawn(async move {
         signals.next().await;

@@ -19,6 +19,7 @@ mod listeners;
 mod monitoring;
 mod old_directory;
 mod overload;
+mod service;
 mod start;
 mod strangers;
 pub mod tls;
