@@ -17,6 +17,7 @@ struct Row {
 
 const DOMAIN: &str = "postrider-domain";
 const RUNTIME: &str = "postrider-runtime";
+const LOG: &str = "postrider-log";
 const STORE: &str = "postrider-store";
 const CHANNEL: &str = "postrider-channel";
 const NUMBER: &str = "postrider-number";
@@ -40,6 +41,12 @@ const CRATES: [Row; 11] = [
                  needs it.",
         may: &[DOMAIN],
         must_not: &["fjall", "sled", "reqwest", "axum"],
+    },
+    Row {
+        name: LOG,
+        reason: "A commit's format and its files are proven without records, actors or a runtime.",
+        may: &[],
+        must_not: &["tokio", "ractor", "fjall", "sled", "reqwest", "axum"],
     },
     Row {
         name: STORE,

@@ -1,0 +1,172 @@
+//! Pure: a commit that is too large for one entry is cut into parts, and joined again.
+
+use bytes::Bytes;
+
+use crate::chain::Chain;
+use crate::entry::{Entry, EntryHash, Header, Kind, LogId, OVERHEAD_BYTES, Position, encode};
+
+#[cfg(test)]
+mod tests;
+
+/// Where the next commit goes, and what it names as the entry before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Next {
+    /// The log that it is for.
+    pub log: LogId,
+    /// The shard that it is for.
+    pub shard: u16,
+    /// The position of its first entry.
+    pub position: Position,
+    /// The epoch of its writer.
+    pub epoch: u64,
+    /// The hash of the last entry.
+    pub prev: EntryHash,
+}
+
+impl Next {
+    /// The place behind a chain, for a writer of this epoch.
+    #[must_use]
+    pub fn after(chain: &Chain, epoch: u64) -> Self {
+        Self {
+            log: chain.log(),
+            shard: chain.shard(),
+            position: chain.last().next(),
+            epoch,
+            prev: chain.hash(),
+        }
+    }
+}
+
+/// Why a commit cannot be encoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A length does not fit into its field.
+    #[error("{field} of a commit has {length} bytes, more than {max}")]
+    TooLong {
+        /// What is too long.
+        field: &'static str,
+        /// Its length.
+        length: usize,
+        /// The largest length.
+        max: usize,
+    },
+    /// It would need more parts than can be numbered.
+    #[error("a commit of {bytes} bytes needs {parts} parts; at most {max} are possible")]
+    TooManyParts {
+        /// The length of the body.
+        bytes: usize,
+        /// The parts that it needs.
+        parts: usize,
+        /// The most parts that it may have.
+        max: usize,
+    },
+}
+
+/// Encodes a commit as one entry, or as the parts that it needs so that none is larger than
+/// `entry_bytes_max`.
+///
+/// # Errors
+/// [`EncodeError::TooManyParts`] when the parts cannot be numbered, or a claim needs more than one.
+pub fn encode_commit(
+    next: &Next,
+    kind: Kind,
+    time_ms: u64,
+    body: &[u8],
+    entry_bytes_max: usize,
+) -> Result<Vec<Bytes>, EncodeError> {
+    let capacity = entry_bytes_max.saturating_sub(OVERHEAD_BYTES).clamp(1, u32::MAX as usize);
+    let count = body.len().div_ceil(capacity).max(1);
+    let max = if kind == Kind::Claim { 1 } else { u16::MAX };
+    let bytes = body.len();
+    let too_many = EncodeError::TooManyParts { bytes, parts: count, max: max.into() };
+    let parts = u16::try_from(count).ok().filter(|parts| *parts <= max).ok_or(too_many)?;
+    let mut prev = next.prev;
+    let mut entries = Vec::with_capacity(count);
+    for part in 0..parts {
+        let from = usize::from(part) * capacity;
+        let slice = &body[from..bytes.min(from + capacity)];
+        let header = Header {
+            kind,
+            shard: next.shard,
+            log: next.log,
+            position: Position(next.position.0 + u64::from(part)),
+            epoch: next.epoch,
+            prev,
+            part,
+            parts,
+            // `capacity` is at most the largest u32, and no part is longer.
+            body_bytes: slice.len() as u32,
+            time_ms,
+        };
+        let entry = encode(&header, slice);
+        if part + 1 < parts {
+            prev = EntryHash::of(&entry);
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// One commit, with its parts joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// What it is for.
+    pub kind: Kind,
+    /// The position of its first part.
+    pub first: Position,
+    /// The position of its last part, which is the commit's.
+    pub position: Position,
+    /// The epoch of its writer.
+    pub epoch: u64,
+    /// The writer's engine time, in milliseconds.
+    pub time_ms: u64,
+    /// The hash of its last entry.
+    pub hash: EntryHash,
+    /// The joined body.
+    pub body: Bytes,
+}
+
+/// A part came without the parts before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("entry {0} is part of a commit that begins before the entries that were read")]
+pub struct PartWithoutStart(pub Position);
+
+/// Joins the entries of a chain into commits. A commit without its last part is void and dropped.
+#[derive(Debug, Default)]
+pub struct Joiner {
+    open: Option<(Position, Vec<u8>)>,
+}
+
+impl Joiner {
+    /// Takes the next entry, and returns the commit that it completes. The entries must be those of
+    /// a chain that was checked.
+    ///
+    /// # Errors
+    /// [`PartWithoutStart`] when the first entry is not the first part of its commit.
+    pub fn push(&mut self, entry: &Entry) -> Result<Option<Commit>, PartWithoutStart> {
+        let header = &entry.header;
+        if header.part == 0 {
+            self.open = None;
+        }
+        if header.parts == 1 {
+            return Ok(Some(commit(entry, header.position, entry.body())));
+        }
+        let (first, body) = match &mut self.open {
+            Some(open) => open,
+            None if header.part == 0 => self.open.insert((header.position, Vec::new())),
+            None => return Err(PartWithoutStart(header.position)),
+        };
+        body.extend_from_slice(&entry.body());
+        if header.part + 1 < header.parts {
+            return Ok(None);
+        }
+        let joined = commit(entry, *first, std::mem::take(body).into());
+        self.open = None;
+        Ok(Some(joined))
+    }
+}
+
+fn commit(last: &Entry, first: Position, body: Bytes) -> Commit {
+    let Header { kind, position, epoch, time_ms, .. } = last.header;
+    Commit { kind, first, position, epoch, time_ms, hash: last.hash(), body }
+}
