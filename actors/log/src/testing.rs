@@ -1,6 +1,10 @@
-//! The tests of this crate share an id and a way to show bytes.
+//! The tests of this crate write and read commits by these functions.
 
-use crate::LogId;
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use crate::*;
 
 pub(crate) const ID: LogId = LogId(*b"0123456789abcdef");
 
@@ -8,4 +12,75 @@ pub(crate) const ID: LogId = LogId(*b"0123456789abcdef");
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     bytes.chunks(32).map(|bytes| line(bytes) + "\n").collect()
+}
+
+pub(crate) fn start() -> Start {
+    Start::new(ID)
+}
+
+pub(crate) fn claim_body() -> Claim {
+    Claim {
+        node: "one".to_owned(),
+        incarnation: [7; 16],
+        program: "0.1.0".to_owned(),
+        readable_from: 1,
+    }
+}
+
+/// Claims the log.
+pub(crate) fn claimed(log: &dyn Log) -> Tail {
+    claim(log, &claim_body(), 1_000).unwrap()
+}
+
+/// The entries of a group that follows the tail.
+pub(crate) fn group(log: &dyn Log, body: &[u8]) -> (Position, Vec<Bytes>) {
+    let tail = log.tail().unwrap();
+    let next = tail.next(tail.epoch);
+    let max = log.entry_bytes_max();
+    (next.position, encode_commit(&next, Kind::Group, 2_000, body, max).unwrap())
+}
+
+/// Tries to append a group.
+pub(crate) fn try_append(log: &dyn Log, body: &[u8]) -> Result<Position, AppendError> {
+    let (at, entries) = group(log, body);
+    log.append(at, &entries)?;
+    Ok(Position(at.0 + entries.len() as u64 - 1))
+}
+
+/// Appends a group, and returns its position.
+pub(crate) fn append(log: &dyn Log, body: &[u8]) -> Position {
+    try_append(log, body).unwrap()
+}
+
+pub(crate) fn try_entries(log: &dyn Log, from: Position) -> Result<Vec<Entry>, LogError> {
+    let mut entries = Vec::new();
+    log.read(from, &mut |entry| {
+        entries.push(entry);
+        ControlFlow::Continue(())
+    })?;
+    Ok(entries)
+}
+
+/// All entries that are kept.
+pub(crate) fn entries(log: &dyn Log) -> Vec<Entry> {
+    try_entries(log, log.tail().unwrap().first).unwrap()
+}
+
+/// The bodies of the whole groups that are kept.
+pub(crate) fn bodies(log: &dyn Log) -> Vec<Bytes> {
+    let mut bodies = Vec::new();
+    read_commits(log, log.tail().unwrap().first, &mut |commit| {
+        if commit.kind == Kind::Group {
+            bodies.push(commit.body);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    bodies
+}
+
+/// The mark of a view that applied everything.
+pub(crate) fn mark(log: &dyn Log) -> Mark {
+    let Tail { last, epoch, hash, .. } = log.tail().unwrap();
+    Mark { position: last, epoch, hash }
 }

@@ -1,0 +1,54 @@
+//! Pure: what is appended must be exactly one commit that follows the last one.
+
+use bytes::Bytes;
+
+use crate::chain::Chain;
+use crate::entry::{Entry, Kind, Position};
+
+/// A commit that may be appended.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// Its entries.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// Checks that the entries are one whole commit that may follow the chain, at position `at`.
+///
+/// `claimed` says whether the writer's claim is there; without it only a claim is let through.
+/// The error says why the commit is refused.
+pub(crate) fn check(
+    chain: &Chain,
+    at: Position,
+    entries: &[Bytes],
+    claimed: bool,
+    entry_bytes_max: usize,
+) -> Result<Checked, String> {
+    let next = chain.last().next();
+    if at != next {
+        return Err(format!("position {at} is not the next one, which is {next}"));
+    }
+    let mut chain = chain.clone();
+    let mut checked = Vec::with_capacity(entries.len());
+    for bytes in entries {
+        if bytes.len() > entry_bytes_max {
+            let length = bytes.len();
+            return Err(format!("an entry of {length} bytes is larger than {entry_bytes_max}"));
+        }
+        let entry = Entry::decode(bytes.clone()).map_err(|fault| fault.to_string())?;
+        if !claimed && entry.header.kind != Kind::Claim {
+            return Err("the writer has not claimed the log since it was opened".to_owned());
+        }
+        if !checked.is_empty() && entry.header.part == 0 {
+            return Err("the entries are of more than one commit".to_owned());
+        }
+        chain.check_and_push(&entry).map_err(|fault| fault.to_string())?;
+        checked.push(entry);
+    }
+    if checked.is_empty() {
+        return Err("there are no entries".to_owned());
+    }
+    if !chain.is_whole() {
+        return Err("the last part of the commit is missing".to_owned());
+    }
+    Ok(Checked { entries: checked })
+}
