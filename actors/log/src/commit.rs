@@ -3,13 +3,40 @@
 use bytes::Bytes;
 
 use crate::chain::Chain;
-use crate::entry::{Entry, Kind, Position};
+use crate::entry::{Entry, Header, Kind, Position};
 
 /// A commit that may be appended.
 #[derive(Debug)]
 pub(crate) struct Checked {
     /// Its entries.
     pub(crate) entries: Vec<Entry>,
+    /// The chain behind it.
+    pub(crate) chain: Chain,
+}
+
+impl Checked {
+    /// The header of the last entry.
+    pub(crate) fn last_header(&self) -> Option<Header> {
+        self.entries.last().map(|entry| entry.header.clone())
+    }
+
+    /// The bytes of all entries.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.bytes.len()).sum()
+    }
+
+    /// What the disk shall have: the entries, one behind the other.
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        match self.entries.as_slice() {
+            [only] => only.bytes.clone(),
+            all => all.iter().fold(Vec::new(), joined).into(),
+        }
+    }
+}
+
+fn joined(mut all: Vec<u8>, entry: &Entry) -> Vec<u8> {
+    all.extend_from_slice(&entry.bytes);
+    all
 }
 
 /// Checks that the entries are one whole commit that may follow the chain, at position `at`.
@@ -50,5 +77,5 @@ pub(crate) fn check(
     if !chain.is_whole() {
         return Err("the last part of the commit is missing".to_owned());
     }
-    Ok(Checked { entries: checked })
+    Ok(Checked { entries: checked, chain })
 }

@@ -1,20 +1,29 @@
 //! The log is an append-only sequence of checksummed, chained commits, and the port to it.
 //!
 //! Not an API: this crate promises no stability. It is not wired to the engine yet: the store's
-//! `Log`, `View` and `Store` hold the durable truth.
+//! `Log`, `View` and `Store` hold the durable truth until a view and a writer stand on this one.
+//!
+//! # What it is for
+//! The log is meant to become the durable truth. The keyed records are then a view that can be
+//! built anew from it, and a backup, an export and a replica are all made of its entries.
 //!
 //! # What it promises
 //! - A commit is one [`Entry`], or its parts. [`Log::append`] returns when all of it is durable.
 //! - Positions have no gaps, and each entry holds the hash of the one before it.
-//! - Whoever applied entries can tell whether some are lost: [`check_witness`].
+//! - Damage is never taken for the end. Only the last commit may be cut off, and only if it was
+//!   never acknowledged. Whoever applied entries finds out: [`check_witness`].
 //! - The epoch rises with each [`claim`], so a writer that was replaced can write nothing.
 //!
-//! [`MemoryLog`] keeps the contract and keeps nothing when it ends.
+//! # The logs
+//! [`FileLog`] is for one node. [`MemoryLog`] keeps nothing. [`CrashingLog`] is the log in files
+//! on a disk that fails as scripted. One suite tests all three.
 
 pub mod body;
 pub mod chain;
 mod commit;
+pub mod crashing;
 pub mod entry;
+pub mod file;
 pub mod memory;
 pub mod parts;
 pub mod port;
@@ -29,7 +38,9 @@ mod testing;
 
 pub use body::{BodyError, CheckpointNote, Claim, GroupBody, Handoff, RecordChange};
 pub use chain::{Chain, ChainFault};
+pub use crashing::{CrashingLog, Fault, Keep};
 pub use entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
+pub use file::{FileLog, FileOptions};
 pub use memory::{MemoryFault, MemoryLog};
 pub use parts::{Commit, EncodeError, Joiner, Next, encode_commit};
 pub use port::{

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use crate::body::Claim;
-use crate::chain::Chain;
+use crate::chain::{Chain, ChainFault};
 use crate::entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
 use crate::parts::{Commit, EncodeError, Joiner, Next, encode_commit};
 
@@ -209,6 +209,23 @@ pub enum LogError {
         /// The oldest position that is kept.
         first: Position,
     },
+}
+
+impl LogError {
+    /// The error for bytes of a file that are not the entry that must be there.
+    pub(crate) fn of_entry(fault: &EntryFault, at: Position, file: &str, offset: u64) -> Self {
+        let (file, what) = (file.to_owned(), fault.to_string());
+        if matches!(fault, EntryFault::Newer { .. }) {
+            return Self::Newer { file, offset, what };
+        }
+        Self::Damaged { position: Some(at), file, offset, what }
+    }
+
+    /// The error for an entry of a file that does not follow the one before it.
+    pub(crate) fn of_chain(fault: &ChainFault, at: Position, file: &str, offset: u64) -> Self {
+        let (file, what) = (file.to_owned(), fault.to_string());
+        Self::Damaged { position: Some(at), file, offset, what }
+    }
 }
 
 /// Why a claim could not be appended.

@@ -50,8 +50,8 @@ const CRATES: [Row; 11] = [
     },
     Row {
         name: STORE,
-        reason: "The only crate that touches the disk; a replicated log will stand behind its \
-                 port without seeing an actor.",
+        reason: "The only crate that touches the disk, apart from the log; a replicated log will \
+                 stand behind its port without seeing an actor.",
         may: &[DOMAIN],
         must_not: &["ractor", "reqwest", "axum"],
     },

@@ -1,0 +1,175 @@
+//! The writer of a log in files: one write and one sync for each commit.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::FileOptions;
+use super::closed::CLOSED;
+use super::disk::Disk;
+use super::prepare::Preparer;
+use super::recover::{Segment, begin_segment, name_segment};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::chain::Chain;
+use crate::commit::check;
+use crate::entry::{Header, Position};
+use crate::port::AppendError;
+
+/// What only an append needs.
+#[derive(Debug)]
+pub(super) struct Writer {
+    disk: Arc<dyn Disk>,
+    chain: Chain,
+    /// Whether the claim of this opening is there.
+    claimed: bool,
+    closed: bool,
+    /// Whether the mark of a clean stop may be there.
+    may_be_marked: bool,
+    preparer: Preparer,
+    prepares_ahead: bool,
+}
+
+/// A commit that is durable.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// The header of its last entry.
+    pub(super) header: Option<Header>,
+    /// The segment that it begins, if it does.
+    pub(super) began: Option<Segment>,
+    /// The offset behind it.
+    pub(super) end: u64,
+}
+
+/// A commit that was not acknowledged.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: AppendError,
+    /// Whether the files may be other than what is known of them.
+    pub(super) must_reopen: bool,
+}
+
+impl Failure {
+    fn refused(why: String) -> Self {
+        Self { error: AppendError::Refused(why), must_reopen: false }
+    }
+
+    fn refused_until_reopened(why: String) -> Self {
+        Self { error: AppendError::Refused(why), must_reopen: true }
+    }
+
+    fn unknown(why: String) -> Self {
+        Self { error: AppendError::Unknown(why), must_reopen: true }
+    }
+}
+
+impl Writer {
+    pub(super) fn new(disk: &Arc<dyn Disk>, options: &FileOptions, chain: Chain) -> Self {
+        Self {
+            disk: disk.clone(),
+            chain,
+            claimed: false,
+            closed: false,
+            may_be_marked: true,
+            preparer: Preparer::new(disk.clone(), options.prepares_ahead),
+            prepares_ahead: options.prepares_ahead,
+        }
+    }
+
+    /// The chain of what is durable.
+    pub(super) const fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    pub(super) fn next_segment_problem(&mut self, segment_bytes: u64) -> Option<String> {
+        self.preparer.problem(segment_bytes)
+    }
+
+    /// Ends the preparation of the next segment, and forgets it.
+    pub(super) fn stop_preparing(&mut self) {
+        self.preparer = Preparer::new(self.disk.clone(), self.prepares_ahead);
+    }
+
+    /// Refuses everything from now on.
+    pub(super) const fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Makes a commit durable.
+    pub(super) fn append(
+        &mut self,
+        options: &FileOptions,
+        newest: Option<&Segment>,
+        at: Position,
+        entries: &[Bytes],
+    ) -> Result<Done, Failure> {
+        if self.closed {
+            return Err(Failure::refused("the log is closed".to_owned()));
+        }
+        let max = options.entry_bytes_max;
+        let checked =
+            check(&self.chain, at, entries, self.claimed, max).map_err(Failure::refused)?;
+        self.remove_mark()?;
+        let bytes = checked.bytes() as u64;
+        let (segment, began) = match newest {
+            Some(newest) if newest.end + bytes <= newest.length => (newest.clone(), None),
+            newest => {
+                let segment = self.next_segment(options.segment_bytes, newest, bytes)?;
+                (segment.clone(), Some(segment))
+            }
+        };
+        let unknown = |what: &str, error: std::io::Error| {
+            Failure::unknown(format!("{} cannot be {what}: {error}", segment.name()))
+        };
+        let written = segment.file.write_at(segment.end, &checked.to_bytes());
+        written.map_err(|error| unknown("written", error))?;
+        segment.file.sync().map_err(|error| unknown("synced", error))?;
+        let header = checked.last_header();
+        self.chain = checked.chain;
+        self.claimed = true;
+        self.preparer.begin(options.segment_bytes);
+        Ok(Done { header, began, end: segment.end + bytes })
+    }
+
+    /// Removes the mark of a clean stop, durably, before anything is appended behind it.
+    fn remove_mark(&mut self) -> Result<(), Failure> {
+        let disk = &self.disk;
+        if !self.may_be_marked {
+            return Ok(());
+        }
+        let removed = disk.list().and_then(|names| {
+            if names.iter().any(|name| name == CLOSED) {
+                disk.remove(CLOSED)?;
+                disk.sync_names()?;
+            }
+            Ok(())
+        });
+        let refused = |error| format!("the mark of the clean stop cannot be removed: {error}");
+        removed.map_err(|error| Failure::refused(refused(error)))?;
+        self.may_be_marked = false;
+        Ok(())
+    }
+
+    /// Makes the next segment, with space for these bytes.
+    fn next_segment(
+        &mut self,
+        segment_bytes: u64,
+        newest: Option<&Segment>,
+        bytes: u64,
+    ) -> Result<Segment, Failure> {
+        let offset = SEGMENT_HEADER_BYTES as u64;
+        let length = segment_bytes.max((offset + bytes).next_multiple_of(offset));
+        let before = newest.map_or_else(Default::default, |newest| newest.header.first);
+        let header = SegmentHeader::after(&self.chain, before);
+        let made = self.preparer.take(length).and_then(|file| {
+            begin_segment(&*self.disk, &header, &file)?;
+            Ok(file)
+        });
+        let cannot = |error: std::io::Error| format!("the next segment cannot be made: {error}");
+        let file = made.map_err(|error| Failure::refused(cannot(error)))?;
+        // Whether the new name is there is unknown now, but the commit is surely not.
+        let named = name_segment(&*self.disk, &header);
+        named.map_err(|error| Failure::refused_until_reopened(cannot(error)))?;
+        let last = header.first.previous();
+        Ok(Segment { header, file, last, end: offset, length })
+    }
+}

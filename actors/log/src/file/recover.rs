@@ -1,0 +1,272 @@
+//! A log is opened: its segments are checked, and the end of the newest one is repaired.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::closed::{CLOSED, CLOSED_TMP, Closed};
+use super::disk::{Disk, DiskFile};
+use super::prepare::{NEXT, Preparer, abandon, fill};
+use super::scan::{End, find_end, read_failed};
+use super::segment::{self, SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, name, position_of};
+use crate::entry::{Header, Position};
+use crate::port::{LogError, Start};
+
+/// The name of a segment's copy while it is written.
+const COPY: &str = "copy.tmp";
+/// Bytes that are copied at once.
+const COPY_BYTES: usize = 1024 * 1024;
+
+/// A segment that is part of the log.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    pub(super) file: Arc<dyn DiskFile>,
+    /// The last position in it; that before its first one while it is empty.
+    pub(super) last: Position,
+    /// The offset behind the last entry. Of a segment that is not the newest, it may be higher.
+    pub(super) end: u64,
+    /// The length of the file.
+    pub(super) length: u64,
+}
+
+impl Segment {
+    pub(super) fn name(&self) -> String {
+        name(self.header.first)
+    }
+}
+
+/// A log that was opened.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// Never empty.
+    pub(super) segments: Vec<Segment>,
+    pub(super) end: End,
+}
+
+/// How a log is opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How<'a> {
+    /// The length of segments.
+    pub(super) segment_bytes: u64,
+    /// How the log begins if there is none.
+    pub(super) start: &'a Start,
+    /// A position that the log must reach. If it does not, nothing is changed.
+    pub(super) acknowledged: Position,
+    /// The last durable position, where the log is opened after a failed append.
+    pub(super) keep_through: Option<Position>,
+}
+
+/// Opens the log, or makes one where there is none.
+///
+/// Unless the log was stopped cleanly, the newest segment is replaced by a synced copy of what is
+/// whole in it: after a failed sync the kernel may show what is not on the disk.
+pub(super) fn recover(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, LogError> {
+    let names = disk.list().map_err(|error| failed("the directory cannot be read", &error))?;
+    for unfinished in [NEXT, COPY, CLOSED_TMP] {
+        if names.iter().any(|name| name == unfinished) {
+            let remove = disk.remove(unfinished);
+            remove.map_err(|error| failed("an unfinished file cannot be removed", &error))?;
+        }
+    }
+    let closed = match names.iter().any(|name| name == CLOSED) {
+        true => Closed::read(&**disk).map_err(|error| read_failed(CLOSED, &error))?,
+        false => None,
+    };
+    let mut segments = open_segments(&**disk, &names)?;
+    let Some(newest) = segments.last() else {
+        let marked = closed.map_or(Position::START, |closed| closed.last);
+        check_reaches(how.start.after, how.acknowledged.max(marked))?;
+        return create(disk, how);
+    };
+    if newest.header.shard != how.start.shard {
+        let (name, first) = (newest.name(), newest.header.first);
+        return Err(damaged(&name, Some(first), "it belongs to another shard"));
+    }
+    let chain = newest.header.chain();
+    let mut end = find_end(&newest.name(), &*newest.file, chain, how.keep_through)?;
+    check_reaches(end.chain.last(), how.acknowledged)?;
+    if end.header.is_none() {
+        let before = segments.len().checked_sub(2).map(|index| &segments[index]);
+        end.header = last_header(before, &newest.header)?;
+    }
+    let is_clean = how.keep_through.is_none() && is_closed(closed, &newest.name(), &end)?;
+    if !is_clean || end.torn_bytes > 0 {
+        if end.torn_bytes > 0 && how.keep_through.is_none() {
+            let (file, offset, bytes) = (newest.name(), end.offset, end.torn_bytes);
+            tracing::warn!(file, offset, bytes, "cut off a commit that was not written whole");
+        }
+        let copy = replace_by_copy(&**disk, newest, end.offset, how.segment_bytes);
+        let copy = copy.map_err(|error| failed("the newest segment cannot be copied", &error))?;
+        segments.pop();
+        segments.push(copy);
+    }
+    if let Some(newest) = segments.last_mut() {
+        (newest.last, newest.end) = (end.chain.last(), end.offset);
+    }
+    Ok(Opened { segments, end })
+}
+
+/// Fails if what was acknowledged is behind the end of the log.
+fn check_reaches(last: Position, applied: Position) -> Result<(), LogError> {
+    if applied > last { Err(LogError::Lost { last, applied }) } else { Ok(()) }
+}
+
+fn failed(what: &str, error: &io::Error) -> LogError {
+    LogError::Failed(format!("{what}: {error}"))
+}
+
+/// Opens all segments and checks that their headers have no gap.
+fn open_segments(disk: &dyn Disk, names: &[String]) -> Result<Vec<Segment>, LogError> {
+    let mut firsts = Vec::new();
+    for name in names {
+        match position_of(name) {
+            None => {}
+            Some(Ok(first)) => firsts.push(first),
+            Some(Err(())) => return Err(damaged(name, None, "its name is not a segment's")),
+        }
+    }
+    firsts.sort_unstable();
+    let mut segments: Vec<Segment> = Vec::new();
+    for first in firsts {
+        let segment = open_segment(disk, first)?;
+        if let Some(before) = segments.last_mut() {
+            let (old, new) = (&before.header, &segment.header);
+            let what = if (old.log, old.shard) != (new.log, new.shard) {
+                "it belongs to another log"
+            } else if new.segment_before != old.first {
+                "the segment before it is missing"
+            } else {
+                ""
+            };
+            if !what.is_empty() {
+                return Err(damaged(&segment.name(), Some(first), what));
+            }
+            before.last = first.previous();
+        }
+        segments.push(segment);
+    }
+    Ok(segments)
+}
+
+fn open_segment(disk: &dyn Disk, first: Position) -> Result<Segment, LogError> {
+    let name = name(first);
+    let unreadable = |error: io::Error| read_failed(&name, &error);
+    let file = disk.open(&name).map_err(unreadable)?;
+    let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(0, &mut bytes).map_err(unreadable)?;
+    let header = SegmentHeader::decode(&bytes[..read]).map_err(|fault| match fault {
+        SegmentFault::Newer(_) => {
+            LogError::Newer { file: name.clone(), offset: 0, what: fault.to_string() }
+        }
+        _ => damaged(&name, Some(first), &fault.to_string()),
+    })?;
+    if header.first != first {
+        return Err(damaged(&name, Some(first), "its header has another position than its name"));
+    }
+    let length = file.length().map_err(unreadable)?;
+    Ok(Segment { header, file, last: first.previous(), end: length, length })
+}
+
+fn damaged(file: &str, position: Option<Position>, what: &str) -> LogError {
+    LogError::Damaged { position, file: file.to_owned(), offset: 0, what: what.to_owned() }
+}
+
+/// The last entry's header of a segment that another, empty one follows; `None` before the first
+/// entry of a log. The segment must end as the other one's header says: a segment is followed only
+/// after all of it was synced, and stays for as long as it holds the last entry.
+fn last_header(before: Option<&Segment>, next: &SegmentHeader) -> Result<Option<Header>, LogError> {
+    let Some(before) = before else {
+        let is_first = next.segment_before == Position::START;
+        let missing = damaged(&name(next.first), Some(next.first), "the segment before is missing");
+        return if is_first { Ok(None) } else { Err(missing) };
+    };
+    let file = before.name();
+    let end = find_end(&file, &*before.file, before.header.chain(), None)?;
+    match end.header {
+        Some(header) if (end.chain.last(), end.chain.hash()) == (before.last, next.prev) => {
+            Ok(Some(header))
+        }
+        _ => Err(LogError::Damaged {
+            position: Some(end.chain.last().next()),
+            file,
+            offset: end.offset,
+            what: format!("it does not end with entry {}, which the next one follows", before.last),
+        }),
+    }
+}
+
+/// Whether the log was stopped cleanly, and ends where it did then.
+fn is_closed(closed: Option<Closed>, file: &str, end: &End) -> Result<bool, LogError> {
+    let here = Closed::of(&end.chain);
+    let Some(closed) = closed.filter(|closed| closed.log == here.log) else { return Ok(false) };
+    check_reaches(here.last, closed.last)?;
+    if closed.last == here.last && closed.hash != here.hash {
+        return Err(LogError::Damaged {
+            position: Some(closed.last),
+            file: file.to_owned(),
+            offset: end.offset,
+            what: "the last entry is another one than at the clean stop".to_owned(),
+        });
+    }
+    Ok(closed == here)
+}
+
+/// Replaces a segment by a synced copy of its bytes before `end`, with zeros behind them.
+fn replace_by_copy(
+    disk: &dyn Disk,
+    segment: &Segment,
+    end: u64,
+    segment_bytes: u64,
+) -> io::Result<Segment> {
+    let length = segment.length.max(segment_bytes);
+    let copy = disk.create(COPY)?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut at = 0;
+    while at < end {
+        let step = usize::try_from(end - at).unwrap_or(COPY_BYTES).min(COPY_BYTES);
+        if segment.file.read_at(at, &mut buffer[..step])? != step {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        copy.write_at(at, &buffer[..step])?;
+        at += step as u64;
+    }
+    copy.sync()?;
+    fill(&*copy, end, length, &AtomicBool::new(false))?;
+    disk.rename(COPY, &segment.name())?;
+    disk.sync_names()?;
+    Ok(Segment { file: copy, length, ..segment.clone() })
+}
+
+/// Makes the first segment of a new log.
+fn create(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, LogError> {
+    let chain = how.start.chain();
+    let header = SegmentHeader::after(&chain, Position::START);
+    let mut preparer = Preparer::new(disk.clone(), false);
+    let made = preparer
+        .take(how.segment_bytes)
+        .and_then(|file| begin_segment(&**disk, &header, &file).map(|()| file));
+    let file = made.map_err(|error| failed("the first segment cannot be made", &error))?;
+    let renamed = name_segment(&**disk, &header);
+    renamed.map_err(|error| failed("the first segment cannot be made", &error))?;
+    let offset = SEGMENT_HEADER_BYTES as u64;
+    let (last, length) = (how.start.after, how.segment_bytes);
+    let segments = vec![Segment { header, file, last, end: offset, length }];
+    Ok(Opened { segments, end: End { chain, header: None, offset, torn_bytes: 0 } })
+}
+
+/// Writes the header of the prepared segment.
+pub(super) fn begin_segment(
+    disk: &dyn Disk,
+    header: &SegmentHeader,
+    file: &Arc<dyn DiskFile>,
+) -> io::Result<()> {
+    let written = file.write_at(0, &header.encode()).and_then(|()| file.sync());
+    written.inspect_err(|_| abandon(disk))
+}
+
+/// Makes the prepared segment the newest one.
+pub(super) fn name_segment(disk: &dyn Disk, header: &SegmentHeader) -> io::Result<()> {
+    disk.rename(NEXT, &segment::name(header.first))?;
+    disk.sync_names()
+}
