@@ -119,28 +119,54 @@ impl Claim {
 const DELETE: u8 = 0;
 const PUT: u8 = 1;
 
+/// A change of one record, borrowed for the length of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeRef<'a> {
+    /// The number of the table, one of [`table::NUMBERS`].
+    pub table: u8,
+    /// The record's key.
+    pub key: &'a [u8],
+    /// The record's value; `None` deletes it.
+    pub value: Option<&'a [u8]>,
+}
+
+/// Encodes a group: length and bytes of the frame, count of changes, then each change as table,
+/// operation, length and bytes of the key, and for a put length and bytes of the value.
+///
+/// # Errors
+/// [`EncodeError::TooLong`] for a frame, key or value that does not fit.
+pub fn encode_group<'a>(
+    frame: &[u8],
+    changes: impl ExactSizeIterator<Item = ChangeRef<'a>> + Clone,
+) -> Result<Vec<u8>, EncodeError> {
+    let size = |change: ChangeRef<'_>| change.key.len() + change.value.map_or(0, <[u8]>::len) + 8;
+    let bytes = changes.clone().map(size).sum::<usize>();
+    let mut out = Vec::with_capacity(frame.len() + bytes + 8);
+    put_long("the frame", frame, &mut out)?;
+    put_length("the list of changes", changes.len(), &mut out)?;
+    for ChangeRef { table, key, value } in changes {
+        out.push(table);
+        out.push(if value.is_some() { PUT } else { DELETE });
+        put_short("a key", key, &mut out)?;
+        if let Some(value) = value {
+            put_long("a value", value, &mut out)?;
+        }
+    }
+    Ok(out)
+}
+
 impl GroupBody {
-    /// Encodes it: length and bytes of the frame, count of changes, then each change as table,
-    /// operation, length and bytes of the key, and for a put length and bytes of the value.
+    /// Encodes it as [`encode_group`] does.
     ///
     /// # Errors
-    /// [`EncodeError::TooLong`] for a frame, key or value that does not fit.
+    /// Those of [`encode_group`].
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        let values = self.changes.iter().filter_map(|change| change.value.as_ref());
-        let bytes = self.changes.iter().map(|change| change.key.len() + 8).sum::<usize>()
-            + values.map(Bytes::len).sum::<usize>();
-        let mut out = Vec::with_capacity(self.frame.len() + bytes + 8);
-        put_long("the frame", &self.frame, &mut out)?;
-        put_length("the list of changes", self.changes.len(), &mut out)?;
-        for RecordChange { table, key, value } in &self.changes {
-            out.push(*table);
-            out.push(if value.is_some() { PUT } else { DELETE });
-            put_short("a key", key, &mut out)?;
-            if let Some(value) = value {
-                put_long("a value", value, &mut out)?;
-            }
-        }
-        Ok(out)
+        let changes = self.changes.iter().map(|RecordChange { table, key, value }| ChangeRef {
+            table: *table,
+            key,
+            value: value.as_deref(),
+        });
+        encode_group(&self.frame, changes)
     }
 
     /// Reads what [`encode`](Self::encode) wrote. Keys and values share the body's memory.

@@ -1,11 +1,10 @@
 //! The log is an append-only sequence of checksummed, chained commits, and the port to it.
 //!
-//! Not an API: this crate promises no stability. It is not wired to the engine yet: the store's
-//! `Log`, `View` and `Store` hold the durable truth until a view and a writer stand on this one.
+//! Not an API: this crate promises no stability.
 //!
 //! # What it is for
-//! The log is meant to become the durable truth. The keyed records are then a view that can be
-//! built anew from it, and a backup, an export and a replica are all made of its entries.
+//! The log is the durable truth. The keyed records are a view of it, and a backup, an export and a
+//! replica can be made of its entries.
 //!
 //! # What it promises
 //! - A commit is one [`Entry`], or its parts. [`Log::append`] returns when all of it is durable.
@@ -42,7 +41,7 @@ pub use crashing::{CrashingLog, Fault, Keep};
 pub use entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
 pub use file::{FileLog, FileOptions};
 pub use memory::{MemoryFault, MemoryLog};
-pub use parts::{Commit, EncodeError, Joiner, Next, encode_commit};
+pub use parts::{Commit, EncodeError, Joiner, Next, encode_commit, parts_of};
 pub use port::{
     AppendError, ClaimError, Log, LogError, Mark, Start, Tail, Witness, check_witness, claim,
     read_commits,

@@ -83,6 +83,33 @@ impl MemoryLog {
         Self { id: self.id, shared: self.shared.clone(), handle: Mutex::default() }
     }
 
+    /// A log with the same entries that goes a way of its own from here on.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let shared = self.shared.lock();
+        let shared = Shared {
+            chain: shared.chain.clone(),
+            first: shared.first,
+            entries: shared.entries.clone(),
+            entry_bytes_max: shared.entry_bytes_max,
+            faults: VecDeque::new(),
+        };
+        let (shared, handle) = (Arc::new(Mutex::new(shared)), Mutex::default());
+        Self { id: self.id, shared, handle }
+    }
+
+    /// Adds entries of an append whose outcome was unknown, as far as they follow the last one.
+    pub fn restore(&self, entries: &[Bytes]) {
+        let mut shared = self.shared.lock();
+        for bytes in entries {
+            let Ok(entry) = Entry::decode(bytes.clone()) else { return };
+            if shared.chain.check_and_push(&entry).is_err() {
+                return;
+            }
+            shared.entries.push_back(entry);
+        }
+    }
+
     /// Makes the next append that would succeed fail with [`AppendError::Unknown`].
     pub fn fail_next_append(&self, fault: MemoryFault) {
         self.shared.lock().faults.push_back(fault);

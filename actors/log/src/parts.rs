@@ -62,6 +62,17 @@ pub enum EncodeError {
     },
 }
 
+/// Bytes of a body that fit into one entry.
+fn capacity(entry_bytes_max: usize) -> usize {
+    entry_bytes_max.saturating_sub(OVERHEAD_BYTES).clamp(1, u32::MAX as usize)
+}
+
+/// How many entries a commit with a body of this length needs.
+#[must_use]
+pub fn parts_of(body_bytes: usize, entry_bytes_max: usize) -> usize {
+    body_bytes.div_ceil(capacity(entry_bytes_max)).max(1)
+}
+
 /// Encodes a commit as one entry, or as the parts that it needs so that none is larger than
 /// `entry_bytes_max`.
 ///
@@ -74,8 +85,8 @@ pub fn encode_commit(
     body: &[u8],
     entry_bytes_max: usize,
 ) -> Result<Vec<Bytes>, EncodeError> {
-    let capacity = entry_bytes_max.saturating_sub(OVERHEAD_BYTES).clamp(1, u32::MAX as usize);
-    let count = body.len().div_ceil(capacity).max(1);
+    let capacity = capacity(entry_bytes_max);
+    let count = parts_of(body.len(), entry_bytes_max);
     let max = if kind == Kind::Claim { 1 } else { u16::MAX };
     let bytes = body.len();
     let too_many = EncodeError::TooManyParts { bytes, parts: count, max: max.into() };

@@ -77,6 +77,16 @@ pub trait Log: Debug + Send + Sync + 'static {
     /// Those of opening the log the first time. The caller may try again.
     fn reopen(&self) -> Result<Tail, LogError>;
 
+    /// Why appends will fail soon, for as long as that is so. Each call may see to it.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+
+    /// How many files it has, if it is in files.
+    fn segments(&self) -> usize {
+        0
+    }
+
     /// Marks a clean stop, after which every append is refused. The next start then trusts the end
     /// of the log without a repair.
     ///
@@ -279,7 +289,7 @@ pub fn read_commits(
 }
 
 /// What a view says that it holds of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
     /// The last position that was applied.
     pub position: Position,

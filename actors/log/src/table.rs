@@ -28,6 +28,7 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (23, "analytics"),
     (24, "mails"),
     (25, "mail_queue"),
+    (26, "audit"),
 ];
 
 /// The name of the table with this number.

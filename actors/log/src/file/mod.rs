@@ -328,6 +328,14 @@ impl Log for FileLog {
         Ok(tail)
     }
 
+    fn problem(&self) -> Option<String> {
+        self.next_segment_problem()
+    }
+
+    fn segments(&self) -> usize {
+        Self::segments(self)
+    }
+
     fn close(&self) -> Result<(), LogError> {
         let mut writer = self.writer.lock();
         self.shown.read().check()?;
