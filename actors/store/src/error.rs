@@ -1,5 +1,7 @@
 //! Pure: the errors of the store's port.
 
+use postrider_log::Position;
+
 /// Why a store could not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -12,6 +14,17 @@ pub enum StoreError {
     /// The bytes on disk are not what was written there.
     #[error("the store is damaged: {0}")]
     Damaged(String),
+    /// A newer version wrote something that this one does not know.
+    #[error("it was written by a newer version: {0}")]
+    Newer(String),
+    /// The log ends before what was acknowledged.
+    #[error("the log ends at {last}, but {applied} was acknowledged")]
+    Lost {
+        /// The last position of the log.
+        last: Position,
+        /// The position that was acknowledged.
+        applied: Position,
+    },
     /// Another process has the data directory open.
     #[error("the data directory is in use by another process")]
     Locked,

@@ -31,7 +31,7 @@ pub struct Hooked<H> {
 }
 
 impl<H: Hook> Store for Hooked<H> {
-    fn commit(&self, group: Group<'_>) -> Result<(), StoreError> {
+    fn commit(&self, group: Group<'_>) -> Result<Position, StoreError> {
         self.hook.before_commit();
         self.inner.commit(group)
     }
@@ -65,8 +65,12 @@ impl<H: Hook> Log for Hooked<H> {
         &self,
         after: Position,
         visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Position, StoreError> {
         self.inner.read(after, visit)
+    }
+
+    fn begins_after(&self) -> Result<Position, StoreError> {
+        self.inner.begins_after()
     }
 
     fn last_position(&self) -> Result<Position, StoreError> {

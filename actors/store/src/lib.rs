@@ -13,10 +13,12 @@
 //! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
 
 pub mod crashing;
+pub mod directory;
 pub mod error;
 pub mod fjall;
 pub mod free_space;
 pub mod log;
+pub mod log_store;
 pub mod memory;
 pub mod rebase;
 pub mod snapshot;
@@ -33,16 +35,17 @@ pub mod hooked;
 
 pub use crashing::{CrashOutcome, CrashingStore, Keep};
 pub use error::StoreError;
-pub use fjall::{FjallOptions, FjallStore};
+pub use fjall::{FjallOptions, FjallStore, FjallView};
 pub use free_space::{DirectorySpace, FreeSpace};
-pub use log::{Frame, Group, Log, Position, Section};
-pub use memory::MemoryStore;
+pub use log::{Figures, Frame, Group, Log, Position, Section};
+pub use log_store::{LogStore, Writes};
+pub use memory::{MemoryStore, MemoryView};
 pub use rebase::Rebase;
 pub use snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 pub use usage::Usage;
 pub use view::event_log::EventEntry;
 pub use view::log_chunk::{LogChunk, event_log_key, event_log_prefix, scan_event_log};
-pub use view::{Change, Direction, Table, View, Visit};
+pub use view::{Change, Direction, MarkedView, Table, View, Visit};
 pub use writer::{
     Batch, ChangeRef, CommitError, GroupNumber, Notify, Subscriber, Writer, WriterOptions,
     WriterStats,
@@ -59,12 +62,13 @@ pub trait Store: Log + View {
     /// Makes the group's frame and changes durable, all or none, in the order of the calls. When it
     /// returns `Ok`, they survive a power failure.
     ///
-    /// The frame's number is one above the last one's. After an error every call fails until
-    /// [`Log::reopen`].
+    /// Returns the commit's position. A frame's number must be the one after the last position; if
+    /// the commit takes several positions, it becomes that of the last. After an error every call
+    /// fails until [`Log::reopen`].
     ///
     /// # Errors
     /// [`StoreError::Failed`]: all of the group is durable, or nothing, and which is unknown.
-    fn commit(&self, group: Group<'_>) -> Result<(), StoreError>;
+    fn commit(&self, group: Group<'_>) -> Result<Position, StoreError>;
 
     /// Raises the epoch durably, and returns it with the number of the last frame. Each writer must
     /// call it once before its first commit.
@@ -72,14 +76,26 @@ pub trait Store: Log + View {
     /// # Errors
     /// Those of [`commit`](Self::commit); [`StoreError::Damaged`] when the epoch is not a number.
     fn begin_epoch(&self) -> Result<(u64, Position), StoreError> {
-        let damaged = || StoreError::Damaged("the epoch is not a number".into());
-        let epoch = match self.get(Table::Meta, EPOCH_KEY)? {
-            Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?),
-            None => 0,
-        };
-        let epoch = epoch + 1;
+        let epoch = epoch_of(&|key| self.get(Table::Meta, key))? + 1;
         let change = Change::put(Table::Meta, EPOCH_KEY, epoch.to_be_bytes());
         self.commit(Group::new(None, &[change]))?;
         Ok((epoch, self.last_position()?))
     }
+
+    /// Marks a clean stop, after which nothing more is committed, so that the next start is short.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`]: the next start is as after a crash.
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// The epoch of a store that keeps it in a record.
+pub(crate) fn epoch_of(
+    get: &dyn Fn(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
+) -> Result<u64, StoreError> {
+    let damaged = || StoreError::Damaged("the epoch is not a number".into());
+    let Some(bytes) = get(EPOCH_KEY)? else { return Ok(0) };
+    Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?))
 }

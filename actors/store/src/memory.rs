@@ -1,10 +1,14 @@
 //! A store in memory, for tests and for embedders that need no durability.
 
+mod view;
+
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+
+pub use view::{Failing, MemoryView};
 
 use crate::log::check_number;
 use crate::log::frame::{HEADER_BYTES, SECTION_HEADER_BYTES};
@@ -26,7 +30,7 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn commit(&self, group: Group<'_>) -> Result<(), StoreError> {
+    fn commit(&self, group: Group<'_>) -> Result<Position, StoreError> {
         self.0.write().commit(group.frame, group.changes)
     }
 }
@@ -56,9 +60,12 @@ impl Log for MemoryStore {
         &self,
         after: Position,
         visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        journal_in_steps(after, visit, |after| self.0.read().next_frame(after));
-        Ok(())
+    ) -> Result<Position, StoreError> {
+        Ok(journal_in_steps(after, visit, |after| self.0.read().next_frame(after)))
+    }
+
+    fn begins_after(&self) -> Result<Position, StoreError> {
+        Ok(self.0.read().begins_after())
     }
 
     fn last_position(&self) -> Result<Position, StoreError> {
@@ -105,19 +112,20 @@ pub(super) fn scan_in_steps(
     }
 }
 
-/// Visits frames one by one without holding a lock.
+/// Visits frames one by one without holding a lock. Returns the number of the last one.
 pub(super) fn journal_in_steps(
     after: Position,
     visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
     next: impl Fn(Position) -> Option<Frame>,
-) {
+) -> Position {
     let mut after = after;
     while let Some(frame) = next(after) {
         after = frame.number;
         if visit(frame).is_break() {
-            return;
+            break;
         }
     }
+    after
 }
 
 /// The contents of a store.
@@ -135,12 +143,17 @@ impl Model {
         &mut self,
         frame: Option<&Frame>,
         changes: &[Change],
-    ) -> Result<(), StoreError> {
+    ) -> Result<Position, StoreError> {
         if let Some(frame) = frame {
             check_number(self.last, frame)?;
             self.last = frame.number;
             self.journal.insert(frame.number, frame.clone());
         }
+        self.change(changes);
+        Ok(self.last)
+    }
+
+    pub(super) fn change(&mut self, changes: &[Change]) {
         for Change { table, key, value } in changes {
             let table = self.tables.entry(*table).or_default();
             match value {
@@ -148,7 +161,6 @@ impl Model {
                 None => table.remove(key),
             };
         }
-        Ok(())
     }
 
     pub(super) fn get(&self, table: Table, key: &[u8]) -> Option<Vec<u8>> {
@@ -189,8 +201,8 @@ impl Model {
         self.journal.range(range).next().map(|(_, frame)| frame.clone())
     }
 
-    pub(super) fn last(&self) -> Position {
-        self.last
+    pub(super) fn begins_after(&self) -> Position {
+        self.journal.keys().next().map_or(self.last, |first| first.previous())
     }
 
     pub(super) fn trim(&mut self, through: Position) {

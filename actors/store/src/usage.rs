@@ -192,7 +192,8 @@ pub(crate) fn begin(store: &dyn Store) -> Result<(), StoreError> {
     for some in counts.chunks(COUNTS_AT_ONCE) {
         store.commit(Group::new(None, some))?;
     }
-    store.commit(Group::new(None, &[Change::put(Table::Meta, COMPLETE_KEY, [VERSION])]))
+    store.commit(Group::new(None, &[Change::put(Table::Meta, COMPLETE_KEY, [VERSION])]))?;
+    Ok(())
 }
 
 /// What the workspaces have whose keys begin with `prefix`. Calls `each` for every record.

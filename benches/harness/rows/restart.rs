@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use postrider_actors::store::{FjallOptions, FjallStore, Log as _, Position};
+use postrider_actors::store::{Log as _, Position, directory};
 use postrider_actors::{Engine, Verification};
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ pub(crate) fn child(order: &Order) -> Result<Restarted> {
         Mode::Engine => start_engine(order),
         Mode::StoreAlone => {
             let time = Stopwatch::start();
-            let store = FjallStore::open(&order.directory.join("store"), FjallOptions::default())?;
+            let store = directory::open_stopped(&order.directory)?;
             // The blocks that this reads stay in the database's cache, as they do at a start.
             store.read(Position::START, &mut |_frame| ControlFlow::Continue(()))?;
             settled(time.elapsed())

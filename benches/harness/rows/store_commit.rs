@@ -1,19 +1,21 @@
-//! `store_commit`: what the group commit adds to the database below it.
+//! `store_commit`: what the group commit costs beside bare writes to a zero-filled file.
 //!
 //! `event_without_endpoints`: what a commit costs with an entry of the event log in it, beside the
 //! same one without. It is the entry's encoding, and its bytes in the log; where nobody listens,
 //! nothing else is done.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use fjall::config::BlockSizePolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use postrider_actors::domain::{LogEntry, PublicEvent, RequestId, Timestamp};
+use postrider_actors::random;
+use postrider_actors::store::directory::{self, DirectoryError, DirectoryOptions};
 use postrider_actors::store::{
-    Batch, CommitError, FjallOptions, FjallStore, GroupNumber, Subscriber, Writer, WriterOptions,
+    Batch, CommitError, GroupNumber, LogStore, Subscriber, Writer, WriterOptions, Writes,
 };
 
 use super::Group;
@@ -49,7 +51,7 @@ fn event(number: u64) -> [u8; EVENT_BYTES] {
 
 fn run(scale: &Scale) -> Result<Vec<Row>> {
     let data = setup::data_directory()?;
-    let store = Arc::new(FjallStore::open(&data.path().join("store"), FjallOptions::default())?);
+    let store = Arc::new(new_store(&data.path().join("data"))?);
     let writer = Writer::start(store, WriterOptions::default())?;
     let mut submitters = submitters(&writer, "bench", false)?;
     let raw = Raw::open(&data.path().join("raw"))?;
@@ -73,13 +75,13 @@ fn run(scale: &Scale) -> Result<Vec<Row>> {
     writer.stop();
     let size = groups.iter().sum::<usize>() / groups.len().max(1);
     let unit = format!("bytes/s of {EVENT_BYTES}-byte events in groups of {}", size / EVENT_BYTES);
-    let reference = "bytes/s of fjall batches of that size, synced one by one";
+    let reference = "bytes/s of writes of that size to a zero-filled file, synced one by one";
     Ok(vec![Row::of_rates(GROUP.rows[0], unit, reference, pair, BUDGET_AND_GOAL)])
 }
 
 fn run_event(scale: &Scale) -> Result<Vec<Row>> {
     let data = setup::data_directory()?;
-    let store = Arc::new(FjallStore::open(&data.path().join("store"), FjallOptions::default())?);
+    let store = Arc::new(new_store(&data.path().join("data"))?);
     let writer = Writer::start(store, WriterOptions::default())?;
     let mut logging = submitters(&writer, "logging", true)?;
     let mut silent = submitters(&writer, "silent", false)?;
@@ -207,28 +209,35 @@ impl Submitter {
     }
 }
 
-/// The database without anything of ours, set up as the store sets up its journal.
-struct Raw {
-    database: Database,
-    keyspace: Keyspace,
+/// The store of a new directory, with the log's files as large as a server's.
+fn new_store(directory: &Path) -> Result<LogStore> {
+    let options = DirectoryOptions {
+        writes: Writes::default(),
+        log_id: random::bytes(),
+        segment_bytes: 16 << 20,
+        view: Default::default(),
+    };
+    let nothing = |_: &_, _: &_| Err(DirectoryError::Unclear("it is not new".to_owned()));
+    Ok(directory::open(directory, &options, &nothing)?.0)
 }
 
+/// A file of zeros, written from its beginning on, again and again.
+struct Raw(File);
+
 impl Raw {
-    fn open(directory: &Path) -> Result<Self> {
-        let options = FjallOptions::default();
-        let database = Database::builder(directory)
-            .cache_size(options.cache_bytes)
-            .max_journaling_size(options.log_bytes)
-            .open()?;
-        let keyspace = database.keyspace("journal", || {
-            KeyspaceCreateOptions::default()
-                .max_memtable_size(options.memtable_bytes)
-                .data_block_size_policy(BlockSizePolicy::all(64 * 1024))
-        })?;
-        Ok(Self { database, keyspace })
+    const BYTES: u64 = 64 << 20;
+
+    fn open(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().create_new(true).write(true).open(path)?;
+        let zeros = vec![0; 1 << 20];
+        for at in (0..Self::BYTES).step_by(zeros.len()) {
+            file.write_all_at(&zeros, at)?;
+        }
+        file.sync_all()?;
+        Ok(Self(file))
     }
 
-    /// A round of one loop: the events of a group as one value, a batch, an fsync.
+    /// A round of one loop: the events of a group, a write, an fsync.
     fn write(&self, number: &mut u64, group_bytes: usize, time: Duration) -> Result<Measured> {
         let start = Stopwatch::start();
         let (mut bytes, mut value) = (0, Vec::new());
@@ -237,9 +246,9 @@ impl Raw {
             for place in 0..group_bytes / EVENT_BYTES {
                 value.extend_from_slice(&event(number.wrapping_mul(1 << 20) + place as u64));
             }
-            let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
-            batch.insert(&self.keyspace, number.to_be_bytes(), value.as_slice());
-            batch.commit()?;
+            let places = (Self::BYTES / value.len().max(1) as u64).max(1);
+            self.0.write_all_at(&value, *number % places * value.len() as u64)?;
+            self.0.sync_data()?;
             *number += 1;
             bytes += value.len();
         }

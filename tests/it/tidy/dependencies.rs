@@ -52,7 +52,7 @@ const CRATES: [Row; 11] = [
         name: STORE,
         reason: "The only crate that touches the disk, apart from the log; a replicated log will \
                  stand behind its port without seeing an actor.",
-        may: &[DOMAIN],
+        may: &[DOMAIN, LOG],
         must_not: &["ractor", "reqwest", "axum"],
     },
     Row {
@@ -136,7 +136,7 @@ const DATABASES: [&str; 2] = ["fjall", "sled"];
 const DOMAIN_OPTIONAL: [&str; 1] = ["utoipa"];
 
 /// What the server's benches and tests over HTTP measure against or drive themselves.
-const REFERENCES: [&str; 2] = ["fjall", "ractor"];
+const REFERENCES: [&str; 1] = ["ractor"];
 
 /// The only features of tokio that the store may have.
 const STORE_TOKIO: [&str; 1] = ["sync"];

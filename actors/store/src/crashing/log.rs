@@ -1,78 +1,204 @@
-//! Pure: encodes the log of the crashing store, as bytes that a crash can tear.
+//! The log of the crashing store: it tells what was synced from what was only written.
 
-use crate::{Change, Frame, Position, Table};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
-const _: () = assert!(Table::ALL.len() <= 1 << u8::BITS);
+use bytes::Bytes;
+use parking_lot::Mutex;
+use postrider_log::{AppendError, Entry, Log, LogError, LogId, MemoryLog, Position, Start, Tail};
 
-/// One entry of the log. A change's table is stored as one byte.
-pub(super) enum Entry {
-    Commit(Option<Frame>, Vec<Change>),
-    Trim(Position),
+use super::{CrashOutcome, Keep};
+
+const ID: LogId = LogId(*b"a crashing store");
+
+/// A log in memory whose failures are scripted.
+#[derive(Debug)]
+pub(super) struct ScriptedLog(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// What is shown.
+    shown: MemoryLog,
+    /// The log before the trims since the last sync, which a crash may undo.
+    before_trim: Option<MemoryLog>,
+    /// The entries of a commit that was written and not synced.
+    unsynced: Vec<Bytes>,
+    /// How each of the next appends fails; `None` for one that succeeds.
+    script: VecDeque<Option<CrashOutcome>>,
+    failed_reopens: usize,
+    failed: bool,
+    crashed: bool,
+    appends: u64,
 }
 
-/// Appends an entry: its length and its CRC-32 (u32 each), then the entry itself. All numbers are
-/// big endian.
-pub(super) fn append(log: &mut Vec<u8>, entry: &Entry) {
-    let field = |out: &mut Vec<u8>, bytes: &[u8]| {
-        out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-        out.extend_from_slice(bytes);
-    };
-    let mut body = Vec::new();
-    match entry {
-        Entry::Trim(through) => {
-            body.push(0);
-            body.extend_from_slice(&through.0.to_be_bytes());
+impl ScriptedLog {
+    pub(super) fn new() -> Self {
+        Self::of(&MemoryLog::new(&Start::new(ID)))
+    }
+
+    fn of(log: &MemoryLog) -> Self {
+        Self(Mutex::new(State {
+            shown: log.copy(),
+            before_trim: None,
+            unsynced: Vec::new(),
+            script: VecDeque::new(),
+            failed_reopens: 0,
+            failed: false,
+            crashed: false,
+            appends: 0,
+        }))
+    }
+
+    pub(super) fn script(&self, outcomes: impl Iterator<Item = Option<CrashOutcome>>) {
+        self.0.lock().script.extend(outcomes);
+    }
+
+    pub(super) fn script_is_done(&self) -> bool {
+        self.0.lock().script.is_empty()
+    }
+
+    pub(super) fn fail_next_reopens(&self, count: usize) {
+        self.0.lock().failed_reopens = count;
+    }
+
+    /// How many appends succeeded.
+    pub(super) fn appends(&self) -> u64 {
+        self.0.lock().appends
+    }
+
+    pub(super) fn unsynced_bytes(&self) -> usize {
+        self.0.lock().unsynced.iter().map(Bytes::len).sum()
+    }
+
+    /// Fails from now on. Returns what a new process finds.
+    pub(super) fn crash(&self, keep: Keep) -> Self {
+        let mut state = self.0.lock();
+        state.crashed = true;
+        let left = state.shown.copy();
+        let mut kept = match keep {
+            Keep::Nothing => return Self::of(state.before_trim.as_ref().unwrap_or(&left)),
+            Keep::Everything => usize::MAX,
+            Keep::Bytes(bytes) => bytes,
+        };
+        let whole = |entry: &&Bytes| {
+            let left = kept.checked_sub(entry.len());
+            kept = left.unwrap_or(0);
+            left.is_some()
+        };
+        let whole = state.unsynced.iter().take_while(whole).count();
+        if whole == state.unsynced.len() {
+            left.restore(&state.unsynced);
         }
-        Entry::Commit(frame, changes) => {
-            body.push(1);
-            let mut encoded = Vec::new();
-            frame.iter().for_each(|frame| frame.encode_into(&mut encoded));
-            field(&mut body, &encoded);
-            for Change { table, key, value } in changes {
-                body.extend_from_slice(&[*table as u8, u8::from(value.is_some())]);
-                field(&mut body, key);
-                field(&mut body, value.as_deref().unwrap_or_default());
+        Self::of(&left)
+    }
+
+    pub(super) fn check(&self) -> Result<(), LogError> {
+        self.0.lock().check()
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<(), LogError> {
+        match (self.crashed, self.failed) {
+            (true, _) => Err(LogError::Failed("the power was cut".into())),
+            (_, true) => Err(LogError::Failed("an injected failure".into())),
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, at: Position, entries: &[Bytes]) -> Result<(), AppendError> {
+        self.check().map_err(|error| AppendError::Refused(error.to_string()))?;
+        let outcome = self.script.pop_front().flatten();
+        if matches!(outcome, None | Some(CrashOutcome::Kept)) {
+            self.shown.append(at, entries)?;
+            self.before_trim = None;
+        }
+        match outcome {
+            None => {
+                self.appends += 1;
+                return Ok(());
             }
+            Some(CrashOutcome::Unsynced) => self.unsynced = entries.to_vec(),
+            Some(CrashOutcome::Lost | CrashOutcome::Kept) => {}
         }
+        self.failed = true;
+        Err(AppendError::Unknown("an injected failure".into()))
     }
-    log.extend_from_slice(&(body.len() as u32).to_be_bytes());
-    log.extend_from_slice(&crc32fast::hash(&body).to_be_bytes());
-    log.extend_from_slice(&body);
+
+    /// Recovers from what was written. Everything that is shown from now on is synced.
+    fn recover(&mut self) {
+        let unsynced = std::mem::take(&mut self.unsynced);
+        self.shown.restore(&unsynced);
+        self.before_trim = None;
+        // The writer must claim it again.
+        self.shown = self.shown.open_again();
+        self.failed = false;
+    }
 }
 
-/// Takes the first entry off a log. Returns `None` at the end and at the first torn entry.
-pub(super) fn take(log: &mut &[u8]) -> Option<Entry> {
-    let word = |from: &mut &[u8]| {
-        let (word, rest) = from.split_first_chunk()?;
-        *from = rest;
-        Some(u32::from_be_bytes(*word))
-    };
-    let length = word(log)?;
-    let checksum = word(log)?;
-    let (mut body, rest) = log.split_at_checked(length as usize)?;
-    if crc32fast::hash(body) != checksum {
-        return None;
+impl Log for ScriptedLog {
+    fn id(&self) -> LogId {
+        ID
     }
-    *log = rest;
-    let field = |from: &mut &[u8]| {
-        let length = word(from)?;
-        let (field, rest) = from.split_at_checked(length as usize)?;
-        *from = rest;
-        Some(field.to_vec())
-    };
-    let (&kind, rest) = body.split_first()?;
-    body = rest;
-    if kind == 0 {
-        return Some(Entry::Trim(Position(u64::from_be_bytes(body.try_into().ok()?))));
+
+    fn entry_bytes_max(&self) -> usize {
+        self.0.lock().shown.entry_bytes_max()
     }
-    let frame = field(&mut body)?;
-    let frame = if frame.is_empty() { None } else { Some(Frame::decode(&frame).ok()?) };
-    let mut changes = Vec::new();
-    while let Some((&[table, is_put], rest)) = body.split_first_chunk() {
-        body = rest;
-        let (key, value) = (field(&mut body)?, field(&mut body)?);
-        let table = *Table::ALL.get(usize::from(table))?;
-        changes.push(Change { table, key, value: (is_put == 1).then_some(value) });
+
+    fn tail(&self) -> Result<Tail, LogError> {
+        let state = self.0.lock();
+        state.check()?;
+        state.shown.tail()
     }
-    Some(Entry::Commit(frame, changes))
+
+    fn append(&self, at: Position, entries: &[Bytes]) -> Result<(), AppendError> {
+        self.0.lock().append(at, entries)
+    }
+
+    fn read(
+        &self,
+        from: Position,
+        visit: &mut dyn FnMut(Entry) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        self.check()?;
+        let shown = self.0.lock().shown.open_again();
+        shown.read(from, visit)?;
+        self.check()
+    }
+
+    fn entry(&self, at: Position) -> Result<Option<Bytes>, LogError> {
+        let state = self.0.lock();
+        state.check()?;
+        state.shown.entry(at)
+    }
+
+    fn bytes_after(&self, after: Position) -> Result<u64, LogError> {
+        let state = self.0.lock();
+        state.check()?;
+        state.shown.bytes_after(after)
+    }
+
+    fn trim(&self, through: Position) -> Result<(), LogError> {
+        let mut state = self.0.lock();
+        state.check()?;
+        if state.before_trim.is_none() {
+            state.before_trim = Some(state.shown.copy());
+        }
+        state.shown.trim(through)
+    }
+
+    fn reopen(&self) -> Result<Tail, LogError> {
+        let mut state = self.0.lock();
+        if state.failed && state.failed_reopens > 0 {
+            state.failed_reopens -= 1;
+        } else if state.failed && !state.crashed {
+            state.recover();
+        }
+        state.check()?;
+        state.shown.tail()
+    }
+
+    fn close(&self) -> Result<(), LogError> {
+        self.check()
+    }
 }

@@ -12,17 +12,19 @@ use std::path::{Path, PathBuf};
 use crate::StoreError;
 
 use super::open::{LOCK_ATTEMPTS, VERSION_FILE, io_failed, lock};
-use super::{FjallOptions, Open};
 
 /// Creates the database in `dir`, unless there is one. The directory must be empty or missing.
-pub(super) fn create_if_missing(dir: &Path, options: FjallOptions) -> Result<(), StoreError> {
+pub(super) fn create_if_missing(
+    dir: &Path,
+    create: impl FnOnce(&Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     if dir.join(VERSION_FILE).try_exists().map_err(io_failed)? {
         return Ok(());
     }
     let new = beside(dir);
     clear(&new)?;
     fs::create_dir_all(&new).map_err(io_failed)?;
-    drop(Open::open_database(&new, options)?);
+    create(&new)?;
     // Once its lock is free, its threads have ended.
     drop(lock(&new, LOCK_ATTEMPTS.0)?);
     finish(&new, dir).map_err(io_failed)
@@ -67,7 +69,7 @@ fn beside(dir: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FjallStore, Log, Position};
+    use crate::{FjallOptions, FjallStore, Log, Position};
 
     #[test]
     fn what_a_crash_left_half_made_is_made_anew() {

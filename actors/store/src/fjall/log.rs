@@ -21,6 +21,8 @@ const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
+/// The key by which a view says up to where it is synced. No record has such a key.
+pub(super) const SYNCED_KEY: &[u8; 26] = b"\0synced view of postrider\0";
 /// Bytes of a start: its tag, the number of items, the number of the batch.
 const START_BYTES: usize = 1 + 4 + 8;
 
@@ -33,33 +35,49 @@ pub(super) struct End {
     pub(super) torn: u64,
 }
 
+/// What proves, behind an incomplete batch, that it had been synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Any whole batch: each was synced before the next one.
+    AnyBatch,
+    /// A whole batch that writes [`SYNCED_KEY`]: one such follows each sync.
+    SyncedMark,
+}
+
 /// Finds the end of a log.
 ///
 /// # Errors
-/// [`StoreError::Damaged`] when a whole batch follows an incomplete one. The incomplete one had
-/// been synced then, so it is damaged and not unfinished.
-pub(super) fn end_of(log: &Path) -> Result<End, StoreError> {
+/// [`StoreError::Damaged`] when something follows an incomplete batch that shows that it had been
+/// synced, so that it is damaged and not unfinished.
+pub(super) fn end_of(log: &Path, behind: Behind) -> Result<End, StoreError> {
     let io_failed = |error: io::Error| StoreError::Failed(error.to_string());
     let mut file = BufReader::with_capacity(128 * 1024, File::open(log).map_err(io_failed)?);
     let mut whole = 0;
     while let Some(length) = batch(&mut file).map_err(io_failed)? {
-        whole += length;
+        whole += length.bytes;
     }
     file.seek(SeekFrom::Start(whole)).map_err(io_failed)?;
     let rest = without_zeros(&mut file).map_err(io_failed)?;
-    if holds_a_batch(rest.get(1..).unwrap_or_default()) {
+    if holds(rest.get(1..).unwrap_or_default(), behind) {
         let log = log.display();
         return Err(StoreError::Damaged(format!("{log} makes no sense from byte {whole} on")));
     }
     Ok(End { whole, torn: rest.len() as u64 })
 }
 
-/// Reads one batch. Returns its length, or `None` if there is no whole one.
-fn batch(log: &mut impl Read) -> io::Result<Option<u64>> {
-    let mut log = Counted { log, count: 0, hasher: None };
+/// A whole batch.
+struct Whole {
+    bytes: u64,
+    /// Whether it writes [`SYNCED_KEY`].
+    marks_sync: bool,
+}
+
+/// Reads one batch. Returns `None` if there is no whole one.
+fn batch(log: &mut impl Read) -> io::Result<Option<Whole>> {
+    let mut log = Counted { log, count: 0, hasher: None, marks_sync: false };
     let read = read_batch(&mut log);
     match read {
-        Ok(true) => Ok(Some(log.count)),
+        Ok(true) => Ok(Some(Whole { bytes: log.count, marks_sync: log.marks_sync })),
         Ok(false) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
@@ -97,6 +115,10 @@ fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
                 // fjall is built without compression, so this is no batch of ours.
                 return Ok(false);
             }
+            if usize::from(key) == SYNCED_KEY.len() {
+                log.marks_sync |= log.bytes::<{ SYNCED_KEY.len() }>()? == *SYNCED_KEY;
+                return log.skip(u64::from(value));
+            }
             log.skip(u64::from(key) + u64::from(value))
         }
         _ => Ok(false),
@@ -126,15 +148,16 @@ fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a whole batch begins anywhere.
-fn holds_a_batch(bytes: &[u8]) -> bool {
+/// Whether a whole batch that proves it begins anywhere.
+fn holds(bytes: &[u8], behind: Behind) -> bool {
+    let proves = |batch: Whole| behind == Behind::AnyBatch || batch.marks_sync;
     let may_begin = |at: &usize| {
         bytes[*at] == START
             && bytes.get(at + START_BYTES).is_some_and(|&tag| tag == ITEM || tag == CLEAR)
     };
     (0..bytes.len())
         .filter(may_begin)
-        .any(|at| batch(&mut &bytes[at..]).is_ok_and(|length| length.is_some()))
+        .any(|at| batch(&mut &bytes[at..]).is_ok_and(|batch| batch.is_some_and(proves)))
 }
 
 /// A reader that counts its bytes, and hashes them while it has a hasher.
@@ -142,6 +165,7 @@ struct Counted<'a, R> {
     log: &'a mut R,
     count: u64,
     hasher: Option<Box<Xxh3>>,
+    marks_sync: bool,
 }
 
 impl<R: Read> Counted<'_, R> {

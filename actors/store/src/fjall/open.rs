@@ -4,27 +4,14 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use ::fjall::config::BlockSizePolicy;
-use ::fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
-use parking_lot::Mutex;
 use tracing::warn;
 
-use crate::{StoreError, Table};
+use crate::StoreError;
 
-use super::create::create_if_missing;
-use super::failure::damaged_or_failed;
-use super::journal_size::JournalSize;
-use super::log::{End, FORMAT, end_of};
-use super::{FjallOptions, Open, TRIMMED_KEY, number};
+use super::log::{End, FORMAT};
 
-/// fjall's threads: one flushes memtables, one compacts.
-const WORKERS: usize = 2;
-/// Most table files that fjall keeps open. Whoever bounds what else is open counts on the store
-/// needing no more than twice as many descriptors.
-const OPEN_FILES: usize = 128;
 /// fjall's lock file. This module locks it while no database is open.
 const LOCK_FILE: &str = "lock";
 /// The file that holds the version of fjall's format.
@@ -36,75 +23,37 @@ const COPY_SUFFIX: &str = ".jnl.copy";
 /// Attempts, and the delay between two, to take a lock that is just being released.
 pub(super) const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
-impl Open {
-    /// Opens or creates the database in `dir`.
-    pub(super) fn first(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        create_if_missing(dir, options)?;
-        Self::open_locked(dir, options, 1)
-    }
-
-    /// Opens the database again after this process closed it. Waits until the old one has ended.
-    pub(super) fn again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        Self::open_locked(dir, options, LOCK_ATTEMPTS.0)
-    }
-
-    fn open_locked(dir: &Path, options: FjallOptions, attempts: u32) -> Result<Self, StoreError> {
-        let lock = lock(dir, attempts)?;
-        renew_logs(dir)?;
-        // fjall takes the lock itself. If another process takes it first, opening fails.
-        drop(lock);
-        // On invalid files fjall returns errors in most places and panics in some.
-        let opened = catch_unwind(AssertUnwindSafe(|| Self::open_database(dir, options)));
-        opened.unwrap_or_else(|_| Err(StoreError::Damaged("fjall cannot make sense of it".into())))
-    }
-
-    pub(super) fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        let database = Database::builder(dir)
-            .cache_size(options.cache_bytes)
-            .max_journaling_size(options.log_bytes.max(64 << 20))
-            .worker_threads(WORKERS)
-            .max_cached_files(Some(OPEN_FILES))
-            .open()
-            .map_err(damaged_or_failed)?;
-        let keyspace = |name: &str, block_bytes: u32| {
-            // fjall is built without a codec, so nothing is compressed.
-            let options = || {
-                KeyspaceCreateOptions::default()
-                    .max_memtable_size(options.memtable_bytes)
-                    .data_block_size_policy(BlockSizePolicy::all(block_bytes))
-            };
-            database.keyspace(name, options).map_err(damaged_or_failed)
-        };
-        // Frames are read in long runs, and records mostly one at a time.
-        let journal = keyspace("journal", 64 * 1024)?;
-        let journal_state = keyspace("journal-state", 4 * 1024)?;
-        let tables = Table::ALL.iter().map(|table| keyspace(table.name(), 4 * 1024));
-        let tables = tables.collect::<Result<_, _>>()?;
-        let (trimmed, last) = positions(&journal, &journal_state)?;
-        let bytes = journal.disk_space() + journal.tree.active_memtable().size();
-        Ok(Self {
-            database,
-            journal,
-            journal_state,
-            tables,
-            last: AtomicU64::new(last),
-            trimmed: AtomicU64::new(trimmed),
-            size: Mutex::new(JournalSize::new(trimmed, last, bytes)),
-            buffer: Mutex::default(),
-        })
-    }
+/// How often a lock is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempts {
+    One,
+    /// Until a database that this process closed has ended.
+    Many,
 }
 
-/// The trimmed position of the journal, and the number of its last frame.
-fn positions(journal: &Keyspace, journal_state: &Keyspace) -> Result<(u64, u64), StoreError> {
-    let trimmed = journal_state.get(TRIMMED_KEY).map_err(damaged_or_failed)?;
-    let trimmed = trimmed.map_or(Ok(0), |value| number(&value, "the trimmed position"))?;
-    let last = match journal.last_key_value() {
-        Some(last) => number(&last.key().map_err(damaged_or_failed)?, "a frame's key")?,
-        None => 0,
-    };
-    // All frames may have been trimmed. Their numbers must not be reused.
-    Ok((trimmed, last.max(trimmed)))
+/// Fails where there is no database.
+pub(super) fn must_exist(dir: &Path) -> Result<(), StoreError> {
+    if dir.join(VERSION_FILE).try_exists().map_err(io_failed)? {
+        return Ok(());
+    }
+    Err(StoreError::Failed(format!("there is no store in {}", dir.display())))
+}
+
+/// Opens the database in `dir` with renewed logs, whose ends `end_of` finds.
+pub(super) fn open_locked<T>(
+    dir: &Path,
+    attempts: Attempts,
+    end_of: &dyn Fn(&Path) -> Result<End, StoreError>,
+    open: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let attempts = if attempts == Attempts::One { 1 } else { LOCK_ATTEMPTS.0 };
+    let lock = lock(dir, attempts)?;
+    renew_logs(dir, end_of)?;
+    // fjall takes the lock itself. If another process takes it first, opening fails.
+    drop(lock);
+    // On invalid files fjall returns errors in most places and panics in some.
+    let opened = catch_unwind(AssertUnwindSafe(open));
+    opened.unwrap_or_else(|_| Err(StoreError::Damaged("fjall cannot make sense of it".into())))
 }
 
 /// Takes fjall's lock. Returns `None` if there is no database.
@@ -139,7 +88,10 @@ pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError
 ///
 /// The end of an older log can be torn if a commit failed half-way and fjall began a new log before
 /// it was closed.
-fn renew_logs(dir: &Path) -> Result<(), StoreError> {
+fn renew_logs(
+    dir: &Path,
+    end_of: &dyn Fn(&Path) -> Result<End, StoreError>,
+) -> Result<(), StoreError> {
     // The format of another version's logs is unknown. fjall refuses them or reports what to do.
     if !is_of_known_version(dir).map_err(io_failed)? {
         return Ok(());

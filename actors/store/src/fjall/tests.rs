@@ -1,12 +1,18 @@
 //! Tests of the store on disk beyond the common contract.
 
 mod torn;
+mod view;
 
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use ::fjall::{AbstractTree, Keyspace};
 use tempfile::TempDir;
 
 use super::*;
 use crate::conformance::{Subject, store_contract};
 use crate::log::conformance::{frame, numbers};
+use crate::{Change, Group, Log, Position, Store, StoreError, Table, View};
 
 impl Subject for TempDir {
     type Store = FjallStore;
@@ -95,7 +101,7 @@ fn a_frame_that_is_wrong_or_missing_is_noticed() {
         let store = dir.open();
         fill(&store, 1..=4, b"events");
         let open = store.handle().unwrap();
-        let mut batch = open.database.batch();
+        let mut batch = open.base.database.batch();
         damage(&mut batch, &open.journal);
         batch.commit().unwrap();
         let read = store.read(Position::START, &mut |_| ControlFlow::Continue(()));

@@ -119,7 +119,7 @@ pub(crate) fn a_replay_fails_without_the_frames_that_were_trimmed(subject: &impl
             frames += 1;
             ControlFlow::Continue(())
         };
-        replay(&store, Position(after), &mut visit).map(|()| frames)
+        replay(&store, Position(after), &mut visit).map(|_| frames)
     };
     let is_damage = |replayed| matches!(replayed, Err(StoreError::Damaged(_)));
     assert_eq!(replay(0), Ok(0));

@@ -43,9 +43,14 @@ impl Frame {
     /// (u32, big endian), then for each section the workspace's id (length u8) and its events
     /// (length u32, big endian).
     pub fn encode_into(&self, out: &mut Vec<u8>) {
+        self.encode_as(self.epoch, self.number, out);
+    }
+
+    /// The same with another epoch and number.
+    pub(crate) fn encode_as(&self, epoch: u64, number: Position, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&self.epoch.to_be_bytes());
-        out.extend_from_slice(&self.number.0.to_be_bytes());
+        out.extend_from_slice(&epoch.to_be_bytes());
+        out.extend_from_slice(&number.0.to_be_bytes());
         out.extend_from_slice(&[0; 4]);
         for Section { workspace, events } in &self.sections {
             // The assertions beside FRAME_BYTES_MAX prove that both lengths fit.

@@ -7,24 +7,10 @@ pub mod frame;
 use std::ops::ControlFlow;
 
 pub use frame::{Frame, Section};
+pub use postrider_log::Position;
 
 use crate::error::StoreError;
 use crate::view::Change;
-
-/// A frame's number. The first frame is 1, and [`Position::START`] is before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Position(pub u64);
-
-impl Position {
-    /// The position before the first frame.
-    pub const START: Self = Self(0);
-
-    /// The position right after this one.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
 
 /// What one group commit makes durable.
 #[derive(Debug, Clone, Copy)]
@@ -33,20 +19,40 @@ pub struct Group<'a> {
     pub frame: Option<&'a Frame>,
     /// The changes of records. No two of them name the same record.
     pub changes: &'a [Change],
+    /// Engine time of the commit in milliseconds, 0 where it is not known.
+    pub time_ms: u64,
 }
 
 impl<'a> Group<'a> {
     /// A group of this frame and these changes.
     #[must_use]
     pub const fn new(frame: Option<&'a Frame>, changes: &'a [Change]) -> Self {
-        Self { frame, changes }
+        Self { frame, changes, time_ms: 0 }
     }
+}
+
+/// What there is to tell of a log and of the view that stands on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// The last position of the log.
+    pub last: Position,
+    /// The bytes of the log.
+    pub bytes: u64,
+    /// The files of the log.
+    pub segments: usize,
+    /// The position that the view has applied.
+    pub applied: Position,
+    /// The position up to which the view is synced.
+    pub synced: Position,
+    /// Why commits will fail soon.
+    pub problem: Option<String>,
 }
 
 /// The port to the durable sequence of frames. Every method blocks.
 pub trait Log: Send + Sync + 'static {
     /// Visits the frames after `after`, oldest first. Trimmed frames are skipped without an error.
-    /// Callers that need every frame must call [`replay`].
+    /// Callers that need every frame must call [`replay`]. Returns the position up to which it
+    /// read, which may be behind the last frame.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when a frame's checksum or number is not what it must be.
@@ -54,9 +60,15 @@ pub trait Log: Send + Sync + 'static {
         &self,
         after: Position,
         visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
-    ) -> Result<(), StoreError>;
+    ) -> Result<Position, StoreError>;
 
-    /// The number of the newest frame ever committed, trimmed or not.
+    /// The position before the oldest one that is not trimmed.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk cannot be read.
+    fn begins_after(&self) -> Result<Position, StoreError>;
+
+    /// The newest position ever committed, trimmed or not.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
@@ -75,6 +87,12 @@ pub trait Log: Send + Sync + 'static {
     /// [`StoreError::Failed`] as for a commit.
     fn trim(&self, through: Position) -> Result<(), StoreError>;
 
+    /// What there is to tell of it, quick enough for async code; `None` while it has failed, and
+    /// where there is nothing to tell.
+    fn figures(&self) -> Option<Figures> {
+        None
+    }
+
     /// Opens the store again after a failed commit. Everything that it shows from then on must be
     /// durable. Does nothing to a store that works.
     ///
@@ -84,7 +102,8 @@ pub trait Log: Send + Sync + 'static {
 }
 
 /// Visits every frame after `after`, oldest first, as [`Log::read`] does, and fails if one is
-/// missing. State that was rebuilt without it would be wrong and not look so.
+/// missing. State that was rebuilt without it would be wrong and not look so. Returns the position
+/// up to which it read.
 ///
 /// # Errors
 /// Those of [`Log::read`]; [`StoreError::Damaged`] when a frame is missing.
@@ -92,32 +111,22 @@ pub fn replay(
     log: &dyn Log,
     after: Position,
     visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
-) -> Result<(), StoreError> {
+) -> Result<Position, StoreError> {
     let last = log.last_position()?;
     if after > last {
-        let (after, last) = (after.0, last.0);
         return Err(StoreError::Damaged(format!(
             "a snapshot stands at frame {after}, and the journal ends with {last}"
         )));
     }
-    let mut next = after.next();
-    let mut stopped = false;
-    log.read(after, &mut |frame| {
-        if frame.number != next {
-            return ControlFlow::Break(());
-        }
-        next = next.next();
-        let flow = visit(frame);
-        stopped = flow.is_break();
-        flow
-    })?;
-    if !stopped && next <= last {
+    let read = log.read(after, visit);
+    // Afterwards, for it may have been trimmed meanwhile.
+    if log.begins_after()? > after {
         return Err(StoreError::Damaged(format!(
             "frame {} of the journal is gone, and no whole snapshot has it",
-            next.0
+            after.next()
         )));
     }
-    Ok(())
+    read
 }
 
 /// Checks that frames are numbered without gaps.

@@ -6,10 +6,12 @@ pub mod codec;
 pub(crate) mod conformance;
 pub mod event_log;
 pub mod log_chunk;
+pub(crate) mod marked;
 mod table;
 
 use std::ops::ControlFlow;
 
+pub use marked::MarkedView;
 pub use table::Table;
 
 use crate::error::StoreError;

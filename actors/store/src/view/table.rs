@@ -130,4 +130,57 @@ impl Table {
             Self::Otps => "otps",
         }
     }
+    /// The table's number in the log. It must never change.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Meta => 1,
+            Self::Workspaces => 2,
+            Self::Keys => 3,
+            Self::Buckets => 4,
+            Self::Events => 5,
+            Self::Idempotency => 6,
+            Self::Contacts => 7,
+            Self::ContactIndex => 8,
+            Self::Segments => 9,
+            Self::Conversations => 10,
+            Self::Webhooks => 11,
+            Self::Messages => 12,
+            Self::Windows => 13,
+            Self::Aliases => 14,
+            Self::Received => 15,
+            Self::Templates => 16,
+            Self::Broadcasts => 17,
+            Self::BroadcastAudience => 18,
+            Self::BroadcastPhones => 19,
+            Self::BroadcastOutcomes => 20,
+            Self::BroadcastReports => 21,
+            Self::Suppressions => 22,
+            Self::Analytics => 23,
+            Self::Mails => 24,
+            Self::MailQueue => 25,
+            Self::Audit => 26,
+        }
+    }
+
+    /// The table with this number in the log.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|table| table.number() == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_has_its_number_in_the_log() {
+        for table in Table::ALL.iter().copied() {
+            assert_eq!(postrider_log::table::number(table.name()), Some(table.number()));
+            assert_eq!(Table::of_number(table.number()), Some(table));
+        }
+        assert_eq!(postrider_log::table::NUMBERS.len(), Table::ALL.len());
+        assert_eq!(Table::of_number(0), None);
+    }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
+use postrider_domain::Timestamp;
+
 use crate::usage;
 use crate::view::audit::{self, AuditMark};
 use crate::{Frame, Group, Position, Store, StoreError, Table};
@@ -49,9 +51,10 @@ impl Worker {
         moments: Option<Moments>,
     ) -> Result<(Self, Arc<Shared>), StoreError> {
         let last_moment = last_moment(store.as_ref())?.unwrap_or_default();
-        let (epoch, last) = store.begin_epoch()?;
+        let (epoch, _) = store.begin_epoch()?;
         let audit_end = audit::head(store.as_ref())?;
         usage::begin(store.as_ref())?;
+        let last = store.last_position()?;
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue::new(options.queued_bytes_max)),
             wake: Condvar::new(),
@@ -93,7 +96,14 @@ impl Worker {
         if ended.is_err() {
             error!("the store's writer panicked; nothing is accepted any more");
         }
+        let was_healthy = self.shared.healthy.load(Ordering::Acquire);
         self.fail_everything(Mode::Closed, &CommitError::Closed);
+        if was_healthy
+            && ended.is_ok()
+            && let Err(error) = self.store.close()
+        {
+            warn!(%error, "the clean stop was not marked; the next start takes longer");
+        }
     }
 
     /// Waits for a group and takes it. Returns `false` when the thread must end.
@@ -153,8 +163,7 @@ impl Worker {
         let Some(group) = &mut self.current else {
             return Ok(());
         };
-        let number = self.last.next();
-        (self.frame.epoch, self.frame.number) = (self.epoch, number);
+        (self.frame.epoch, self.frame.number) = (self.epoch, self.last.next());
         let has_events = group.seal(&mut self.frame, &mut self.key);
         let audit_end = group.changes.link_audit(&self.audit_end);
         for (key, value) in usage::counted(self.store.as_ref(), group.changes.live())? {
@@ -165,8 +174,11 @@ impl Worker {
             if let Some(now) = now {
                 group.changes.upsert(Table::Meta, moment::KEY, Some(&moment::encode(now)));
             }
+            let frame = has_events.then_some(&self.frame);
+            let time_ms = now.map_or(0, Timestamp::as_millis);
             let changes = group.changes.live();
-            self.store.commit(Group::new(has_events.then_some(&self.frame), changes))?;
+            self.last = self.store.commit(Group { frame, changes, time_ms })?;
+            self.shared.last_position.store(self.last.0, Ordering::Release);
             self.shared.groups.fetch_add(1, Ordering::Relaxed);
             if let Some(now) = now {
                 self.shared.last_moment.store(now.as_millis(), Ordering::Release);
@@ -174,10 +186,6 @@ impl Worker {
         }
         if let Some(end) = audit_end {
             self.audit_end = end;
-        }
-        if has_events {
-            self.last = number;
-            self.shared.last_position.store(number.0, Ordering::Release);
         }
         self.shared.batches.fetch_add(group.batches, Ordering::Relaxed);
         self.shared.bytes.fetch_add(group.bytes as u64, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::fjall::log::{End, end_of};
+use crate::fjall::log::{Behind, End};
 
 /// A closed store with three frames, and the log's bytes with and without the last batch.
 struct Closed {
@@ -51,6 +51,10 @@ impl Closed {
         assert!(matches!(opened.err(), Some(StoreError::Damaged(_))));
         assert!(fs::read(&self.log).unwrap() == log, "a log that is not understood was changed");
     }
+}
+
+fn end_of(log: &Path) -> Result<End, StoreError> {
+    crate::fjall::log::end_of(log, Behind::AnyBatch)
 }
 
 fn whole(log: &Path) -> usize {

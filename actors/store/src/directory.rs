@@ -1,0 +1,226 @@
+//! The data directory: its format, and the log, the view and the snapshots in it.
+//!
+//! `format` holds the number of the layout. `log/` has the log, `view/` the records, `snapshots/`
+//! what actors keep in memory. Where a version before format 2 had the directory `store`, there is
+//! a file of that name, so that such a version fails and does not start with nothing.
+
+mod convert;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use postrider_log::{FileLog, FileOptions, LogId, Start};
+
+use crate::fjall::FjallView;
+use crate::log_store::{LogStore, Writes};
+use crate::snapshot::{SnapshotDir, SnapshotError};
+use crate::{FjallOptions, FjallStore, Log, MarkedView, Store, StoreError};
+
+/// The format that this version writes, and the newest one that it reads.
+pub const FORMAT: u64 = 2;
+
+const FORMAT_FILE: &str = "format";
+const LOG: &str = "log";
+const VIEW: &str = "view";
+const SNAPSHOTS: &str = "snapshots";
+/// The directory of format 1, and the file that is there since.
+const STORE: &str = "store";
+const STORE_TEXT: &str = "The data is in the directories log and view, in format 2. A version that \
+                          does not know it must not start here.";
+
+/// How a data directory is opened.
+#[derive(Debug, Clone)]
+pub struct DirectoryOptions {
+    /// Who writes.
+    pub writes: Writes,
+    /// The identity of a log that has to be made: random bytes.
+    pub log_id: [u8; 16],
+    /// The length of a segment of the log.
+    pub segment_bytes: u64,
+    /// The options of the view.
+    pub view: FjallOptions,
+}
+
+/// Why a data directory cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// The log, the view, or the store of format 1.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The snapshots.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// A newer version wrote it.
+    #[error("the data directory has format {found}; this version knows formats up to {FORMAT}")]
+    NewerFormat {
+        /// Its format.
+        found: u64,
+    },
+    /// It holds what no version leaves behind.
+    #[error("the data directory cannot be used: {0}")]
+    Unclear(String),
+    /// Converting it needs more space.
+    #[error("to convert the data directory, {needed} bytes must be free, and {free} are")]
+    NoSpace {
+        /// How many bytes are needed.
+        needed: u64,
+        /// How many there are.
+        free: u64,
+    },
+    /// A file of it cannot be read or written.
+    #[error("{what}: {source}")]
+    File {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// Writes a snapshot of the state at the last position of a log. A log of format 1 is gone after
+/// its conversion.
+pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Log) -> Result<(), DirectoryError>;
+
+/// What a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// It has no data.
+    Nothing,
+    /// It has a store of format 1.
+    Store,
+    /// It was converted, and the last steps may be missing.
+    View,
+}
+
+/// Opens the directory for writing: makes what is missing, and converts an earlier format.
+///
+/// # Errors
+/// See [`DirectoryError`].
+pub fn open(
+    dir: &Path,
+    options: &DirectoryOptions,
+    fold: Fold<'_>,
+) -> Result<(LogStore, SnapshotDir), DirectoryError> {
+    fs::create_dir_all(dir).map_err(|source| failed("the directory cannot be made", source))?;
+    let found = find(dir)?;
+    if found == Found::Store {
+        convert::convert(dir, options, fold)?;
+    }
+    finish(dir)?;
+    let was_converted = found != Found::Nothing;
+    let view = match found {
+        // It was closed just now.
+        Found::Store => FjallView::open_again(&dir.join(VIEW), options.view)?,
+        Found::Nothing | Found::View => FjallView::open(&dir.join(VIEW), options.view)?,
+    };
+    let store = open_log_store(dir, view, options, was_converted)?;
+    Ok((store.syncing()?, SnapshotDir::open(dir.join(SNAPSHOTS))?))
+}
+
+/// Opens the directory for reading, when nobody writes, and leaves its format as it is.
+///
+/// # Errors
+/// [`StoreError::Failed`] when there is no data; others of [`DirectoryError`].
+pub fn open_stopped(dir: &Path) -> Result<Box<dyn Store>, DirectoryError> {
+    match find(dir)? {
+        Found::Nothing => {
+            let none = format!("there is no store in {}", dir.display());
+            Err(StoreError::Failed(none).into())
+        }
+        Found::Store => {
+            Ok(Box::new(FjallStore::open_existing(&dir.join(STORE), FjallOptions::default())?))
+        }
+        Found::View => {
+            let options = DirectoryOptions {
+                writes: Writes::default(),
+                log_id: [0; 16],
+                segment_bytes: 1 << 20,
+                view: FjallOptions::default(),
+            };
+            let view = FjallView::open_existing(&dir.join(VIEW), options.view)?;
+            Ok(Box::new(open_log_store(dir, view, &options, false)?))
+        }
+    }
+}
+
+fn open_log_store(
+    dir: &Path,
+    view: FjallView,
+    options: &DirectoryOptions,
+    forgets_frames: bool,
+) -> Result<LogStore, DirectoryError> {
+    if forgets_frames {
+        view.forget_frames()?;
+    }
+    let files = FileOptions {
+        segment_bytes: options.segment_bytes,
+        acknowledged: view.applied()?.position,
+        ..FileOptions::default()
+    };
+    let start = Start::new(LogId(options.log_id));
+    let log = FileLog::open(&dir.join(LOG), files, start).map_err(StoreError::from)?;
+    let store = LogStore::open(Arc::new(log), Arc::new(view), options.writes.clone())?;
+    Ok(store)
+}
+
+/// What is in the directory.
+fn find(dir: &Path) -> Result<Found, DirectoryError> {
+    let format = format_of(dir)?;
+    let (has_view, has_store) = (dir.join(VIEW).is_dir(), dir.join(STORE).is_dir());
+    if has_store && (has_view || format.is_some()) {
+        let both = "it has data of two formats: `store` is a directory, as before format 2, and \
+                    there is `format` or `view`. One of them is a copy, or of an older version";
+        return Err(DirectoryError::Unclear(both.into()));
+    }
+    match format {
+        Some(found) if found > FORMAT => Err(DirectoryError::NewerFormat { found }),
+        Some(FORMAT) => Ok(Found::View),
+        Some(other) => Err(DirectoryError::Unclear(format!("there is no format {other}"))),
+        None if has_view => Ok(Found::View),
+        None if has_store => Ok(Found::Store),
+        None => Ok(Found::Nothing),
+    }
+}
+
+/// The number in the file `format`.
+fn format_of(dir: &Path) -> Result<Option<u64>, DirectoryError> {
+    let text = match fs::read_to_string(dir.join(FORMAT_FILE)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(failed("the file `format` cannot be read", source)),
+    };
+    let unclear = || DirectoryError::Unclear("the file `format` holds no number".into());
+    text.trim().parse().map(Some).map_err(|_| unclear())
+}
+
+/// Says the format, and keeps versions out that do not know it.
+fn finish(dir: &Path) -> Result<(), DirectoryError> {
+    if format_of(dir)?.is_none() {
+        put(dir, FORMAT_FILE, &FORMAT.to_string())?;
+    }
+    if !dir.join(STORE).exists() {
+        put(dir, STORE, STORE_TEXT)?;
+    }
+    Ok(())
+}
+
+/// Makes a file of one line, whole or not at all, durably.
+fn put(dir: &Path, name: &str, line: &str) -> Result<(), DirectoryError> {
+    let new = dir.join(format!(".{name}.new"));
+    let written = File::create(&new).and_then(|mut file| {
+        writeln!(file, "{line}")?;
+        file.sync_all()?;
+        fs::rename(&new, dir.join(name))?;
+        File::open(dir)?.sync_all()
+    });
+    written.map_err(|source| failed(&format!("the file `{name}` cannot be made"), source))
+}
+
+fn failed(what: &str, source: io::Error) -> DirectoryError {
+    DirectoryError::File { what: what.into(), source }
+}

@@ -1,0 +1,154 @@
+//! A database with a keyspace for each table.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use ::fjall::config::BlockSizePolicy;
+use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
+
+use crate::view::{bounding, prefix_end};
+use crate::{Change, Direction, StoreError, Table, Visit};
+
+use super::failure::{damaged_or_failed, failed};
+use super::options::FjallOptions;
+
+/// A commit waits while this many sealed memtables of a keyspace are not flushed. At four of them
+/// fjall itself would wait, and it would wait forever if its workers had failed by then.
+const SEALED_MEMTABLES_MAX: usize = 3;
+/// A commit also waits while level 0 has this many tables. fjall itself would wait at 30.
+const NEW_TABLES_MAX: usize = 24;
+/// How often a waiting commit checks again.
+const BACK_PRESSURE_POLL: Duration = Duration::from_millis(1);
+/// fjall's threads: one flushes memtables, one compacts.
+const WORKERS: usize = 2;
+/// Most table files that fjall keeps open. Whoever bounds what else is open counts on the store
+/// needing no more than twice as many descriptors.
+const OPEN_FILES: usize = 128;
+/// Bytes of a block in keyspaces whose records are mostly read one at a time.
+pub(super) const SMALL_BLOCKS: u32 = 4 * 1024;
+
+/// An open database.
+pub(super) struct Base {
+    pub(super) database: Database,
+    /// The keyspaces of the tables, in the order of `Table::ALL`.
+    tables: Vec<Keyspace>,
+}
+
+impl Base {
+    pub(super) fn open(dir: &std::path::Path, options: FjallOptions) -> Result<Self, StoreError> {
+        let database = Database::builder(dir)
+            .cache_size(options.cache_bytes)
+            .max_journaling_size(options.log_bytes.max(64 << 20))
+            .worker_threads(WORKERS)
+            .max_cached_files(Some(OPEN_FILES))
+            .open()
+            .map_err(damaged_or_failed)?;
+        let mut base = Self { database, tables: Vec::with_capacity(Table::ALL.len()) };
+        for table in Table::ALL {
+            let keyspace = base.keyspace(table.name(), options, SMALL_BLOCKS)?;
+            base.tables.push(keyspace);
+        }
+        Ok(base)
+    }
+
+    /// Opens or makes a keyspace.
+    pub(super) fn keyspace(
+        &self,
+        name: &str,
+        options: FjallOptions,
+        block_bytes: u32,
+    ) -> Result<Keyspace, StoreError> {
+        // fjall is built without a codec, so nothing is compressed.
+        let options = || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(options.memtable_bytes)
+                .data_block_size_policy(BlockSizePolicy::all(block_bytes))
+        };
+        self.database.keyspace(name, options).map_err(damaged_or_failed)
+    }
+
+    fn table(&self, table: Table) -> &Keyspace {
+        // `Table::ALL` lists the variants in their order of declaration, which a test checks.
+        &self.tables[table as usize]
+    }
+
+    pub(super) fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.table(table).get(key).map_err(damaged_or_failed)?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    pub(super) fn value_bytes(&self, table: Table, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        let bytes = self.table(table).size_of(key).map_err(damaged_or_failed)?;
+        Ok(bytes.map(u64::from))
+    }
+
+    /// A batch of changes.
+    pub(super) fn batch(
+        &self,
+        changes: &[Change],
+        durability: PersistMode,
+    ) -> Result<OwnedWriteBatch, StoreError> {
+        let mut batch = self.database.batch().durability(Some(durability));
+        let mut tables = [false; Table::ALL.len()];
+        for Change { table, key, value } in changes {
+            if !std::mem::replace(&mut tables[*table as usize], true) {
+                self.wait_for_capacity(self.table(*table))?;
+            }
+            match value {
+                Some(value) => batch.insert(self.table(*table), key.as_slice(), value.as_slice()),
+                None => batch.remove(self.table(*table), key.as_slice()),
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Waits while a keyspace has too much to flush. Fails if fjall's workers have failed, because
+    /// then it will never be flushed.
+    pub(super) fn wait_for_capacity(&self, keyspace: &Keyspace) -> Result<(), StoreError> {
+        while keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
+            || keyspace.l0_table_count() >= NEW_TABLES_MAX
+        {
+            // This writes nothing, and fails once a worker has failed.
+            self.database.persist(PersistMode::Buffer).map_err(failed)?;
+            std::thread::sleep(BACK_PRESSURE_POLL);
+        }
+        Ok(())
+    }
+
+    pub(super) fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        let from = bounding(prefix, from, direction);
+        let end = prefix_end(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (from, to) = match (direction, from) {
+            (Direction::Forward, from) => (Bound::Included(from.unwrap_or(prefix)), end),
+            (Direction::Backward, from) => {
+                (Bound::Included(prefix), from.map_or(end, Bound::Included))
+            }
+        };
+        // An inverted range is empty, and fjall does not accept it.
+        if let (Bound::Included(from), Bound::Included(to) | Bound::Excluded(to)) = (from, to)
+            && from > to
+        {
+            return Ok(());
+        }
+        let mut records = self.database.snapshot().range::<&[u8], _>(self.table(table), (from, to));
+        loop {
+            let record = match direction {
+                Direction::Forward => records.next(),
+                Direction::Backward => records.next_back(),
+            };
+            let Some(record) = record else { return Ok(()) };
+            let (key, value) = record.into_inner().map_err(damaged_or_failed)?;
+            if visit(&key, &value).is_break() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The view on disk: records, and the mark of the log that they add up to.
+//!
+//! What is applied goes to the operating system at once and to the disk by a sync later. So a power
+//! cut may take the newest batches, which the log has. A sync is followed by a batch that says up
+//! to where it went, so that whatever survives of fjall's log, this is a lower bound.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::fjall::{Keyspace, OwnedWriteBatch, PersistMode};
+use parking_lot::Mutex;
+use postrider_log::{EntryHash, LogId, Mark};
+
+use crate::view::MarkedView;
+use crate::{Change, Direction, Position, StoreError, Table, View, Visit};
+
+use super::base::{Base, SMALL_BLOCKS};
+use super::create;
+use super::failure::{damaged_or_failed, failed};
+use super::log::{Behind, SYNCED_KEY, end_of};
+use super::open::{self, Attempts};
+use super::options::FjallOptions;
+use super::slot::Slot;
+
+/// The key of the last mark that was applied.
+const APPLIED_KEY: &[u8] = b"applied";
+/// The key of the log's identity.
+const LOG_KEY: &[u8] = b"log";
+/// The first byte of the values of these keys.
+const VERSION: u8 = 1;
+/// The keyspaces of frames, in a view that was a store before.
+const FRAMES: [&str; 2] = ["journal", "journal-state"];
+
+/// A [`MarkedView`] in a directory.
+pub struct FjallView {
+    dir: PathBuf,
+    options: FjallOptions,
+    slot: Slot<Open>,
+}
+
+struct Open {
+    base: Base,
+    state: Keyspace,
+    marks: Mutex<Marks>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Marks {
+    log: Option<LogId>,
+    applied: Mark,
+    synced: Position,
+}
+
+impl FjallView {
+    /// Opens the view in `dir`, which must be there.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open); [`StoreError::Failed`] when there is none.
+    pub fn open_existing(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        open::must_exist(dir)?;
+        Self::open(dir, options)
+    }
+
+    /// Opens the view in `dir`, and creates the directory if it is missing.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] when another process, or another view of this one, has it open;
+    /// [`StoreError::Damaged`] when the files are invalid; [`StoreError::Failed`] when they cannot
+    /// be read or written.
+    pub fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        create::create_if_missing(dir, |new| Open::open_database(new, options).map(drop))?;
+        let slot = Slot::new(Open::open(dir, options, Attempts::One)?);
+        Ok(Self { dir: dir.to_owned(), options, slot })
+    }
+
+    /// Opens the view in `dir` after this process closed it.
+    ///
+    /// # Errors
+    /// Those of [`open_existing`](Self::open_existing).
+    pub(crate) fn open_again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        open::must_exist(dir)?;
+        let slot = Slot::new(Open::open(dir, options, Attempts::Many)?);
+        Ok(Self { dir: dir.to_owned(), options, slot })
+    }
+
+    /// Removes the frames that a store of the format before had here.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the disk failed.
+    pub(crate) fn forget_frames(&self) -> Result<(), StoreError> {
+        let open = self.slot.handle()?;
+        for name in FRAMES {
+            if open.base.database.keyspace_exists(name) {
+                let frames = open.base.keyspace(name, self.options, SMALL_BLOCKS)?;
+                open.base.database.delete_keyspace(frames).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&self) -> Result<Arc<Open>, StoreError> {
+        self.slot.handle()
+    }
+}
+
+impl Open {
+    fn open(dir: &Path, options: FjallOptions, attempts: Attempts) -> Result<Self, StoreError> {
+        let end_of = |log: &Path| end_of(log, Behind::SyncedMark);
+        open::open_locked(dir, attempts, &end_of, || Self::open_database(dir, options))
+    }
+
+    fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
+        let base = Base::open(dir, options)?;
+        let state = base.keyspace("state", options, SMALL_BLOCKS)?;
+        let marks = Mutex::new(Marks::read(&state)?);
+        Ok(Self { base, state, marks })
+    }
+
+    fn begin(&self, log: LogId, at: &Mark) -> Result<(), StoreError> {
+        let mut batch = self.base.batch(&[], PersistMode::SyncData)?;
+        batch.insert(&self.state, LOG_KEY, [&[VERSION], &log.0[..]].concat());
+        self.put_applied(&mut batch, at);
+        self.put_synced(&mut batch, at.position);
+        batch.commit().map_err(failed)?;
+        *self.marks.lock() = Marks { log: Some(log), applied: *at, synced: at.position };
+        Ok(())
+    }
+
+    fn apply(&self, at: &Mark, changes: &[Change]) -> Result<(), StoreError> {
+        self.base.wait_for_capacity(&self.state)?;
+        let mut batch = self.base.batch(changes, PersistMode::Buffer)?;
+        self.put_applied(&mut batch, at);
+        batch.commit().map_err(failed)?;
+        self.marks.lock().applied = *at;
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<Position, StoreError> {
+        let position = self.marks.lock().applied.position;
+        self.base.database.persist(PersistMode::SyncData).map_err(failed)?;
+        // Only now, and in a batch of its own: what it says must hold whenever it is found. It is
+        // synced too: the log is trimmed by what it says, so a power cut must not take it back.
+        let mut batch = self.base.batch(&[], PersistMode::SyncData)?;
+        self.put_synced(&mut batch, position);
+        batch.commit().map_err(failed)?;
+        self.marks.lock().synced = position;
+        Ok(position)
+    }
+
+    fn put_applied(&self, batch: &mut OwnedWriteBatch, at: &Mark) {
+        let mut value = [0; 33];
+        value[0] = VERSION;
+        value[1..9].copy_from_slice(&at.position.0.to_be_bytes());
+        value[9..17].copy_from_slice(&at.epoch.to_be_bytes());
+        value[17..].copy_from_slice(&at.hash.0);
+        batch.insert(&self.state, APPLIED_KEY, value);
+    }
+
+    fn put_synced(&self, batch: &mut OwnedWriteBatch, position: Position) {
+        let mut value = [VERSION; 9];
+        value[1..].copy_from_slice(&position.0.to_be_bytes());
+        batch.insert(&self.state, SYNCED_KEY, value);
+    }
+}
+
+impl Marks {
+    fn read(state: &Keyspace) -> Result<Self, StoreError> {
+        let log = value(state, LOG_KEY, "the log of the view")?.map(LogId);
+        let applied = match value::<32>(state, APPLIED_KEY, "the mark of the view")? {
+            None => Mark::default(),
+            Some(bytes) => mark(&bytes),
+        };
+        let synced = value(state, SYNCED_KEY, "the synced mark of the view")?;
+        let synced = Position(synced.map_or(0, u64::from_be_bytes));
+        Ok(Self { log, applied, synced })
+    }
+}
+
+fn mark(bytes: &[u8; 32]) -> Mark {
+    let (mut position, mut epoch, mut hash) = ([0; 8], [0; 8], [0; 16]);
+    position.copy_from_slice(&bytes[..8]);
+    epoch.copy_from_slice(&bytes[8..16]);
+    hash.copy_from_slice(&bytes[16..]);
+    let (position, epoch) = (u64::from_be_bytes(position), u64::from_be_bytes(epoch));
+    Mark { position: Position(position), epoch, hash: EntryHash(hash) }
+}
+
+/// The bytes of a value behind its version.
+fn value<const N: usize>(
+    state: &Keyspace,
+    key: &[u8],
+    what: &'static str,
+) -> Result<Option<[u8; N]>, StoreError> {
+    let Some(value) = state.get(key).map_err(damaged_or_failed)? else { return Ok(None) };
+    match value.split_first() {
+        Some((&VERSION, rest)) if rest.len() == N => Ok(rest.try_into().ok()),
+        Some((version, _)) if *version > VERSION => {
+            Err(StoreError::Newer(format!("{what} has version {version}")))
+        }
+        _ => Err(StoreError::Damaged(what.into())),
+    }
+}
+
+impl View for FjallView {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.handle()?.base.get(table, key)
+    }
+
+    fn value_bytes(&self, table: Table, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        self.handle()?.base.value_bytes(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.handle()?.base.scan(table, prefix, from, direction, visit)
+    }
+}
+
+impl MarkedView for FjallView {
+    fn log(&self) -> Result<Option<LogId>, StoreError> {
+        Ok(self.handle()?.marks.lock().log)
+    }
+
+    fn begin(&self, log: LogId, at: &Mark) -> Result<(), StoreError> {
+        self.handle()?.begin(log, at).map_err(|error| self.slot.fail(error))
+    }
+
+    fn apply(&self, at: &Mark, changes: &[Change]) -> Result<(), StoreError> {
+        self.handle()?.apply(at, changes).map_err(|error| self.slot.fail(error))
+    }
+
+    fn applied(&self) -> Result<Mark, StoreError> {
+        Ok(self.handle()?.marks.lock().applied)
+    }
+
+    fn sync(&self) -> Result<Position, StoreError> {
+        self.handle()?.sync().map_err(|error| self.slot.fail(error))
+    }
+
+    fn synced(&self) -> Result<Position, StoreError> {
+        Ok(self.handle()?.marks.lock().synced)
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        self.slot.reopen(|| Open::open(&self.dir, self.options, Attempts::Many))
+    }
+}

@@ -1,0 +1,336 @@
+//! A store whose truth is a log in files of its own: the view is what the log adds up to.
+//!
+//! A commit is appended to the log, durably, then applied to the view, and only then acknowledged.
+//! The view is synced once a second, beside. What it lost in a crash is applied again at the start.
+
+mod failure;
+mod open;
+mod sync;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use postrider_log::body::{ChangeRef, DATA_FORMAT, encode_group};
+use postrider_log::{self as log, Claim, Kind, Mark, Tail, encode_commit, parts_of, read_commits};
+
+use crate::log::check_number;
+use crate::view::MarkedView;
+use crate::{
+    Change, Direction, Figures, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
+};
+use open::frame_of;
+use sync::Syncing;
+
+/// Who writes.
+#[derive(Debug, Clone, Default)]
+pub struct Writes {
+    /// The name of the node.
+    pub node: String,
+    /// Random bytes of the process.
+    pub incarnation: [u8; 16],
+    /// The version of the program.
+    pub program: String,
+}
+
+/// A [`Store`] of a log and a view.
+pub struct LogStore {
+    inner: Arc<Inner>,
+    syncing: Option<Syncing>,
+}
+
+/// What the store and the thread that syncs the view share.
+struct Inner {
+    log: Arc<dyn log::Log>,
+    view: Arc<dyn MarkedView>,
+    claim: Claim,
+    /// Held while anything is appended or applied.
+    writing: Mutex<Writing>,
+    failed: RwLock<Option<StoreError>>,
+    /// Why commits will fail soon, as it was a second ago.
+    problem: Mutex<Option<String>>,
+    /// Whether readers must not see the view, because it has failed or is behind.
+    is_hidden: AtomicBool,
+}
+
+/// What a commit needs.
+#[derive(Debug, Default)]
+struct Writing {
+    epoch: u64,
+    frame: Vec<u8>,
+}
+
+impl LogStore {
+    /// A store of this log and this view, after the view has applied what it lacks.
+    ///
+    /// # Errors
+    /// [`StoreError::Lost`] when the log ends before what the view applied;
+    /// [`StoreError::Damaged`] when the view is of another log, or the log lacks what must be
+    /// replayed; [`StoreError::Newer`] when it cannot be understood.
+    pub fn open(
+        log: Arc<dyn log::Log>,
+        view: Arc<dyn MarkedView>,
+        writes: Writes,
+    ) -> Result<Self, StoreError> {
+        open::catch_up(&*log, &*view)?;
+        let Writes { node, incarnation, program } = writes;
+        let claim = Claim { node, incarnation, program, readable_from: DATA_FORMAT };
+        let inner = Inner {
+            log,
+            view,
+            claim,
+            writing: Mutex::default(),
+            failed: RwLock::default(),
+            problem: Mutex::default(),
+            is_hidden: AtomicBool::new(false),
+        };
+        Ok(Self { inner: Arc::new(inner), syncing: None })
+    }
+
+    /// Has the view synced each second on a thread of its own, and opened again if it failed.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] when the thread cannot be started.
+    pub fn syncing(mut self) -> Result<Self, StoreError> {
+        self.syncing = Some(Syncing::start(&self.inner)?);
+        Ok(self)
+    }
+
+    /// The view, for what it tells of itself.
+    #[must_use]
+    pub fn view(&self) -> &dyn MarkedView {
+        &*self.inner.view
+    }
+}
+
+impl Inner {
+    fn check(&self) -> Result<(), StoreError> {
+        self.failed.read().clone().map_or(Ok(()), Err)
+    }
+
+    /// Makes every commit fail until the store is opened again; and every read, if the view has
+    /// failed.
+    fn fail(&self, error: StoreError, hides: bool) -> StoreError {
+        if hides {
+            self.is_hidden.store(true, Ordering::Release);
+        }
+        *self.failed.write() = Some(error.clone());
+        error
+    }
+
+    /// Readers go on after a failure of the log: what it holds of the failed commit is applied, or
+    /// cut off, when it is opened again, and nobody was told of it.
+    fn shown(&self) -> Result<&dyn MarkedView, StoreError> {
+        if self.is_hidden.load(Ordering::Acquire) {
+            self.check()?;
+        }
+        Ok(&*self.view)
+    }
+
+    fn commit(&self, group: Group<'_>) -> Result<Position, StoreError> {
+        let mut writing = self.writing.lock();
+        self.check()?;
+        let tail = self.log.tail().map_err(|error| self.fail(error.into(), false))?;
+        if let Some(frame) = group.frame {
+            check_number(tail.last, frame).map_err(|error| self.fail(error, false))?;
+        }
+        let entries = self.encode(&mut writing, &tail, group)?;
+        self.log.append(tail.last.next(), &entries).map_err(|e| self.fail(e.into(), false))?;
+        let at = mark(&self.log.tail().map_err(|error| self.fail(error.into(), false))?);
+        let applied = self.view.apply(&at, group.changes);
+        applied.map_err(|error| self.fail(error, true))?;
+        Ok(at.position)
+    }
+
+    /// The entries of a commit.
+    fn encode(
+        &self,
+        writing: &mut Writing,
+        tail: &Tail,
+        group: Group<'_>,
+    ) -> Result<Vec<bytes::Bytes>, StoreError> {
+        let (epoch, max) = (writing.epoch, self.log.entry_bytes_max());
+        let mut parts = 1;
+        let body = loop {
+            // The frame's number is the position of the last part. All numbers are equally long.
+            let number = Position(tail.last.0 + parts);
+            writing.frame.clear();
+            if let Some(frame) = group.frame {
+                frame.encode_as(epoch, number, &mut writing.frame);
+            }
+            let body = encode_group(&writing.frame, changes(group.changes))?;
+            let needed = parts_of(body.len(), max) as u64;
+            if needed == parts {
+                break body;
+            }
+            parts = needed;
+        };
+        Ok(encode_commit(&tail.next(epoch), Kind::Group, group.time_ms, &body, max)?)
+    }
+
+    fn claim(&self) -> Result<(u64, Position), StoreError> {
+        let mut writing = self.writing.lock();
+        self.check()?;
+        let claimed = log::claim(&*self.log, &self.claim, 0);
+        let tail = claimed.map_err(|error| self.fail(error.into(), false))?;
+        let applied = self.view.apply(&mark(&tail), &[]);
+        applied.map_err(|error| self.fail(error, true))?;
+        writing.epoch = tail.epoch;
+        Ok((tail.epoch, tail.last))
+    }
+
+    /// Opens again what has failed. What the log shows then is durable, and the view applies what
+    /// it lacks of that; so the outcome of a failed commit is known.
+    fn reopen(&self) -> Result<(), StoreError> {
+        let _writing = self.writing.lock();
+        if self.check().is_ok() {
+            return Ok(());
+        }
+        self.log.reopen()?;
+        self.view.reopen()?;
+        if self.is_hidden.load(Ordering::Acquire) {
+            open::catch_up(&*self.log, &*self.view)?;
+        } else {
+            // Nothing that readers see may go back.
+            open::apply_after(&*self.log, &*self.view, self.view.applied()?.position)?;
+        }
+        *self.failed.write() = None;
+        self.is_hidden.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    fn figures(&self) -> Result<Figures, StoreError> {
+        self.check()?;
+        Ok(Figures {
+            last: self.log.tail()?.last,
+            bytes: self.log.bytes_after(Position::START)?,
+            segments: self.log.segments(),
+            applied: self.view.applied()?.position,
+            synced: self.view.synced()?,
+            problem: self.problem.lock().clone(),
+        })
+    }
+
+    fn sync(&self) -> Result<Position, StoreError> {
+        self.view.sync().map_err(|error| self.fail(error, true))
+    }
+}
+
+/// The mark of a view that has applied all of the log.
+const fn mark(tail: &Tail) -> Mark {
+    Mark { position: tail.last, epoch: tail.epoch, hash: tail.hash }
+}
+
+/// The changes with the numbers of their tables.
+fn changes(all: &[Change]) -> impl ExactSizeIterator<Item = ChangeRef<'_>> + Clone {
+    all.iter().map(|Change { table, key, value }| ChangeRef {
+        table: table.number(),
+        key,
+        value: value.as_deref(),
+    })
+}
+
+impl Drop for LogStore {
+    fn drop(&mut self) {
+        if let Some(syncing) = self.syncing.take() {
+            syncing.stop();
+        }
+    }
+}
+
+impl Store for LogStore {
+    fn commit(&self, group: Group<'_>) -> Result<Position, StoreError> {
+        self.inner.commit(group)
+    }
+
+    fn begin_epoch(&self) -> Result<(u64, Position), StoreError> {
+        self.inner.claim()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        let _writing = self.inner.writing.lock();
+        self.inner.check()?;
+        self.inner.sync()?;
+        Ok(self.inner.log.close()?)
+    }
+}
+
+impl View for LogStore {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.shown()?.get(table, key)
+    }
+
+    fn value_bytes(&self, table: Table, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        self.inner.shown()?.value_bytes(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.inner.shown()?.scan(table, prefix, from, direction, visit)
+    }
+}
+
+impl Log for LogStore {
+    fn read(
+        &self,
+        after: Position,
+        visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+    ) -> Result<Position, StoreError> {
+        self.inner.check()?;
+        let first = self.inner.log.tail()?.first;
+        let (mut reached, mut failed) = (after, None);
+        read_commits(&*self.inner.log, after.next().max(first), &mut |commit| {
+            reached = commit.position;
+            match frame_of(&commit) {
+                Ok(Some(frame)) => visit(frame),
+                Ok(None) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        // What follows a failure may have another outcome than it seems to have.
+        self.inner.check()?;
+        failed.map_or(Ok(reached), Err)
+    }
+
+    fn last_position(&self) -> Result<Position, StoreError> {
+        self.inner.check()?;
+        Ok(self.inner.log.tail()?.last)
+    }
+
+    fn begins_after(&self) -> Result<Position, StoreError> {
+        Ok(self.inner.log.tail()?.first.previous())
+    }
+
+    fn bytes_after(&self, after: Position) -> Result<u64, StoreError> {
+        self.inner.check()?;
+        Ok(self.inner.log.bytes_after(after)?)
+    }
+
+    fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.inner.check()?;
+        // What the view would need after a power cut stays.
+        let synced = self.inner.sync()?;
+        Ok(self.inner.log.trim(through.min(synced))?)
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        self.inner.figures().ok()
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        self.inner.reopen()
+    }
+}

@@ -1,0 +1,83 @@
+//! The thread that syncs the view.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tracing::{error, info, warn};
+
+use super::Inner;
+use crate::StoreError;
+
+/// How often the view is synced. After a power cut so much of the log is replayed.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The thread, which runs until it is stopped.
+pub(super) struct Syncing {
+    stopping: Arc<(Mutex<bool>, Condvar)>,
+    thread: JoinHandle<()>,
+}
+
+impl Syncing {
+    pub(super) fn start(inner: &Arc<Inner>) -> Result<Self, StoreError> {
+        let stopping = Arc::new((Mutex::new(false), Condvar::new()));
+        let (inner, stop) = (Arc::clone(inner), Arc::clone(&stopping));
+        let thread = std::thread::Builder::new().name("store-view-sync".into());
+        let thread = thread.spawn(move || {
+            while wait(&stop) {
+                inner.see_to_view();
+            }
+        });
+        let failed = |error| StoreError::Failed(format!("starting the view's syncs: {error}"));
+        Ok(Self { stopping, thread: thread.map_err(failed)? })
+    }
+
+    /// Ends the thread and waits for it.
+    pub(super) fn stop(self) {
+        *self.stopping.0.lock() = true;
+        self.stopping.1.notify_all();
+        if self.thread.join().is_err() {
+            error!("the thread that synced the view panicked");
+        }
+    }
+}
+
+/// Waits for the next turn. Returns `false` at the end.
+fn wait(stop: &(Mutex<bool>, Condvar)) -> bool {
+    let mut stopping = stop.0.lock();
+    if !*stopping {
+        stop.1.wait_for(&mut stopping, INTERVAL);
+    }
+    !*stopping
+}
+
+impl Inner {
+    /// Syncs the view if it changed, or opens it again after it failed. The writer does that too,
+    /// but only once something is written.
+    pub(super) fn see_to_view(&self) {
+        if self.check().is_err() {
+            if self.is_hidden.load(std::sync::atomic::Ordering::Acquire) && self.reopen().is_ok() {
+                info!("the view is open again");
+            }
+            return;
+        }
+        let problem = self.log.problem();
+        if let Some(problem) = &problem
+            && self.problem.lock().is_none()
+        {
+            warn!(problem, "the log's next file cannot be made; the present one still has room");
+        }
+        *self.problem.lock() = problem;
+        let is_behind = || Ok(self.view.applied()?.position > self.view.synced()?);
+        match is_behind() {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Err(error) = self.sync() {
+                    error!(%error, "the view was not synced; it is opened again");
+                }
+            }
+            Err(error) => drop(self.fail(error, true)),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The contract of every [`MarkedView`], as one suite that each runs.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use postrider_log::{EntryHash, LogId, Mark};
+use proptest::prelude::*;
+
+use crate::view::{MarkedView, View};
+use crate::{Change, Direction, Position, Table};
+
+pub(crate) const LOG: LogId = LogId([9; 16]);
+
+/// A view under test, and the way to open what it wrote once more.
+pub(crate) trait ViewSubject {
+    type View: MarkedView;
+
+    /// Opens what earlier views of this subject wrote. The earlier ones are dropped.
+    fn open(&self) -> Self::View;
+}
+
+/// Runs the suite in a module of this name.
+macro_rules! view_contract {
+    ($name:ident, $subject:expr) => {
+        mod $name {
+            #[allow(unused_imports, reason = "the subject may need nothing of it")]
+            use super::*;
+            use crate::view::marked::conformance as suite;
+
+            #[test]
+            fn a_new_view_has_no_mark() {
+                suite::a_new_view_has_no_mark(&$subject);
+            }
+
+            #[test]
+            fn changes_and_their_mark_are_one() {
+                suite::changes_and_their_mark_are_one(&$subject);
+            }
+
+            #[test]
+            fn only_a_sync_moves_the_synced_mark() {
+                suite::only_a_sync_moves_the_synced_mark(&$subject);
+            }
+
+            #[test]
+            fn reopening_a_view_that_works_changes_nothing() {
+                suite::reopening_a_view_that_works_changes_nothing(&$subject);
+            }
+
+            #[test]
+            fn applying_again_from_an_earlier_mark_gives_the_same() {
+                suite::applying_again_from_an_earlier_mark_gives_the_same(|| $subject);
+            }
+        }
+    };
+}
+pub(crate) use view_contract;
+
+pub(crate) fn mark(position: u64) -> Mark {
+    Mark { position: Position(position), epoch: 1, hash: EntryHash([position as u8; 16]) }
+}
+
+pub(crate) fn put(key: u8, value: u64) -> Change {
+    Change::put(Table::Keys, [key], value.to_be_bytes())
+}
+
+pub(crate) fn a_new_view_has_no_mark(subject: &impl ViewSubject) {
+    let view = subject.open();
+    assert_eq!((view.log(), view.applied()), (Ok(None), Ok(Mark::default())));
+    assert_eq!(view.synced(), Ok(Position::START));
+    view.begin(LOG, &mark(7)).unwrap();
+    drop(view);
+    let view = subject.open();
+    assert_eq!((view.log(), view.applied()), (Ok(Some(LOG)), Ok(mark(7))));
+    assert_eq!(view.synced(), Ok(Position(7)));
+}
+
+pub(crate) fn changes_and_their_mark_are_one(subject: &impl ViewSubject) {
+    let view = subject.open();
+    view.begin(LOG, &Mark::default()).unwrap();
+    view.apply(&mark(1), &[put(1, 1), put(2, 1)]).unwrap();
+    view.apply(&mark(2), &[]).unwrap();
+    view.apply(&mark(4), &[put(1, 4), Change::delete(Table::Keys, [2])]).unwrap();
+    assert_eq!(view.applied(), Ok(mark(4)));
+    drop(view);
+    let view = subject.open();
+    assert_eq!(view.applied(), Ok(mark(4)));
+    assert_eq!(view.get(Table::Keys, &[1]), Ok(Some(4_u64.to_be_bytes().to_vec())));
+    assert_eq!(view.get(Table::Keys, &[2]), Ok(None));
+}
+
+pub(crate) fn only_a_sync_moves_the_synced_mark(subject: &impl ViewSubject) {
+    let view = subject.open();
+    view.begin(LOG, &Mark::default()).unwrap();
+    view.apply(&mark(1), &[put(1, 1)]).unwrap();
+    assert_eq!(view.synced(), Ok(Position::START));
+    assert_eq!(view.sync(), Ok(Position(1)));
+    view.apply(&mark(2), &[put(1, 2)]).unwrap();
+    assert_eq!(view.synced(), Ok(Position(1)));
+    drop(view);
+    // The process ended, and the machine did not.
+    let view = subject.open();
+    assert_eq!((view.applied(), view.synced()), (Ok(mark(2)), Ok(Position(1))));
+    assert_eq!(view.get(Table::Keys, &[1]), Ok(Some(2_u64.to_be_bytes().to_vec())));
+}
+
+pub(crate) fn reopening_a_view_that_works_changes_nothing(subject: &impl ViewSubject) {
+    let view = subject.open();
+    view.begin(LOG, &Mark::default()).unwrap();
+    view.apply(&mark(1), &[put(1, 1)]).unwrap();
+    view.reopen().unwrap();
+    assert_eq!((view.applied(), view.synced()), (Ok(mark(1)), Ok(Position::START)));
+    assert_eq!(view.get(Table::Keys, &[1]), Ok(Some(1_u64.to_be_bytes().to_vec())));
+}
+
+fn content(view: &dyn MarkedView) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let visit = &mut |key: &[u8], value: &[u8]| {
+        found.insert(key.to_vec(), value.to_vec());
+        ControlFlow::Continue(())
+    };
+    view.scan(Table::Keys, &[], None, Direction::Forward, visit).unwrap();
+    found
+}
+
+pub(crate) fn applying_again_from_an_earlier_mark_gives_the_same<S: ViewSubject>(
+    subject: impl Fn() -> S,
+) {
+    let change = (0..6_u8, any::<bool>());
+    let commits = prop::collection::vec(prop::collection::vec(change, 0..4), 1..20);
+    let config = ProptestConfig { cases: 8, failure_persistence: None, ..Default::default() };
+    proptest!(config, |(commits in commits, share in 0..100_usize)| {
+        let subject = subject();
+        let view = subject.open();
+        view.begin(LOG, &Mark::default()).unwrap();
+        let apply = |at: usize| {
+            let changes: BTreeMap<_, _> = commits[at].iter().copied().collect();
+            let changes = changes.into_iter().map(|(key, puts)| match puts {
+                true => put(key, at as u64),
+                false => Change::delete(Table::Keys, [key]),
+            });
+            view.apply(&mark(at as u64 + 1), &changes.collect::<Vec<_>>()).unwrap();
+        };
+        (0..commits.len()).for_each(apply);
+        let expected = content(&view);
+        (commits.len() * share / 100..commits.len()).for_each(apply);
+        prop_assert_eq!(content(&view), expected);
+        prop_assert_eq!(view.applied(), Ok(mark(commits.len() as u64)));
+    });
+}
